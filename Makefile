@@ -1,0 +1,48 @@
+# make demo   sets everything up, indexes the demo documents and asks five questions
+# make test   sets everything up, runs ruff, mypy and the tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: demo test lint types unit format bench clean
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+# Two stamps: the demo needs a third of what the tests need.
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what the demo needs into $(VENV) …"
+	$(PIP) --editable '.[offline,chroma,documents,eval]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what the tests need into $(VENV) …"
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	$(BIN)/python examples/demo.py
+
+test: lint types unit
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy --strict shared_core llamaindex_selfreflect langchain_selfreflect
+
+unit: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""LangChain plugin: translation only, no policy."""

@@ -1,0 +1,1 @@
+"""LlamaIndex plugin: translation only, no policy."""

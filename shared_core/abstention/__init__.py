@@ -1,0 +1,1 @@
+"""Claims, support, utility, conformal thresholds."""

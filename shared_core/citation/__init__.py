@@ -1,0 +1,1 @@
+"""Sentences, citation index, grammars, offset resolution, quote alignment."""

@@ -1,0 +1,171 @@
+"""The one error tree.
+
+Every error says what happened, to what, and (``hint``) what to do about it::
+
+    SelfReflectError
+    ├── SettingsError (ValueError)             a setting is unknown, of the wrong type or out of range
+    ├── InputError (ValueError)                an argument cannot be used
+    │   ├── QuestionError                      the question is empty or not text
+    │   ├── PassageError                       a passage is malformed, or two share an id
+    │   └── DocumentError                      a file cannot be read as a document
+    ├── MissingDependencyError (ImportError)   an optional package is not installed
+    ├── StoreError                             an index on disk or a vector store
+    │   ├── IndexMissingError                  there is no index at that place
+    │   └── IndexCorruptedError                there is one, and it cannot be trusted
+    ├── RetrievalError                         a retriever failed while answering a query
+    ├── CalibrationError                       a calibration is missing, too small, or of another configuration
+    ├── LanguageModelError                     anything a language model backend refuses or fails at
+    │   ├── ModelLoadError                     no model could be made from that name or path
+    │   ├── CapabilityError                    the backend cannot do what the pipeline needs
+    │   ├── ContextOverflowError               the prompt does not fit the model's context
+    │   ├── GrammarError                       a grammar cannot be compiled, or reached a dead end
+    │   ├── GenerationError                    the model ran and its output cannot be used (NaN logits, …)
+    │   ├── BackendUnavailableError            a server is down, slow past its deadline, or refuses us
+    │   └── ResponseError                      a server answered something that cannot be used
+    └── AbstainedError                         raised instead of returned when ``on_abstain="raise"``
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shared_core.types import Answer
+
+
+class SelfReflectError(Exception):
+    """Base of every error this project raises on purpose.
+
+    Args:
+        message: what happened, and to what.
+        hint: what the reader can do about it; shown on its own line.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """Message and hint, as a person should read them."""
+        return f"{self.message}\nHint: {self.hint}" if self.hint else self.message
+
+
+class SettingsError(SelfReflectError, ValueError):
+    """A setting is unknown, of the wrong type, or out of range."""
+
+
+class InputError(SelfReflectError, ValueError):
+    """An argument cannot be used."""
+
+
+class QuestionError(InputError):
+    """The question is empty or not text."""
+
+
+class PassageError(InputError):
+    """A passage is malformed, or two different passages share an id."""
+
+
+class DocumentError(InputError):
+    """A file cannot be read as a document."""
+
+
+class MissingDependencyError(SelfReflectError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}, which is not installed.",
+            hint=f"pip install 'selfreflect-rag[{extra}]'",
+        )
+        self.package = package
+        self.extra = extra
+
+
+class StoreError(SelfReflectError):
+    """An index on disk or a vector store failed."""
+
+
+class IndexMissingError(StoreError):
+    """There is no index at that place."""
+
+
+class IndexCorruptedError(StoreError):
+    """There is an index at that place, and it cannot be trusted."""
+
+
+class RetrievalError(SelfReflectError):
+    """A retriever failed while answering a query."""
+
+
+class CalibrationError(SelfReflectError):
+    """A calibration is missing, too small, or was made for another configuration."""
+
+
+class LanguageModelError(SelfReflectError):
+    """A language model backend refused or failed."""
+
+
+class ModelLoadError(LanguageModelError):
+    """No model could be made from that name or path."""
+
+
+class CapabilityError(LanguageModelError):
+    """The backend cannot do what is asked of it.
+
+    Args:
+        capability: the name of the missing capability (a field of ``Capabilities``).
+        backend: the backend's name.
+        hint: the way out.
+    """
+
+    def __init__(self, capability: str, backend: str, *, hint: str = "") -> None:
+        super().__init__(f"The language model {backend!r} has no {capability.replace('_', ' ')}.", hint=hint)
+        self.capability = capability
+        self.backend = backend
+
+
+class ContextOverflowError(LanguageModelError):
+    """The prompt (and room for the answer) does not fit the model's context.
+
+    Args:
+        needed: tokens asked for, prompt and new tokens together.
+        available: the model's context length in tokens.
+    """
+
+    def __init__(self, needed: int, available: int, *, hint: str = "") -> None:
+        super().__init__(
+            f"The prompt and the tokens to generate need {needed} tokens, {needed - available} more than the "
+            f"model's context of {available}.",
+            hint=hint or "Retrieve fewer or shorter passages (top_k), or lower max_tokens.",
+        )
+        self.needed = needed
+        self.available = available
+
+
+class GrammarError(LanguageModelError):
+    """A grammar cannot be compiled, or generation reached a dead end in it."""
+
+
+class GenerationError(LanguageModelError):
+    """The model ran, and what it gave cannot be used."""
+
+
+class BackendUnavailableError(LanguageModelError):
+    """A model server is down, slower than its deadline, or refuses us."""
+
+
+class ResponseError(LanguageModelError):
+    """A model server answered something that cannot be used."""
+
+
+class AbstainedError(SelfReflectError):
+    """The engine abstained and ``on_abstain="raise"`` was set; ``answer`` holds all that was found."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(
+            f"No answer meets the target accuracy: {answer.reason}.",
+            hint="Lower target_accuracy, add documents, or set on_abstain='say' to get the abstention as an answer.",
+        )
+        self.answer = answer

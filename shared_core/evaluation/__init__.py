@@ -1,0 +1,1 @@
+"""Metrics, benchmark runner, report."""

@@ -1,0 +1,1 @@
+"""Language models by what they can do: the protocol and one file per backend."""

@@ -1,0 +1,1 @@
+"""The pipelines, as flows."""

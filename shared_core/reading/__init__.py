@@ -1,0 +1,1 @@
+"""Readers and support scorers: what judges passages without writing."""

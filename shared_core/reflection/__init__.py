@@ -1,0 +1,1 @@
+"""Self-RAG: reflection tokens, critique scores, segment beam search."""

@@ -1,0 +1,1 @@
+"""Retrievers, embedding and document loading."""

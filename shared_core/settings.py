@@ -1,0 +1,143 @@
+"""Settings: validated when they are made, frozen, and strict about names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared_core.errors import SettingsError
+
+PipelineName = Literal["composed", "self_rag", "seakr", "reclaim", "research"]
+
+
+class Settings(BaseModel):
+    """Base of all groups of settings. Wrong values raise SettingsError, and so do names that do not exist."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SettingsError(_describe(type(self).__name__, error), hint=_known(type(self), error)) from error
+
+    def replace(self, **values: Any) -> Any:
+        """A copy with these values, validated again (``model_copy`` would not validate)."""
+        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **values})
+
+
+def _describe(name: str, error: ValidationError) -> str:
+    problems = [
+        f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']} (given: {e['input']!r})" for e in error.errors()
+    ]
+    return f"{name} cannot be made: " + "; ".join(problems)
+
+
+def _known(model: type[BaseModel], error: ValidationError) -> str:
+    unknown = [e for e in error.errors() if e["type"] == "extra_forbidden"]
+    if not unknown:
+        return "Each setting's range is in its description: selfreflect doctor --settings"
+    group: Any = model
+    for part in unknown[0]["loc"][:-1]:
+        group = group.model_fields[part].annotation
+    return f"Known settings: {', '.join(sorted(group.model_fields))}"
+
+
+class SeakrSettings(Settings):
+    """SeaKR (paper's values as defaults)."""
+
+    estimator: str = Field("gram", description="Name of the uncertainty estimator.")
+    allow_fallback: bool = Field(
+        True, description="Use the next-best estimator where a capability is missing, and say so."
+    )
+    threshold: float | None = Field(
+        None, description="Retrieve above it; None takes the calibrated one, else the paper's -6."
+    )
+    samples: int = Field(20, ge=2, le=128, description="Sampled continuations per decision (k).")
+    alpha: float = Field(1e-3, gt=0, description="Regulariser of the Gram determinant.")
+    layer: int | None = Field(None, description="Decoder layer; None is the middle one.")
+    hidden: Literal["mlp", "residual"] = Field("mlp", description="Which vector of the layer.")
+    temperature: float = Field(1.0, gt=0)
+    top_k_sampling: int = Field(50, ge=0)
+    top_p: float = Field(0.9, gt=0, le=1)
+    max_step_tokens: int = Field(100, ge=1)
+    rerank_passages: int = Field(3, ge=1, description="Passages compared at each retrieval (N).")
+    max_steps: int = Field(8, ge=1)
+    max_passages: int = Field(8, ge=1)
+    query_token_probability: float = Field(0.9, ge=0, le=1, description="Words below it are left out of the query.")
+    max_query_tokens: int = Field(64, ge=1)
+    multi_hop: bool = Field(
+        True, description="Step by step (complex questions) or at most one retrieval (simple ones)."
+    )
+    reasoning_uncertainty: Literal["paper", "published_code"] = Field(
+        "paper", description="Average over rationales (paper), or the answer's own only (published code)."
+    )
+    task: str = Field("default", description="Which demonstrations: default, 2wiki, hotpotqa, iirc, simple.")
+
+
+class ReclaimSettings(Settings):
+    """ReClaim."""
+
+    mode: Literal["sentence", "span"] = Field("sentence", description="What may be quoted.")
+    generation: Literal["interleaved", "unified"] = "interleaved"
+    min_pairs: int = Field(1, ge=0)
+    max_pairs: int = Field(5, ge=1)
+    min_sentences: int = Field(1, ge=1, description="Sentences per reference.")
+    max_sentences: int = Field(3, ge=1)
+    reuse: bool = Field(True, description="The same sentence may be cited in more than one reference.")
+    max_reference_tokens: int = Field(512, ge=8)
+    max_claim_tokens: int = Field(96, ge=1)
+    regenerate: int = Field(2, ge=0, description="Attempts to repair a quote of a model without grammars.")
+    fuzzy_threshold: float = Field(0.85, ge=0, le=1, description="Similarity at which a free quote still counts.")
+
+
+class SelfRagSettings(Settings):
+    """Self-RAG (paper's values as defaults)."""
+
+    mode: Literal["adaptive", "always", "never"] = "adaptive"
+    retrieval_threshold: float = Field(0.2, ge=0, le=1)
+    beam_width: int = Field(2, ge=1)
+    max_depth: int = Field(7, ge=1)
+    weight_relevance: float = 1.0
+    weight_support: float = 1.0
+    weight_usefulness: float = 0.5
+    hard_constraint: bool = True
+    max_segment_tokens: int = Field(100, ge=1)
+
+
+class ResearchSettings(Settings):
+    """ReSearch (paper's values as defaults)."""
+
+    rounds: int = Field(3, ge=1)
+    samples: int = Field(16, ge=1)
+    self_consistency_samples: int = Field(4, ge=1)
+    max_tokens: int = Field(256, ge=1)
+    temperature: float = Field(1.0, gt=0)
+
+
+class SelfReflectSettings(Settings):
+    """Settings of the engine."""
+
+    target_accuracy: float = Field(
+        0.7, gt=0, lt=1, description="ρ*: answer only what is right at least this often. Higher answers less."
+    )
+    pipeline: PipelineName = "composed"
+    top_k: int = Field(5, ge=1, description="Passages to read.")
+    max_claims: int = Field(3, ge=1, description="Claims of an answer of the composed pipeline at most.")
+    on_abstain: Literal["say", "show", "raise", "fallback"] = Field(
+        "say",
+        description="say why; also show the nearest passages; raise AbstainedError; or fall back to the model's own "
+        "knowledge, marked as such (needs a language model).",
+    )
+    unsupported: Literal["drop", "flag"] = Field(
+        "drop", description="Claims below target: left out, or shown with a mark."
+    )
+    where: dict[str, Any] | None = Field(None, description="Metadata filter for every retrieval.")
+    seed: int | None = Field(0, description="Of all sampling; None for a fresh one each time.")
+    calibration: Path | None = Field(None, description="File written by `selfreflect calibrate`.")
+    seakr: SeakrSettings = Field(default_factory=SeakrSettings)
+    reclaim: ReclaimSettings = Field(default_factory=ReclaimSettings)
+    self_rag: SelfRagSettings = Field(default_factory=SelfRagSettings)
+    research: ResearchSettings = Field(default_factory=ResearchSettings)

@@ -1,0 +1,1 @@
+"""Training rows and recipes."""

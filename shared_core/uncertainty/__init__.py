@@ -1,0 +1,1 @@
+"""Uncertainty estimators over samples, and their calibration."""
