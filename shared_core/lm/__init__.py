@@ -1,1 +1,59 @@
-"""Language models by what they can do: the protocol and one file per backend."""
+"""Language models by what they can do: the protocol and one file per backend.
+
+Backends are loaded when first used: ``TransformersLM``, ``VLLM``, ``OpenAICompatibleLM``, ``ScriptedLM``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from shared_core.lm.base import (
+    BaseLanguageModel,
+    Capabilities,
+    Capture,
+    Generate,
+    Generation,
+    Grammar,
+    HiddenStates,
+    LanguageModel,
+    Part,
+    Prompt,
+    Sample,
+    SamplingParams,
+    Score,
+    Scores,
+    States,
+    require,
+)
+
+if TYPE_CHECKING:
+    from shared_core.lm.scripted import ScriptedLM
+
+__all__ = [
+    "BaseLanguageModel",
+    "Capabilities",
+    "Capture",
+    "Generate",
+    "Generation",
+    "Grammar",
+    "HiddenStates",
+    "LanguageModel",
+    "Part",
+    "Prompt",
+    "Sample",
+    "SamplingParams",
+    "Score",
+    "Scores",
+    "ScriptedLM",
+    "States",
+    "require",
+]
+
+_HOME = {"ScriptedLM": "shared_core.lm.scripted"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -133,7 +133,7 @@ class SamplingParams:
             are one token each. At most 128.
         grammar: constrains the samples.
         capture: also return hidden states.
-        token_statistics: also return per-position entropy and logsumexp of the raw logits (needs the full distribution).
+        token_statistics: also return per-position entropy and logsumexp of the raw logits.
     """
 
     _: KW_ONLY
@@ -174,7 +174,10 @@ def _require(holds: bool, name: str, value: object, rule: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Continue ``prompt``. Result: ``Generation``. ``model`` names one of the engine's models (``reference``, ``claim``, …)."""
+    """Continue ``prompt``. Result: ``Generation``.
+
+    ``model`` names one of the engine's models (``reference``, ``claim``, …); ``default`` stands in for a missing one.
+    """
 
     prompt: Prompt
     params: SamplingParams = field(default_factory=SamplingParams)

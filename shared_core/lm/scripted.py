@@ -1,0 +1,125 @@
+"""A language model that says what it is told to: the public test double.
+
+Use it to test an application without a model::
+
+    lm = ScriptedLM(lambda request: "Paris")
+    lm = ScriptedLM(["first reply", Sample("second", logprobs=(-0.1,))])
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from shared_core.errors import CapabilityError, GenerationError, LanguageModelError
+from shared_core.lm.base import (
+    BaseLanguageModel,
+    Capabilities,
+    Generate,
+    GenerateResult,
+    Generation,
+    HiddenStates,
+    Sample,
+    Score,
+    ScoreResult,
+    Scores,
+    States,
+    StatesResult,
+)
+from shared_core.types import Usage
+
+Reply = str | Sample | Sequence[str | Sample] | LanguageModelError
+"""A text, a sample, one of these for each of ``n`` samples, or the error that the request is to fail with."""
+
+
+class ScriptedLM(BaseLanguageModel):
+    """Replies from a list (one per request, in order) or from a function of the request.
+
+    Args:
+        replies: replies in order, or a function from request to reply.
+        capabilities: what to claim; text only by default.
+        name: the model's name.
+        score: log-probabilities of a continuation: function of (request) → one tuple of floats per continuation.
+        states: hidden states: function of (request) → (sequences, d) array.
+
+    Attributes:
+        requests: every request received, in order.
+        batches: sizes of the batches they came in.
+    """
+
+    def __init__(
+        self,
+        replies: Iterable[Reply] | Callable[[Generate], Reply] = (),
+        *,
+        capabilities: Capabilities | None = None,
+        name: str = "scripted",
+        score: Callable[[Score], Sequence[Sequence[float]]] | None = None,
+        states: Callable[[HiddenStates], np.ndarray] | None = None,
+    ) -> None:
+        self.name = name
+        self.capabilities = capabilities or Capabilities()
+        self.requests: list[Generate | Score | HiddenStates] = []
+        self.batches: list[int] = []
+        self._reply = replies if callable(replies) else None
+        self._queue = None if callable(replies) else iter(replies)
+        self._score = score
+        self._states = states
+        self._lock = threading.Lock()
+
+    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
+        """The scripted replies; a stop string in a reply cuts it as a real backend would."""
+        with self._lock:
+            self.batches.append(len(requests))
+            return [self._generate_one(r) for r in requests]
+
+    def _generate_one(self, request: Generate) -> GenerateResult:
+        self.requests.append(request)
+        reply = self._reply(request) if self._reply is not None else next(self._queue or iter(()), None)
+        if reply is None:
+            return GenerationError("The script has no reply left.", hint="Give ScriptedLM one reply for each request.")
+        if isinstance(reply, LanguageModelError):
+            return reply
+        replies = [reply] * request.params.n if isinstance(reply, (str, Sample)) else list(reply)
+        if len(replies) != request.params.n:
+            return GenerationError(f"The script gives {len(replies)} samples where {request.params.n} are asked for.")
+        samples = tuple(_cut(r if isinstance(r, Sample) else Sample(r), request) for r in replies)
+        generated = sum(len(s.token_ids) or len(s.text.split()) for s in samples)
+        return Generation(
+            samples, Usage(calls=1, prompt_tokens=len(request.prompt.text.split()), generated_tokens=generated)
+        )
+
+    def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
+        """From the ``score`` function, if one was given."""
+        if self._score is None:
+            return [CapabilityError("score", self.name) for _ in requests]
+        self.requests.extend(requests)
+        return [Scores(tuple(tuple(map(float, c)) for c in self._score(r)), Usage(calls=1)) for r in requests]
+
+    def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
+        """From the ``states`` function, if one was given."""
+        if self._states is None:
+            return [CapabilityError("hidden_states", self.name) for _ in requests]
+        self.requests.extend(requests)
+        return [States(np.asarray(self._states(r), dtype=np.float32), Usage(calls=1)) for r in requests]
+
+
+def _cut(sample: Sample, request: Generate) -> Sample:
+    places = [(sample.text.find(s), s) for s in request.params.stop if s in sample.text]
+    if not places or sample.stop is not None:
+        return sample
+    place, stop = min(places)
+    end = place + len(stop) if request.params.include_stop else place
+    return Sample(
+        sample.text[:end],
+        sample.token_ids,
+        "stop",
+        stop,
+        sample.logprobs,
+        sample.tokens,
+        sample.verdict_logprobs,
+        sample.entropy,
+        sample.logsumexp,
+        sample.hidden_state,
+    )
