@@ -1,0 +1,102 @@
+"""Reversible neutralisation of control strings, for backends that take text only.
+
+Where a prompt is sent as token ids, untrusted text is split at id level (``encoding.py``) and needs none of this. A
+chat API takes text, tokenizes it itself, and may read ``<|im_start|>`` in a document as the start of a message. So
+one invisible character (U+2060, WORD JOINER) is put behind the first character of every control string in
+untrusted text; a person or a model reads the text as before, and ``restore`` gives back exactly what was there.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+from shared_core.errors import InputError
+
+MARK = "\u2060"
+"""What is inserted. SentencePiece's usual normalisation and NFKC keep it; chat templates do not strip it."""
+
+COMMON_CONTROL_STRINGS: tuple[str, ...] = (
+    # ChatML, GPT, Qwen, Phi
+    "<|im_start|>", "<|im_end|>", "<|im_sep|>", "<|endoftext|>", "<|endofprompt|>", "<|end|>", "<|start|>",
+    "<|message|>", "<|channel|>", "<|return|>", "<|call|>", "<|system|>", "<|user|>", "<|assistant|>",
+    # Llama 2, Mistral
+    "<s>", "</s>", "<unk>", "<pad>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "[AVAILABLE_TOOLS]", "[TOOL_CALLS]",
+    "[TOOL_RESULTS]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]",
+    # Llama 3 and 4
+    "<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|start_header_id|>", "<|end_header_id|>",
+    "<|python_tag|>", "<|header_start|>", "<|header_end|>", "<|eot|>",
+    # Gemma, DeepSeek, Cohere
+    "<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>",
+    "<｜User｜>", "<｜Assistant｜>", "<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|USER_TOKEN|>",
+    "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>", "<think>", "</think>", "<tool_call>", "</tool_call>",
+)  # fmt: skip
+"""Control tokens of widespread chat models; a server's tokenizer is unknown, so all of them are meant."""
+
+
+def neutralise(text: str, control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> str:
+    """``text`` without any of the control strings, reversibly (``restore``).
+
+    Every occurrence, overlapping ones and those in another case or a compatibility form (full-width brackets that
+    a normalising tokenizer would fold) included, gets ``MARK`` behind its first character. Marks that were there
+    before are doubled. Reading is by code points; nothing else changes.
+
+    Raises:
+        InputError: a control string is shorter than two characters or contains the mark, so that no mark could
+            break it.
+    """
+    pattern = _pattern(tuple(dict.fromkeys(control_strings)))
+    places = _places(text, pattern) if pattern is not None else set()
+    if not places and MARK not in text:
+        return text
+    pieces: list[str] = []
+    start = 0
+    # A mark that stands where we would insert one joins ours in one run: odd lengths mean "one of them is ours".
+    for place in sorted(places):
+        pieces += [text[start:place].replace(MARK, MARK * 2), MARK]
+        start = place
+    pieces.append(text[start:].replace(MARK, MARK * 2))
+    return "".join(pieces)
+
+
+def restore(text: str) -> str:
+    """The reverse of ``neutralise``: ``restore(neutralise(t, s)) == t`` for every ``t`` and ``s``."""
+    return _RUN.sub(lambda run: MARK * (len(run[0]) // 2), text)
+
+
+_RUN = re.compile(f"{MARK}+")
+
+
+@lru_cache(maxsize=64)
+def _pattern(control_strings: tuple[str, ...]) -> re.Pattern[str] | None:
+    for string in control_strings:
+        if len(string) < 2 or MARK in string:
+            raise InputError(
+                f"The control string {string!r} cannot be neutralised.",
+                hint="Control strings need at least two characters and no U+2060.",
+            )
+    if not control_strings:
+        return None
+    folded = sorted({_fold(s) for s in control_strings}, key=len, reverse=True)
+    # A lookahead, so that overlapping occurrences are all found.
+    return re.compile("(?=" + "|".join(re.escape(s) for s in folded) + ")")
+
+
+def _places(text: str, pattern: re.Pattern[str]) -> set[int]:
+    """Where a mark goes: behind the first character of each occurrence, as offsets into ``text``."""
+    if text.isascii():
+        return {m.start() + 1 for m in pattern.finditer(text.lower())}
+    folded = [_fold_character(c) for c in text]
+    origin = [i for i, f in enumerate(folded) for _ in f]  # folded offset -> offset of the character it came from
+    return {origin[m.start()] + 1 for m in pattern.finditer("".join(folded))}
+
+
+def _fold(text: str) -> str:
+    return "".join(_fold_character(c) for c in text)
+
+
+@lru_cache(maxsize=4096)
+def _fold_character(character: str) -> str:
+    return unicodedata.normalize("NFKC", character).lower()

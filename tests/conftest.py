@@ -1,0 +1,79 @@
+"""Fixtures that several rooms share: a small trained tokenizer and small random models, made here, never downloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DATA = Path(__file__).parents[1] / "../shared/data"
+"""The development data beside the project; tests that use it skip where it is missing (marker ``data``)."""
+
+REFLECTION = ("[Retrieval]", "[No Retrieval]", "[Relevant]", "[Irrelevant]", "<paragraph>", "</paragraph>")
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_TEXT = (
+    "The river Thale rises in the hills of Orm and flows through the old town. It was bridged in 1841 by Mira Dorn. "
+    "Who built the bridge over the river? The bridge over the Thale was built by the engineer Mira Dorn. "
+    "Question: When was the town founded? Answer: The town was founded in 1204, and it has two museums. "
+    "Context: The museum keeps letters, maps and paintings from the sixteenth century onwards. naïve café 日本語 🙂 "
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> Any:
+    """A byte-level BPE of about 400 entries with BOS, EOS, PAD, ChatML markers, reflection tokens, a chat template."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<pad>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator([_TEXT], trainer)
+    core.add_tokens(list(REFLECTION))  # ordinary added tokens, as many checkpoints have them
+    core.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", core.token_to_id("<s>"))]
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_tokenizer: Any) -> Any:
+    """A random Llama of 2 layers, 48 wide, grouped-query attention, context 1,024."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tiny_tokenizer),
+        hidden_size=48,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=1024,
+        bos_token_id=tiny_tokenizer.bos_token_id,
+        eos_token_id=tiny_tokenizer.eos_token_id,
+        pad_token_id=tiny_tokenizer.pad_token_id,
+        initializer_range=0.3,  # far enough from uniform for samples to differ and greedy to be stable
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+@pytest.fixture(scope="session")
+def tiny_lm(tiny_model: Any, tiny_tokenizer: Any) -> Any:
+    """``TransformersLM`` over ``tiny_model``: every capability of the white-box backend at no cost."""
+    from shared_core.lm.transformers import TransformersLM
+
+    return TransformersLM(tiny_model, tiny_tokenizer)
