@@ -1,0 +1,137 @@
+"""Expected utility at a target accuracy, and what it says to answer.
+
+Source: "LLMs can learn self-restraint through iterative self-reflection" (Piché et al.), equations 1, 2 and 4 and
+Algorithm 1. A true claim is worth 1, a false one costs λ = ρ*/(1-ρ*), abstaining is worth 0; so a claim of
+probability p gains p - λ(1-p) = (p-ρ*)/(1-ρ*), which is positive exactly if p > ρ*.
+
+Everything is computed exactly on the decimals the arguments were given as: with floats, ties (p = ρ*, an answer of
+utility 0, two answers of the same utility) would be decided by rounding.
+
+An unknown probability (``None`` or NaN) counts as 0: the worst case. It is never kept, and it costs λ where it is part
+of an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from shared_core.abstention import _checks
+
+
+class Selection(NamedTuple):
+    """What ``select_answer`` chose.
+
+    Attributes:
+        index: of the chosen candidate, ``None`` to abstain.
+        utility: its expected utility; 0 for an abstention.
+    """
+
+    index: int | None  # type: ignore[assignment]  # hides tuple.index, which nobody needs of a pair
+    utility: float
+
+    @property
+    def abstained(self) -> bool:
+        """No candidate is worth more than saying nothing."""
+        return self.index is None
+
+
+def penalty(target_accuracy: float) -> float:
+    """λ = ρ*/(1-ρ*): what a false claim costs where a true one is worth 1.
+
+    Args:
+        target_accuracy: ρ*, above 0 and below 1.
+
+    Returns:
+        λ > 0.
+
+    Raises:
+        SettingsError: (a ValueError) ρ* is not in (0, 1).
+    """
+    rho = _checks.level(target_accuracy, "target_accuracy")
+    return float(rho / (1 - rho))
+
+
+def expected_utility(probabilities: Iterable[float | None], target_accuracy: float) -> float:
+    """E[U] = Σ [p - λ(1-p)] = (Σp - ρ*N)/(1-ρ*) of an answer made of all these claims.
+
+    Args:
+        probabilities: (N,) that each claim is true, in [0, 1]; ``None`` or NaN is unknown and counts as 0.
+        target_accuracy: ρ*, in (0, 1).
+
+    Returns:
+        The expected utility in units of one true claim; 0 for no claims.
+
+    Raises:
+        SettingsError: ρ* is not in (0, 1).
+        InputError: a probability lies outside [0, 1].
+    """
+    return float(_utility(probabilities, _checks.level(target_accuracy, "target_accuracy")))
+
+
+def claim_gain(probability: float | None, target_accuracy: float) -> float:
+    """What one claim adds to the expected utility: (p-ρ*)/(1-ρ*); -λ if p is unknown. Raises as expected_utility."""
+    return expected_utility([probability], target_accuracy)
+
+
+def keep_claims(probabilities: Iterable[float | None], target_accuracy: float) -> list[int]:
+    """Indices of the claims to keep: those with p > ρ*, which maximises E[U] over all subsets.
+
+    Args:
+        probabilities: (N,) in [0, 1]; an unknown one is never kept.
+        target_accuracy: ρ*, in (0, 1).
+
+    Returns:
+        Indices in ascending order; empty means abstain.
+
+    Raises:
+        SettingsError: ρ* is not in (0, 1).
+        InputError: a probability lies outside [0, 1].
+    """
+    rho = _checks.level(target_accuracy, "target_accuracy")
+    return [i for i, p in enumerate(_checks.probabilities(probabilities)) if p is not None and p > rho]
+
+
+def select_answer(candidates: Sequence[Iterable[float | None]], target_accuracy: float) -> Selection:
+    """The candidate answer of the highest expected utility, or abstention if none is worth more than 0.
+
+    Args:
+        candidates: for each candidate answer the probabilities of its claims, in [0, 1]; unknown ones count as 0.
+        target_accuracy: ρ*, in (0, 1).
+
+    Returns:
+        The first of the best candidates; ``index=None`` and utility 0 if no utility is above 0 (a tie with
+        abstention is an abstention, as in Algorithm 1, where it stands first).
+
+    Raises:
+        SettingsError: ρ* is not in (0, 1).
+        InputError: a probability lies outside [0, 1].
+    """
+    rho = _checks.level(target_accuracy, "target_accuracy")
+    index, best = None, Fraction(0)
+    for i, candidate in enumerate(candidates):
+        utility = _utility(candidate, rho)
+        if utility > best:
+            index, best = i, utility
+    return Selection(index, float(best))
+
+
+def realised_utility(true: int, false: int, target_accuracy: float) -> float:
+    """U = #true - λ·#false of an answer whose claims have been judged (equation 1).
+
+    Args:
+        true: number of its true claims.
+        false: number of its false claims.
+        target_accuracy: ρ*, in (0, 1).
+
+    Raises:
+        SettingsError: ρ* is not in (0, 1).
+    """
+    rho = _checks.level(target_accuracy, "target_accuracy")
+    return float(true - rho / (1 - rho) * false)
+
+
+def _utility(values: Iterable[float | None], rho: Fraction) -> Fraction:
+    known = _checks.probabilities(values)
+    return (sum((p for p in known if p is not None), Fraction(0)) - rho * len(known)) / (1 - rho)
