@@ -1,0 +1,229 @@
+"""Sentence boundaries with exact offsets, by rules, in linear time, for any script.
+
+Two passes over the text, each one regular expression that consumes every character at most once (possessive
+quantifiers: nothing to backtrack into, so no input makes it quadratic): runs of sentence-ending punctuation, which are
+boundaries or not by what stands around them, and line breaks, which are boundaries at blank lines, headings and
+list items, but not where a paragraph was only wrapped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Protocol
+
+from shared_core.citation._abbreviations import BEFORE_NUMBER, NEVER, STARTERS, SUSPECT, TITLES
+
+__all__ = ["SentenceSplitter", "split_sentences"]
+
+
+class SentenceSplitter(Protocol):
+    """Anything that cuts a text into sentences; ``split_sentences`` is the default."""
+
+    def __call__(self, text: str, /) -> list[tuple[int, int]]:
+        """Half-open code point ranges, sorted, not overlapping, not empty."""
+        ...
+
+
+# Unicode's Sentence_Terminal without the marks that need white space after them: those are _SPACED.
+_UNSPACED = frozenset(
+    "\u0589\u061d\u061e\u061f\u06d4\u0700\u0701\u0702\u07f9\u0837\u0839\u083d\u083e\u0964\u0965\u104a\u104b"
+    "\u1362\u1367\u1368\u166e\u1735\u1736\u17d4\u17d5\u1803\u1809\u1944\u1945\u1aa8\u1aa9\u1aaa\u1aab\u1b4e"
+    "\u1b4f\u1b5a\u1b5b\u1b5e\u1b5f\u1b7d\u1b7e\u1b7f\u1c3b\u1c3c\u1c7e\u1c7f\u2e2e\u2e3c\u2e53\u2e54\u2e60"
+    "\u2e61\u3002\ua4ff\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d\uaa5e\uaa5f"
+    "\uaaf0\uaaf1\uabeb\ufe12\ufe15\ufe16\ufe52\ufe56\ufe57\uff01\uff0e\uff1f\uff61\U00010a56\U00010a57\U00010f55"
+    "\U00010f56\U00010f57\U00010f58\U00010f59\U00010f86\U00010f87\U00010f88\U00010f89\U00011047\U00011048"
+    "\U000110be\U000110bf\U000110c0\U000110c1\U00011141\U00011142\U00011143\U000111c5\U000111c6\U000111cd"
+    "\U000111de\U000111df\U00011238\U00011239\U0001123b\U0001123c\U000112a9\U000113d4\U000113d5\U0001144b"
+    "\U0001144c\U000115c2\U000115c3\U000115c9\U000115ca\U000115cb\U000115cc\U000115cd\U000115ce\U000115cf"
+    "\U000115d0\U000115d1\U000115d2\U000115d3\U000115d4\U000115d5\U000115d6\U000115d7\U00011641\U00011642"
+    "\U0001173c\U0001173d\U0001173e\U00011944\U00011946\U00011a42\U00011a43\U00011a9b\U00011a9c\U00011c41"
+    "\U00011c42\U00011ef7\U00011ef8\U00011f43\U00011f44\U00016a6e\U00016a6f\U00016af5\U00016b37\U00016b38"
+    "\U00016b44\U00016d6e\U00016d6f\U00016e98\U0001bc9f\U0001da88"
+)
+_SPACED = ".!?…‥‽⁇⁈⁉‼"
+_QUOTES = "\"'”’»›」』〞〟＂＇“"
+_CLOSERS = _QUOTES + ")]}）］｝】》〉〕〗*_¹²³⁰⁴⁵⁶⁷⁸⁹"
+_QUOTE_ENDS = frozenset(_QUOTES)
+_COMMAS = frozenset("、，,؛;")
+_JOINING = frozenset(",;:)]}%&/=+<»”")
+_OPENERS = (
+    r"\"'“‘«‹„‚「『〝(\[{（［｛【《〈〔〖¿¡*_~`#§•‣–—\-\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u00a0 "
+)
+
+_BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*+")
+_HARD_BREAK = re.compile(r"[\f\u2029]")
+_LINE_END = re.compile(r"\r\n?|[\n\v\x1c-\x1e\x85\u2028]")
+_NEXT = re.compile(rf"[{_OPENERS}]{{0,12}}+(\w{{0,20}})")
+_WORD_BEFORE = re.compile(r"[^\s\"'“”‘’«»(\[{（「『<>/|–—]*\Z")
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D, a.m, J.-P
+_LABEL = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxlcIVXLC]{1,6})\Z")  # of a list item or a section
+_BLOCK_START = re.compile(
+    r"[-*+•‣◦▪●○–—·][ \t\u00a0]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)][ \t\u00a0]|#{1,6}[ \t]|\||>|={3}|-{3}|\*{3}|_{3}"
+)
+_UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
+_INLINE_HEADING = re.compile(r"(?<=\s)#{2,6}[ \t]")
+
+
+def split_sentences(text: str) -> list[tuple[int, int]]:
+    """Cut ``text`` into sentences.
+
+    Headings, list items, table rows and lines between blank lines count as sentences of their own; a line break inside
+    a wrapped paragraph does not end one. No model, no download, linear time.
+
+    Args:
+        text: any string, of any script, with any line ends.
+
+    Returns:
+        Half-open ranges of code points, sorted and not overlapping. No range is empty or starts or ends with white
+        space, and every character that is not white space lies in one. An empty or blank text gives an empty list.
+    """
+    cuts = sorted({*_line_cuts(text), *_terminator_cuts(text)})
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for cut in (*cuts, len(text)):
+        piece = text[start:cut]
+        left = start + len(piece) - len(piece.lstrip())
+        right = start + len(piece.rstrip())
+        if left < right:
+            spans.append((left, right))
+        start = cut
+    return spans
+
+
+# --- punctuation ---------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _terminator_pattern(unspaced: frozenset[str]) -> re.Pattern[str]:
+    """A run of terminators (spaced dots ". . ." included), what closes after it with footnote marks, white space.
+
+    Only the rare terminators that the text holds are in the class: small classes are scanned several times faster.
+    """
+    return re.compile(
+        rf"([{_SPACED}{''.join(sorted(unspaced))}]++(?:[ \u00a0]\.)*+)"
+        rf"((?:[{re.escape(_CLOSERS)}]++|\[(?:\d{{1,4}}|[a-z]|note \d{{1,3}}|citation needed)\])*+)"
+        r"(\s*+)"
+    )
+
+
+def _terminator_cuts(text: str) -> Iterator[int]:
+    """Positions after sentence-ending punctuation and what closes with it."""
+    start = 0  # of the current sentence, as far as punctuation tells
+    pattern = _terminator_pattern(frozenset(() if text.isascii() else _UNSPACED.intersection(text)))
+    for match in pattern.finditer(text):
+        if _ends_sentence(text, match, start):
+            start = match.end()
+            yield match.end(2)
+
+
+def _ends_sentence(text: str, match: re.Match[str], start: int) -> bool:
+    run, close, space = match.groups()
+    end = match.end()
+    after = text[end : end + 1]
+    if run[-1] in _UNSPACED:
+        # 「…。」と言った: a quotation inside a sentence goes on in hiragana; a comma goes on in any script.
+        return not (after in _COMMAS or (close and not space and "\u3041" <= after <= "\u309f"))
+    if not space:
+        return _glued(text, match, after)
+    found = _NEXT.match(text, end)
+    word = found.group(1) if found else ""
+    if word:
+        # A lower-case word cannot start a sentence, but "iPhone" can.
+        if word[0].islower() and not word[1:2].isupper():
+            return False
+    elif after in _JOINING:
+        return False
+    if run != ".":  # "!", "?!", "...", "…"
+        return True
+    return _full_stop_ends(text, match, start, word)
+
+
+def _glued(text: str, match: re.Match[str], after: str) -> bool:
+    """Terminators with no space after them end a sentence only in scraped text ("ended.The next"): judged narrowly."""
+    run, close, _ = match.groups()
+    if close:
+        return close[-1] in "]¹²³⁴⁵⁶⁷⁸⁹⁰" and after.isupper()  # "ended.[3]The next"
+    before = text[max(0, match.start() - 3) : match.start()]
+    if run != "." or not after.isupper() or len(before) < 3 or not (before.isalpha() and before.islower()):
+        return False
+    found = _NEXT.match(text, match.end())
+    return found is not None and found.group(1).istitle() and found.group(1).lower() in STARTERS
+
+
+def _full_stop_ends(text: str, match: re.Match[str], start: int, word: str) -> bool:
+    """A single "." with white space after it and something that could start a sentence: is it an abbreviation's?"""
+    at = match.start()
+    low = max(start, at - 24)
+    before = _WORD_BEFORE.search(text[low:at])
+    token = before.group() if before else ""
+    if not token:
+        return True
+    if _LABEL.match(token) and _opens_line(text[low : at - len(token)], low == start):
+        return False  # "1. First", "A. Second"
+    lowered = token.lower().lstrip("-.,;:*_~#")
+    if lowered in NEVER or (lowered in TITLES and token[0].isupper()):
+        return False
+    if lowered in BEFORE_NUMBER and word[:1].isdigit():
+        return False
+    starts = word.lower() in STARTERS
+    if len(token) == 1 and (token.isupper() or token.islower()):  # an initial, or "vitamin C."
+        return starts and word not in ("A", "I")
+    if _DOTTED.match(lowered):
+        return starts
+    return starts or match.group(2)[:1] in _QUOTE_ENDS or lowered not in SUSPECT[token[0].isupper()]
+
+
+def _opens_line(before: str, at_start: bool) -> bool:
+    """Nothing stands before it in its sentence or line."""
+    before = before.rstrip(" \t\u00a0(")
+    return before[-1] in "\n\r" if before else at_start
+
+
+# --- lines ---------------------------------------------------------------------------------------------------------
+
+
+def _line_cuts(text: str) -> Iterator[int]:
+    """Positions of line breaks that end a sentence, and of markdown headings inside a line."""
+    if "##" in text:
+        yield from (m.start() for m in _INLINE_HEADING.finditer(text))
+    block: list[tuple[int, int]] = []  # (start, end) of the lines since the last blank one
+    start = 0
+    for match in _BREAK.finditer(text):
+        block.append((start, match.start()))
+        start = match.end()
+        space = match.group()
+        if _HARD_BREAK.search(space) or sum(1 for _ in _LINE_END.finditer(space)) > 1:
+            yield from _block_cuts(text, block)
+            yield match.start()
+            block = []
+    block.append((start, len(text)))
+    yield from _block_cuts(text, block)
+
+
+def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
+    """Cuts between the lines of one block: at list items, around headings, and where a line was ended on purpose."""
+    if len(lines) < 2:
+        return
+    width = max(60, *(end - start for start, end in lines))
+    for (start, end), (next_start, next_end) in itertools.pairwise(lines):
+        if _UNDERLINE.match(text, next_start, next_end):
+            continue  # a heading and the rule under it stay together
+        if (
+            _BLOCK_START.match(text, next_start, min(next_end, next_start + 12))
+            or text.startswith("#", start)
+            or _UNDERLINE.match(text, start, end)
+            or _ended_on_purpose(text, end - start, next_start, next_end, width)
+        ):
+            yield end
+
+
+def _ended_on_purpose(text: str, length: int, next_start: int, next_end: int, width: int) -> bool:
+    """The next line's first word would have fitted on this line with room to spare: not a wrapped paragraph."""
+    first = _NEXT.match(text, next_start, next_end)
+    word = first.group(1) if first else ""
+    if not word or word[0].islower():
+        return False
+    return length + 1 + len(word) <= 0.75 * width

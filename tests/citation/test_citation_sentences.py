@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared_core.citation import SentenceSplitter, split_sentences
+
+DATA = Path(__file__).parents[2] / "../shared/data"
+
+
+def pieces(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_sentences(text)]
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "Dr. Smith went to Washington.|He arrived at 3.5 p.m. on Monday.|He left.",
+        "J. K. Rowling wrote it.|She lives in the U.S. with J.-P. Sartre.|The end.",
+        "The U.S. Senate met.|It moved to the U.S.|The vote failed.",
+        "It cost $3.50.|Then no. 5 won 1,000.25 points.|Version 2.0.1 is out.",
+        "Wait... what?|Yes…|No!|Really?!|Well . . .|He went.",
+        'He said "Stop!"|Then he left.|(See fig. 2.)|Next.',
+        'The article "Why?" appeared.|“I am here.”|He nodded.',
+        "Acme Inc. was sold to Foo Ltd. in May.|He was ill.|Doctors came.",
+        "Mr. and Mrs. Smith met Prof. Jones, Ph.D.|They talked.",
+        "see e.g. Smith et al. 2003.|Next comes p. 12.",
+        "He left.[1]|She stayed.[2][3]|Done.",
+        "It is at www.example.com today.|Write to a.b@c.org.|Thanks.",
+        "1. First item.|\n2. Second item.|\n  a) third|\n- fourth|\n• fifth",
+        "A Heading|\n\nSome text here.|\n\n## Another|\nMore text.",
+        "Setext heading\n==============|\nText under it goes here.",
+        "Introduction|\nThis paragraph is one long line, as in most files, and longer than a heading.",
+        "A paragraph that an editor wrapped at sixty or seventy columns, as the\nOld Testament was, stays.| Next.",
+        "One.|\r\n\r\nTwo\r\nthree.|\u2029Four.",
+        "Price:\u00a05.|\u00a0Next\u00a0one.",
+        "你好。|你好吗？|「我很好。」|他说！",
+        "彼は「はい。」と言った。|次です｡|終わり",
+        "مرحبا؟|كيف حالك؟|نعم.|لا",
+        "یہ ہے۔|وہ ہے۔",
+        "यह है।|वह है॥|अंत",
+        "Բարև։|Ցտեսություն։",
+        "¿Qué?|¡Nada!|Bien.",
+        "Smile 😀.|🎉 Party!|End",
+        "x",
+        "",
+    ],
+)
+def test_boundaries(marked: str) -> None:
+    expected = [part.strip() for part in marked.split("|") if part.strip()]
+    text = " ".join(marked.split("|")) if "\n" not in marked and "。" not in marked else marked.replace("|", "")
+    assert pieces(text) == expected
+
+
+def test_blank_text_has_no_sentences() -> None:
+    assert split_sentences(" \n\t\u00a0\u3000\r\n") == []
+
+
+_ALPHABET = st.one_of(
+    st.sampled_from(list(".!?…。؟ \n\r\t\u00a0\u3000\u2029\"'”)]#-*1Aaé你🎉\u0301\u200b\u202e")),
+    st.characters(exclude_categories=["Cs"]),
+)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.text(_ALPHABET, max_size=80))
+def test_spans_partition_what_is_not_white_space(text: str) -> None:
+    last = 0
+    for start, end in split_sentences(text):
+        assert last <= start < end <= len(text)
+        assert not text[last:start].strip()
+        assert text[start:end] == text[start:end].strip()
+        last = end
+    assert not text[last:].strip()
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [".", ". ", '."', "\n", "a\n", " ", "[1]", ".[1", "A. ", "a", "#", "\r\n", " ## ", ". .", "“", "- \n", "。", "1."],
+)
+def test_adversarial_input_takes_linear_work(unit: str) -> None:
+    # Quadratic work on a million characters would not end within the run.
+    text = unit * (1_000_000 // len(unit))
+    spans = split_sentences(text)
+    assert sum(end - start for start, end in spans) <= len(text)
+
+
+def test_a_splitter_is_any_callable() -> None:
+    def whole(text: str) -> list[tuple[int, int]]:
+        return [(0, len(text))] if text else []
+
+    splitters: list[SentenceSplitter] = [whole, split_sentences]
+    assert [s("One. Two.") for s in splitters] == [[(0, 9)], [(0, 4), (5, 9)]]
+
+
+def hotpotqa() -> Iterator[tuple[str, list[str]]]:
+    for question in json.loads((DATA / "rag/hotpotqa_train.json").read_text("utf-8")):
+        for _, sentences in question["context"]:
+            yield "".join(sentences), [s for s in sentences if s.strip()]
+
+
+def wice() -> Iterator[tuple[str, list[str]]]:
+    with gzip.open(DATA / "sentences/wice_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            sentences = [s.strip() for s in json.loads(line)["sentences"] if s.strip()]
+            yield " ".join(sentences), sentences
+
+
+def boundary_f1(documents: Iterator[tuple[str, list[str]]]) -> float:
+    """F1 of the ends of all sentences but each document's last (which no splitter can miss)."""
+    hits = predicted = gold = 0
+    for text, sentences in documents:
+        ends, at = [], 0
+        for sentence in sentences:
+            at = text.index(sentence, at) + len(sentence)
+            ends.append(len(text[:at].rstrip()))
+        truth, found = set(ends[:-1]), {end for _, end in split_sentences(text)[:-1]}
+        hits, predicted, gold = hits + len(truth & found), predicted + len(found), gold + len(truth)
+    return 2 * hits / (predicted + gold)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.exists(), reason="needs the development data")
+def test_boundary_f1_on_gold_sentences() -> None:
+    assert boundary_f1(hotpotqa()) >= 0.98
+    # Web pages with headings and menu items joined by spaces: half the ends carry no punctuation at all.
+    assert boundary_f1(wice()) >= 0.65
