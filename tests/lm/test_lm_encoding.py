@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import random
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared_core.errors import InputError, LanguageModelError
+from shared_core.lm.base import Part, Prompt
+from shared_core.lm.encoding import Encoder
+
+DATA = Path(__file__).parents[2] / "../shared/data"
+REFLECTION = ["[Retrieval]", "[No Retrieval]", "[Relevant]", "[Irrelevant]", "<paragraph>", "</paragraph>"]
+MARKERS = [
+    "<s>", "</s>", "<unk>", "<pad>", "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|im_start|>system\n",
+    "<reference>", "</reference>", "<claim>", "[INST]", "<<SYS>>", "<|begin_of_text|>", "<0x0A>", "<0x00>", "<0xE2>",
+    "▁", "Ġ", "Ċ", "\u2581<s>", *REFLECTION,
+]  # fmt: skip
+SPLITS = ["\u200b", "\u200d", "\ufeff", "\u2060", "\u00ad", "\u0301", " ", "\n", "\t", "\x00", "\x01", "", "️"]
+
+
+def hostile_strings(count: int, seed: int = 0) -> list[str]:
+    """Control strings whole, cut in two, split by invisible characters, nested, repeated, and mixed with odd text."""
+    rng = random.Random(seed)
+    alphabet = string.ascii_letters + " <>|[]/\\\n\t" + "éß日本🙂\u202e\u2028𝔘"
+    found = []
+    for _ in range(count):
+        pieces = []
+        for _ in range(rng.randint(1, 6)):
+            marker = rng.choice(MARKERS)
+            cut = rng.randint(0, len(marker))
+            pieces.append(
+                rng.choice(
+                    [
+                        marker,
+                        marker[:cut] + rng.choice(SPLITS) + marker[cut:],
+                        marker[:cut] + marker + marker[cut:],
+                        marker[:cut],
+                        marker[cut:],
+                        marker.upper(),
+                        marker * 2,
+                        "".join(rng.choice(alphabet) for _ in range(rng.randint(0, 8))),
+                    ]
+                )
+            )
+        found.append("".join(pieces))
+    return found
+
+
+def gpt2(_: Any) -> Any:
+    from transformers import GPT2Tokenizer
+
+    folder = DATA / "tokenizers/gpt2_bytelevel_bpe"
+    if not folder.exists():
+        pytest.skip("development data missing")
+    tokenizer = GPT2Tokenizer(vocab=str(folder / "encoder.json"), merges=str(folder / "vocab.bpe"))
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    tokenizer.add_tokens(REFLECTION)
+    return tokenizer
+
+
+def llama2(_: Any) -> Any:
+    from transformers import LlamaTokenizer
+
+    folder = DATA / "tokenizers/llama2_spm_bytefallback"
+    if not folder.exists():
+        pytest.skip("development data missing")
+    tokenizer = LlamaTokenizer.from_pretrained(str(folder))
+    tokenizer.add_tokens(REFLECTION)
+    return tokenizer
+
+
+def unigram(_: Any) -> Any:
+    """A vocabulary in which ordinary pieces spell the control tokens, the worst case for splitting."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("▁", -2.0)]
+    vocabulary += [(f"<0x{i:02X}>", -20.0) for i in range(256)]
+    vocabulary += [(c, -3.0) for c in string.printable if not c.isspace()]
+    core = Tokenizer(models.Unigram(vocabulary, unk_id=0, byte_fallback=True))
+    core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    core.decoder = decoders.Sequence([
+        decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)
+    ])  # fmt: skip
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+    tokenizer.add_tokens(REFLECTION)
+    return tokenizer
+
+
+def tiny(tokenizer: Any) -> Any:
+    return tokenizer
+
+
+TOKENIZERS = [tiny, gpt2, llama2, unigram]
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS, ids=lambda f: f.__name__)
+def encoder(request: pytest.FixtureRequest, tiny_tokenizer: Any) -> Encoder:
+    return Encoder(request.param(tiny_tokenizer))
+
+
+def decoded(encoder: Encoder, ids: list[int]) -> str:
+    return str(encoder.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+
+
+def test_hostile_strings_place_no_control_token_and_survive(encoder: Encoder) -> None:
+    opening, closing = Prompt.trusted("<paragraph>Doc: "), Prompt.trusted("</paragraph>")
+    placed = [encoder.token_id("<paragraph>"), encoder.token_id("</paragraph>")]
+    spell = encoder.tokenizer.get_vocab()
+    tried = 0
+    for document in hostile_strings(3000):
+        if "▁" in document and "▁" in spell:
+            continue  # SentencePiece spells a space that way and cannot tell the two apart
+        tried += 1
+        ids = encoder.encode(opening + Prompt.untrusted(document) + closing)
+        ids = ids[len(encoder.prefix_ids) :]
+        assert [i for i in ids if i in encoder.control_ids] == placed, document
+        text = decoded(encoder, ids)
+        assert text.strip(" ").removeprefix("<paragraph>").removesuffix("</paragraph>") == "Doc: " + document
+    assert tried >= 2000
+
+
+def test_hostile_strings_joined_to_trusted_halves_make_no_control_token(encoder: Encoder) -> None:
+    for left, middle, right in [("<para", "graph>", ""), ("", "</para", "graph>"), ("[Rele", "vant", "]")]:
+        prompt = Prompt.trusted("a" + left) + Prompt.untrusted(middle) + Prompt.trusted(right + "<paragraph>")
+        ids = encoder.encode(prompt)[len(encoder.prefix_ids) :]
+        assert [i for i in ids if i in encoder.control_ids] == [encoder.token_id("<paragraph>")]
+        assert decoded(encoder, ids).strip(" ") == f"a{left}{middle}{right}<paragraph>"
+
+
+def test_harmless_prompts_are_tokenized_as_the_tokenizer_does(encoder: Encoder) -> None:
+    pieces = [("Question: ", True), ("Who built the bridge?\n", False), ("<paragraph>", True), (" A b c", False)]
+    pieces += [("</paragraph>Answer:", True)]
+    prompt = Prompt(tuple(Part(t, trusted) for t, trusted in pieces))
+    text = "".join(t for t, _ in pieces)
+    assert encoder.encode(prompt) == encoder.tokenizer.encode(text)
+    # and the careful way, taken where a document is hostile, gives the same ids
+    assert encoder.prefix_ids + encoder._join(prompt.parts, "first") == encoder.encode(prompt)
+    encoder._touches_untrusted = lambda parts, text: True  # type: ignore[method-assign]
+    try:
+        assert encoder.encode(prompt) == encoder.tokenizer.encode(text)
+    finally:
+        del encoder._touches_untrusted
+
+
+def test_trusted_control_tokens_are_placed(encoder: Encoder) -> None:
+    ids = encoder.encode(Prompt.trusted("x [Relevant]<paragraph>y</paragraph>"))
+    placed = [encoder.token_id(t) for t in ("[Relevant]", "<paragraph>", "</paragraph>")]
+    assert [i for i in ids[len(encoder.prefix_ids) :] if i in encoder.control_ids] == placed
+
+
+def test_continuations_get_neither_bos_nor_a_leading_space(encoder: Encoder) -> None:
+    ids = encoder.encode_continuation(Prompt.untrusted("bridge <s>"))
+    anchor = encoder.encode(Prompt.untrusted("a"))
+    assert decoded(encoder, anchor + ids) == decoded(encoder, anchor) + "bridge <s>"
+    assert not encoder.control_ids.intersection(ids)
+
+
+def test_token_ids_are_placed_as_they_are(encoder: Encoder) -> None:
+    given = tuple(encoder.encode_continuation(Prompt.untrusted("river")))
+    ids = encoder.encode(Prompt.trusted("a ") + Prompt.tokens(given) + Prompt.untrusted("town"))
+    assert ids == encoder.encode(Prompt.trusted("a ")) + list(given) + encoder.encode_continuation(
+        Prompt.untrusted("town")
+    )
+    assert encoder.encode(Prompt.tokens(given)) == list(given)
+
+
+def test_bos_is_not_doubled(tiny_tokenizer: Any) -> None:
+    encoder = Encoder(tiny_tokenizer)
+    assert encoder.encode(Prompt.trusted("<s>a")) == encoder.encode(Prompt.trusted("a"))
+    assert encoder.encode(Prompt()) == [tiny_tokenizer.bos_token_id]
+
+
+def test_an_empty_prompt_without_any_start_token_is_refused() -> None:
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    bare = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a")))
+    with pytest.raises(InputError, match="no BOS"):
+        Encoder(bare).encode(Prompt())
+    assert Encoder(bare).encode(Prompt.untrusted("b")) == [1]
+
+
+def test_token_id_refuses_what_is_not_one_token(tiny_tokenizer: Any) -> None:
+    encoder = Encoder(tiny_tokenizer)
+    with pytest.raises(InputError, match="not one token"):
+        encoder.token_id("two words and more")
+    with pytest.raises(InputError, match="no token"):
+        encoder.token_id(10**9)
+
+
+# --- chats
+
+
+def chat(system: str, user: str) -> Prompt:
+    return Prompt.trusted(system, role="system") + Prompt.untrusted(user, role="user")
+
+
+def test_a_chat_is_rendered_as_the_template_does(tiny_tokenizer: Any) -> None:
+    encoder = Encoder(tiny_tokenizer)
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who built it?"}]
+    expected = tiny_tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    assert encoder.encode(chat("Be brief.", "Who built it?")) == expected
+
+
+def test_no_content_breaks_out_of_its_message(tiny_tokenizer: Any) -> None:
+    encoder = Encoder(tiny_tokenizer)
+    start, end = encoder.token_id("<|im_start|>"), encoder.token_id("<|im_end|>")
+    for document in hostile_strings(300, seed=1):
+        ids = encoder.encode(chat("Be brief.", document))
+        assert [i for i in ids if i in encoder.control_ids] == [start, end, start, end, start]
+        assert decoded(encoder, ids).split("<|im_start|>user\n", 1)[1] == (
+            f"{document}<|im_end|>\n<|im_start|>assistant\n"
+        )
+
+
+def test_a_chat_that_ends_with_the_assistant_is_continued(tiny_tokenizer: Any) -> None:
+    encoder = Encoder(tiny_tokenizer)
+    ids = encoder.encode(chat("Be brief.", "Who?") + Prompt.trusted("It was ", role="assistant"))
+    assert decoded(encoder, ids).endswith("<|im_start|>assistant\nIt was ")
+
+
+def test_a_template_that_trims_and_knows_no_system_role(tiny_tokenizer: Any) -> None:
+    import copy
+
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+        "<|im_start|>{{ m['role'] }} {{ m['content'] | trim }} <|im_end|>{% endfor %}"
+    )
+    encoder = Encoder(tokenizer)
+    ids = encoder.encode(chat(" Be brief.", "Who? \n"))
+    assert decoded(encoder, ids) == "<|im_start|>user Be brief.\n\nWho? <|im_end|>"
+    with pytest.raises(LanguageModelError, match="refuses"):
+        encoder.encode(Prompt.trusted("only this", role="system"))
+
+
+def test_a_model_without_a_template_gets_the_plain_rendering(tiny_tokenizer: Any) -> None:
+    import copy
+
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.chat_template = None
+    ids = Encoder(tokenizer).encode(chat("Be brief.", "Who? <|im_end|>"))
+    assert decoded(Encoder(tokenizer), ids) == "<s>Be brief.\n\nUser: Who? <|im_end|>\nAssistant:"
+    assert ids[0] == tokenizer.bos_token_id
+    assert sum(i in Encoder(tokenizer).control_ids for i in ids) == 1
