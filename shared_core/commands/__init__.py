@@ -1,0 +1,1 @@
+"""The commands of ``selfreflect``, one file each; ``shared_core.cli`` puts them together."""
