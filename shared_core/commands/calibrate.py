@@ -34,7 +34,7 @@ def calibrate_command(
     Every question is answered once; its confidence is fitted to whether the first quote holds a right answer
     (questions without answers count as not answerable). The file is bound to this configuration and refused by others.
     """
-    from shared_core.calibration_run import calibrate_confidence
+    from shared_core.evaluation.calibration import calibrate_confidence
     from shared_core.evaluation.dataset import read_questions
 
     rows = read_questions(questions)
@@ -44,9 +44,9 @@ def calibrate_command(
         result = calibrate_confidence(built.engine, rows, method=method)
     if result.calibration is None:
         raise CalibrationError(result.problem, hint="Give more questions, answerable and unanswerable ones.")
-    from shared_core.calibration_io import save_calibrations
+    from shared_core import calibration_io
 
-    save_calibrations(output, {"confidence": result.calibration})
+    calibration_io.save(output, {"confidence": result.calibration})
     out.print(result.summary(), markup=False, highlight=False)
     out.print(f"written: {output}", markup=False, highlight=False)
     if plots is not None:

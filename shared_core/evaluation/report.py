@@ -1,0 +1,139 @@
+"""An HTML page for answers: the text, each claim linked to its highlighted quote in its document, the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shared_core.types import Answer, Claim, Passage, Span
+
+WINDOW = 2_000
+"""Characters of the document shown on each side of a quote, where the document is too long to show whole."""
+WHOLE = 20_000
+"""Documents up to this many characters are shown whole."""
+
+DocumentText = Callable[[str], str | None]
+"""From ``Passage.metadata["source"]`` to the extracted text of that document, ``None`` if it is not at hand."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of text to show; ``number`` is set where it is a quote, ``key`` where it holds the short answer."""
+
+    text: str
+    number: int | None = None
+    key: bool = False
+    first: bool = True
+
+
+@dataclass
+class Source:
+    """One document as shown: its name and its text in pieces."""
+
+    name: str
+    title: str
+    where: str
+    pieces: list[Piece] = field(default_factory=list)
+    cut_before: bool = False
+    cut_after: bool = False
+
+
+def write_report(
+    answers: Sequence[Answer],
+    path: Path,
+    *,
+    title: str = "Answers with their quotes",
+    document_text: DocumentText | None = None,
+) -> Path:
+    """Write one self-contained HTML page (no scripts, no outside resources) and return its path.
+
+    Quotes are highlighted in the document where ``document_text`` gives it and the offsets hold, otherwise in
+    the passage.
+    """
+    import jinja2
+
+    loader = jinja2.PackageLoader("shared_core.evaluation", "templates")
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    page = environment.get_template("answers.html.j2").render(
+        title=title, items=[_item(a, i + 1, document_text) for i, a in enumerate(answers)]
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _item(answer: Answer, number: int, document_text: DocumentText | None) -> dict[str, Any]:
+    spans = answer.numbered_spans()
+    numbers = {_key(s): i + 1 for i, s in enumerate(spans)}
+    return {
+        "number": number,
+        "answer": answer,
+        "claims": [_claim(c, numbers) for c in answer.kept_claims],
+        "dropped": [c for c in answer.claims if c.status == "dropped"],
+        "sources": _sources(answer, spans, document_text),
+    }
+
+
+def _claim(claim: Claim, numbers: dict[tuple[str, int, int], int]) -> dict[str, Any]:
+    marks = [numbers[_key(s)] for c in claim.citations for s in c.primary]
+    return {"claim": claim, "pieces": _emphasise(claim.text, claim.short_answer), "marks": list(dict.fromkeys(marks))}
+
+
+def _emphasise(text: str, short: str | None) -> list[Piece]:
+    at = text.find(short) if short else -1
+    if at < 0 or not short:
+        return [Piece(text)]
+    return [Piece(text[:at]), Piece(short, key=True), Piece(text[at + len(short) :])]
+
+
+def _key(span: Span) -> tuple[str, int, int]:
+    return (span.passage_id, span.start, span.end)
+
+
+def _sources(answer: Answer, spans: Sequence[Span], document_text: DocumentText | None) -> list[Source]:
+    """One source per document, its quotes marked at their places in the document's text."""
+    grouped: dict[str, tuple[Passage, str, list[tuple[int, int, int]]]] = {}
+    for number, span in enumerate(spans, 1):
+        passage = answer.passage(span.passage_id)
+        name, text, start = _place(passage, span, document_text)
+        grouped.setdefault(name, (passage, text, []))[2].append((start, start + len(span.text), number))
+    shorts = [c.short_answer for c in answer.kept_claims if c.short_answer]
+    return [_source(name, *found, shorts) for name, found in grouped.items()]
+
+
+def _place(passage: Passage, span: Span, document_text: DocumentText | None) -> tuple[str, str, int]:
+    """(name, text shown, offset of the span in it): in the whole document if its offsets hold, else the passage."""
+    source = passage.metadata.get("source")
+    offset = passage.metadata.get("start")
+    whole = document_text(str(source)) if document_text and source is not None else None
+    if whole is not None and isinstance(offset, int):
+        start = offset + span.start
+        if whole[start : start + len(span.text)] == span.text:
+            return str(source), whole, start
+    return f"{source or passage.title or 'passage'} · {passage.id}", passage.text, span.start
+
+
+def _source(name: str, passage: Passage, text: str, marks: list[tuple[int, int, int]], shorts: Sequence[str]) -> Source:
+    marks = sorted(marks)
+    first, last = 0, len(text)
+    if len(text) > WHOLE:
+        first, last = max(0, marks[0][0] - WINDOW), min(len(text), max(m[1] for m in marks) + WINDOW)
+    where = ", ".join(f"[{n}] characters {a}–{b}" for a, b, n in marks)
+    source = Source(name, passage.title, where, cut_before=first > 0, cut_after=last < len(text))
+    at = first
+    for start, end, number in marks:
+        if start < at:  # quotes that overlap: the later one starts where the earlier ends
+            start = min(at, end)
+        source.pieces.append(Piece(text[at:start]))
+        source.pieces.extend(_quoted(text[start:end], number, shorts))
+        at = end
+    source.pieces.append(Piece(text[at:last]))
+    return source
+
+
+def _quoted(quote: str, number: int, shorts: Sequence[str]) -> list[Piece]:
+    short = next((s for s in shorts if s in quote), None)
+    pieces = [p for p in _emphasise(quote, short) if p.text]
+    return [Piece(p.text, number, p.key, first=i == 0) for i, p in enumerate(pieces)]

@@ -1,0 +1,65 @@
+"""``SelfReflectReranker``: re-ranks the passages of any retriever by what helps to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from shared_core import flow as flows
+from shared_core.defaults import LazyReader
+from shared_core.errors import InputError, QuestionError, SettingsError
+from shared_core.flow import Flow, Resources
+from shared_core.lm.base import LanguageModel
+from shared_core.pipelines.rerank import Ranked, rerank_by_reading
+from shared_core.reading.base import Reader
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Passage
+
+RerankMethod = Literal["reading", "uncertainty"]
+METHODS: tuple[str, ...] = ("reading",)
+
+
+class SelfReflectReranker:
+    """Re-ranks passages.
+
+    Args:
+        lm: a language model backend, for methods that need one.
+        settings: as for the engine.
+        method: ``reading``: by the best quote an extractive reader finds (needs no model).
+        reader: extractive reader; the shipped one is loaded at first need.
+    """
+
+    def __init__(
+        self,
+        lm: LanguageModel | None = None,
+        settings: SelfReflectSettings | None = None,
+        *,
+        method: RerankMethod = "reading",
+        reader: Reader | None = None,
+    ) -> None:
+        if method not in METHODS:
+            raise SettingsError(f"There is no re-ranking method {method!r}.", hint=f"There are: {', '.join(METHODS)}.")
+        self.settings = settings if settings is not None else SelfReflectSettings()
+        self.method = method
+        self._resources = Resources(
+            models={} if lm is None else {"default": lm}, reader=reader if reader is not None else LazyReader()
+        )
+
+    def rerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
+        """The passages best first, at most ``top_n``. QuestionError for an empty question; ``[]`` gives ``[]``."""
+        return flows.run(self._flow(question, passages, top_n), self._resources)
+
+    async def arerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
+        """``rerank`` without blocking the event loop."""
+        return await flows.arun(self._flow(question, passages, top_n), self._resources)
+
+    def _flow(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
+        if not isinstance(question, str) or not question.strip():
+            raise QuestionError(f"Re-ranking needs a question, not {question!r}.")
+        if top_n is not None and top_n < 1:
+            raise InputError(f"top_n must be at least 1, not {top_n}.")
+        return self._ranked(question.strip(), passages, top_n)
+
+    def _ranked(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
+        ranked = yield from rerank_by_reading(question, passages)
+        return ranked[:top_n]

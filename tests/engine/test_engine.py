@@ -1,0 +1,180 @@
+"""The engine: one question through every door gives one answer; it abstains with a reason and by the policy."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError, SettingsError
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.types import Answer, Finished, TextDelta
+from tests.fakes import PASSAGES, FirstSentenceReader, Shelf
+
+QUESTION = "When was the lamp lit?"
+
+
+def engine(*probabilities: float | None, answerable: float | None = None, lm: Any = None, **settings: Any) -> Any:
+    reader = FirstSentenceReader(*probabilities, answerable=answerable)
+    return SelfReflectEngine(Shelf(), lm, SelfReflectSettings(**settings), reader=reader)
+
+
+def test_an_answer_quotes_its_passage_at_offsets_that_hold() -> None:
+    answer = engine(0.9).answer(QUESTION)
+    assert not answer.abstained
+    assert answer.text == "The lamp was lit in 1871. [1]"
+    (claim,) = answer.kept_claims
+    assert answer.text[claim.start : claim.end] == claim.text
+    assert claim.short_answer == "1871"
+    (span,) = answer.numbered_spans()
+    assert answer.passage(span.passage_id).text[span.start : span.end] == span.text
+    assert answer.confidence == 0.9
+    assert answer.utility == pytest.approx((0.9 - 0.7) / 0.3)
+
+
+def test_every_door_gives_the_same_answer() -> None:
+    expected = engine(0.9).answer(QUESTION)
+    assert asyncio.run(engine(0.9).aanswer(QUESTION)) == expected
+    assert engine(0.9).answer_many([QUESTION]) == [expected]
+    assert asyncio.run(engine(0.9).aanswer_many([QUESTION])) == [expected]
+    assert list(engine(0.9).stream(QUESTION))[-1] == Finished(expected)
+
+
+async def test_streams_are_equal_and_their_text_joins_up() -> None:
+    events = list(engine(0.9).stream(QUESTION))
+    assert [e async for e in engine(0.9).astream(QUESTION)] == events
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == finished.answer.text
+    assert [e.kind for e in events][:2] == ["Decided", "Retrieved"]
+
+
+def test_the_trace_names_every_decision() -> None:
+    kinds = [d.kind for d in engine(0.9).answer(QUESTION).trace]
+    assert kinds == ["retrieve", "read", "keep", "answer"]
+
+
+@pytest.mark.parametrize(
+    ("question", "probability", "answerable", "reason"),
+    [
+        ("Who painted zebras?", 0.9, None, "nothing retrieved"),
+        (QUESTION, 0.3, 0.9, "support below target"),
+        (QUESTION, 0.3, 0.2, "passages do not answer"),
+        (QUESTION, None, None, "support unknown"),
+    ],
+)
+def test_it_abstains_and_says_why(
+    question: str, probability: float | None, answerable: float | None, reason: str
+) -> None:
+    answer = engine(probability, answerable=answerable).answer(question)
+    assert answer.abstained
+    assert answer.reason == reason
+    assert answer.utility == 0
+    assert answer.kept_claims == ()
+    assert answer.trace[-1].kind == "abstain"
+
+
+def test_abstention_keeps_what_was_considered_and_how_near_it_was() -> None:
+    answer = engine(0.3).answer(QUESTION)
+    assert [c.status for c in answer.claims] == ["dropped"]
+    assert answer.confidence == 0.3
+
+
+def test_support_equal_to_the_target_is_not_enough() -> None:
+    assert engine(0.7, target_accuracy=0.7).answer(QUESTION).abstained
+    assert not engine(0.71, target_accuracy=0.7).answer(QUESTION).abstained
+
+
+def test_an_unknown_support_is_never_kept_beside_a_known_one() -> None:
+    answer = engine(0.9, None).answer("the lamp and the captain")
+    assert [c.status for c in answer.claims] == ["kept", "dropped"]
+    assert answer.text == "The lamp was lit in 1871. [1]"
+
+
+def test_weak_claims_can_be_flagged_instead_of_dropped() -> None:
+    answer = engine(0.9, 0.2, unsupported="flag").answer("the lamp and the captain")
+    assert [c.status for c in answer.claims] == ["kept", "flagged"]
+    assert answer.text.endswith("[2] (unsupported)")
+
+
+def test_two_claims_are_numbered_in_order() -> None:
+    answer = engine(0.9, 0.8).answer("the lamp and the captain")
+    assert answer.text == "The lamp was lit in 1871. [1] The Marrow sailed under Captain Ila Venn. [2]"
+    assert all(answer.text[c.start : c.end] == c.text for c in answer.kept_claims)
+
+
+def test_the_same_sentence_in_two_passages_is_one_claim_with_two_places() -> None:
+    twice = (PASSAGES[0], type(PASSAGES[0])("copy", PASSAGES[0].text))
+    answer = SelfReflectEngine(Shelf(twice), reader=FirstSentenceReader(0.9)).answer(QUESTION)
+    (claim,) = answer.claims
+    assert claim.citations[0].ambiguous
+    assert [s.passage_id for s in claim.citations[0].spans] == ["lamp", "copy"]
+
+
+def test_policy_show_quotes_the_nearest_passages() -> None:
+    assert "“The lamp was lit in 1871.” (lamps.md)" in engine(0.3, on_abstain="show").answer(QUESTION).text
+
+
+def test_policy_raise_raises_with_the_answer() -> None:
+    with pytest.raises(AbstainedError) as caught:
+        engine(0.3, on_abstain="raise").answer(QUESTION)
+    assert isinstance(caught.value.answer, Answer)
+    assert caught.value.answer.abstained
+
+
+def test_policy_fallback_marks_the_models_own_knowledge() -> None:
+    answer = engine(0.3, on_abstain="fallback", lm=ScriptedLM(["1871, I think."])).answer(QUESTION)
+    assert answer.abstained
+    assert "not from the documents, unverified: 1871, I think." in answer.text
+    assert answer.usage.calls == 1
+
+
+def test_policy_fallback_without_a_model_is_refused_early() -> None:
+    with pytest.raises(SettingsError, match="fallback"):
+        engine(0.3, on_abstain="fallback")
+
+
+def test_one_bad_question_fails_alone() -> None:
+    class Fragile(Shelf):
+        def retrieve(self, query: str, k: int = 5) -> Any:
+            if "burst" in query:
+                raise OSError("pipe burst")
+            return super().retrieve(query, k)
+
+    reader = FirstSentenceReader(0.9)
+    answers = SelfReflectEngine(Fragile(), reader=reader).answer_many([QUESTION, "burst", " ", QUESTION])
+    assert isinstance(answers[1], RetrievalError)
+    assert isinstance(answers[2], QuestionError)
+    assert answers[0] == answers[3]
+    assert reader.batches == [2]
+
+
+@pytest.mark.parametrize("question", ["", "  \n", None, 3])
+def test_an_empty_question_is_refused(question: Any) -> None:
+    with pytest.raises(QuestionError):
+        engine(0.9).answer(question)
+
+
+def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
+    with pytest.raises(InputError, match="no retriever"):
+        SelfReflectEngine(object())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="language model backend"):
+        SelfReflectEngine(Shelf(), "gpt")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="settings"):
+        SelfReflectEngine(Shelf(), settings={"top_k": 3})  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="language model"):
+        SelfReflectEngine(Shelf(), settings=SelfReflectSettings(pipeline="seakr"))
+
+
+def test_a_filter_reaches_the_retriever() -> None:
+    class Filtering(Shelf):
+        def retrieve(self, query: str, k: int = 5, where: Any = None) -> Any:
+            assert where == {"lang": "en"}
+            return super().retrieve(query, k)
+
+    made = SelfReflectEngine(
+        Filtering(), settings=SelfReflectSettings(where={"lang": "en"}), reader=FirstSentenceReader(0.9)
+    )
+    assert not made.answer(QUESTION).abstained
