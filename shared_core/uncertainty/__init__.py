@@ -1,1 +1,100 @@
-"""Uncertainty estimators over samples, and their calibration."""
+"""Uncertainty: estimators over samples, their registry, semantic clusters, tentative queries, calibration.
+
+Pure functions: arrays in, float out; higher = more uncertain; what is unknown (NaN, nothing to go by) is +inf.
+"""
+
+from __future__ import annotations
+
+from shared_core.uncertainty.answers import choose_answer, final_answer, rationale_uncertainty
+from shared_core.uncertainty.calibration import (
+    Calibration,
+    choose_threshold,
+    fit_calibration,
+)
+from shared_core.uncertainty.clusters import (
+    PairPlan,
+    cluster_by_entailment,
+    cluster_by_similarity,
+    connected_clusters,
+    equivalent_from_classes,
+    greedy_clusters,
+    plan_pairs,
+)
+from shared_core.uncertainty.estimators import (
+    ESTIMATORS,
+    FALLBACK_ORDER,
+    Cost,
+    Estimator,
+    Need,
+    best_available,
+    estimate_all,
+    get_estimator,
+    required,
+)
+from shared_core.uncertainty.hidden import eigenscore, gram_uncertainty, normalized_gram
+from shared_core.uncertainty.query import (
+    Trigger,
+    Word,
+    certain_words,
+    confident_prefix,
+    dragin_query,
+    dragin_trigger,
+    flare_triggered,
+    is_content_word,
+    masked_query,
+    seakr_query,
+    uncertain_spans,
+    word_attention,
+    word_means,
+    words_of,
+)
+from shared_core.uncertainty.semantic import (
+    degree_matrix,
+    discrete_semantic_entropy,
+    eccentricity,
+    eigenvalue_laplacian,
+    number_of_semantic_sets,
+    semantic_entropy,
+    semantic_entropy_monte_carlo,
+)
+from shared_core.uncertainty.statistics import SampleStatistics
+from shared_core.uncertainty.text import (
+    jaccard_similarity,
+    lexical_similarity,
+    parse_confidence,
+    parse_verdict,
+    rouge_similarity,
+    sufficiency_uncertainty,
+    verbalised_uncertainty,
+)
+from shared_core.uncertainty.tokens import (
+    dragin,
+    dragin_scores,
+    energy,
+    length_normalized_entropy,
+    max_sequence_probability,
+    mean_negative_log_likelihood,
+    mean_token_entropy,
+    min_token_probability,
+    monte_carlo_entropy,
+    monte_carlo_normalized_entropy,
+    multi_perplexity,
+    p_true,
+    perplexity,
+    token_entropy,
+)
+
+__all__ = [
+    "ESTIMATORS", "FALLBACK_ORDER", "Calibration", "Cost", "Estimator", "Need", "PairPlan", "SampleStatistics",
+    "Trigger", "Word", "best_available", "certain_words", "choose_answer", "choose_threshold", "cluster_by_entailment",
+    "cluster_by_similarity", "confident_prefix", "connected_clusters", "degree_matrix", "discrete_semantic_entropy",
+    "dragin", "dragin_query", "dragin_scores", "dragin_trigger", "eccentricity", "eigenscore", "eigenvalue_laplacian",
+    "energy", "equivalent_from_classes", "estimate_all", "final_answer", "fit_calibration", "flare_triggered",
+    "get_estimator", "gram_uncertainty", "greedy_clusters", "is_content_word", "jaccard_similarity",
+    "length_normalized_entropy", "lexical_similarity", "masked_query", "max_sequence_probability",
+    "mean_negative_log_likelihood", "mean_token_entropy", "min_token_probability", "monte_carlo_entropy",
+    "monte_carlo_normalized_entropy", "multi_perplexity", "normalized_gram", "number_of_semantic_sets", "p_true",
+    "parse_confidence", "parse_verdict", "perplexity", "plan_pairs", "rationale_uncertainty", "required",
+    "rouge_similarity", "seakr_query", "semantic_entropy", "semantic_entropy_monte_carlo", "sufficiency_uncertainty",
+    "token_entropy", "uncertain_spans", "verbalised_uncertainty", "word_attention", "word_means", "words_of",
+]  # fmt: skip

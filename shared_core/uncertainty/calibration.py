@@ -1,0 +1,356 @@
+"""Calibrations: from a raw score to a probability, bound to the configuration they were fitted for.
+
+Fitting goes through scikit-learn; applying needs only numpy. Files are read and written elsewhere
+(``shared_core.calibration_io``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shared_core.errors import CalibrationError, InputError, MissingDependencyError
+from shared_core.uncertainty._arrays import Float64, numbers
+
+VERSION = 1
+Method = Literal["isotonic", "platt"]
+BindingValue = str | int | float | bool | None
+ThresholdRule = Literal["balanced_accuracy", "target_accuracy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A monotone map from a raw score to the probability of what it was fitted to.
+
+    Attributes:
+        method: ``isotonic`` (piecewise linear through ``points``) or ``platt`` (logistic in the score).
+        increasing: whether a higher score means a higher probability (uncertainties: ``False``).
+        bound_to: the configuration it holds for: model, estimator, k, layer, hidden, reader, retriever, …
+        event: what the probability is of, in words.
+        points: (score, probability) knots of ``isotonic``, scores rising.
+        slope, intercept: of ``platt``: ``1 / (1 + exp(-(slope · score + intercept)))``.
+        threshold: raw score chosen for a decision, ``None`` if none was (or none meets the aim).
+        threshold_rule: how it was chosen, in words.
+        n: rows it was fitted on; ``positives`` of them true; ``unknown``: rows left out for a score that is not finite.
+        metrics: of the fit: ``auroc``, ``brier_constant`` (the base rate for everyone), ``brier``, ``ece`` (both out
+            of fold), and ``brier_before``, ``ece_before`` where the raw scores were probabilities already.
+    """
+
+    method: Method
+    increasing: bool
+    bound_to: Mapping[str, BindingValue]
+    event: str = "the answer is right"
+    points: tuple[tuple[float, float], ...] = ()
+    slope: float = 0.0
+    intercept: float = 0.0
+    threshold: float | None = None
+    threshold_rule: str = ""
+    n: int = 0
+    positives: int = 0
+    unknown: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        """Refuse a map that is not monotone or leaves [0, 1]; keep read-only copies."""
+        object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
+        object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
+        object.__setattr__(self, "points", tuple((float(x), float(y)) for x, y in self.points))
+        problem = self._problem()
+        if problem:
+            raise CalibrationError(f"This calibration cannot be used: {problem}.", hint=_REFIT)
+
+    def _problem(self) -> str:
+        if self.version != VERSION:
+            return f"its version is {self.version!r}, and {VERSION} is understood"
+        if self.method not in ("isotonic", "platt"):
+            return f"its method is {self.method!r}"
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            return "its threshold is not finite"
+        if self.method == "platt":
+            if not (math.isfinite(self.slope) and math.isfinite(self.intercept)):
+                return "its slope or intercept is not finite"
+            return "" if self.slope == 0 or (self.slope > 0) == self.increasing else "its slope goes the wrong way"
+        if not self.points:
+            return "it has no points"
+        x, y = np.array(self.points).T
+        if not (np.isfinite(x).all() and np.all((y >= 0) & (y <= 1))):
+            return "a point is not finite or no probability"
+        rising = np.diff(y) >= 0 if self.increasing else np.diff(y) <= 0
+        return "" if np.all(np.diff(x) > 0) and rising.all() else "its points are not monotone"
+
+    def __hash__(self) -> int:
+        return hash((self.method, self.increasing, self.event, self.points, self.slope, self.intercept))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies do not pickle by themselves
+        return (_from_dict, (self.to_dict(),))
+
+    def probability(self, score: float | None) -> float | None:
+        """The probability at ``score``: in [0, 1], monotone; ``None`` (unknown) for ``None``, NaN or an infinity."""
+        if score is None or not math.isfinite(score):
+            return None
+        return float(self._apply(np.array([float(score)]))[0])
+
+    def probabilities(self, scores: Sequence[float | None]) -> list[float | None]:
+        """``probability`` of each."""
+        return [self.probability(s) for s in scores]
+
+    def _apply(self, scores: Float64) -> Float64:
+        if self.method == "isotonic":
+            x, y = np.array(self.points).T
+            return np.asarray(np.clip(np.interp(scores, x, y), 0.0, 1.0))
+        with np.errstate(over="ignore"):
+            return np.asarray(1.0 / (1.0 + np.exp(-(self.slope * scores + self.intercept))))
+
+    def exceeds(self, score: float | None) -> bool | None:
+        """Whether ``score`` lies above the threshold; ``None`` (unknown) where it is not finite or there is none."""
+        if self.threshold is None or score is None or not math.isfinite(score):
+            return None
+        return score > self.threshold
+
+    def require(self, **configuration: BindingValue) -> Calibration:
+        """Itself, if it was fitted for exactly this configuration (a value of ``None`` is as if left out).
+
+        Raises:
+            CalibrationError: it was fitted for another; names every difference.
+        """
+        names = sorted({*self.bound_to, *configuration})
+        different = [n for n in names if self.bound_to.get(n) != configuration.get(n)]
+        if different:
+            told = "; ".join(f"{n} {self.bound_to.get(n)!r}, not {configuration.get(n)!r}" for n in different)
+            raise CalibrationError(f"The calibration was fitted for {told}.", hint=_REFIT)
+        return self
+
+    def with_threshold(self, threshold: float | None, rule: str) -> Calibration:
+        """A copy with that threshold."""
+        return dataclasses.replace(self, threshold=threshold, threshold_rule=rule)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {
+            **plain,
+            "bound_to": dict(self.bound_to),
+            "metrics": dict(self.metrics),
+            "points": [list(p) for p in self.points],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Calibration:
+        """The reverse of ``to_dict``; CalibrationError if the data is not such a dictionary."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        try:
+            if set(data) - known:
+                raise ValueError(f"unknown entries {sorted(set(data) - known)}")
+            values = {**data, "points": tuple((float(x), float(y)) for x, y in data.get("points", ()))}
+            return cls(**values)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise CalibrationError(f"This is no calibration: {error}.", hint=_REFIT) from error
+
+
+_REFIT = "Calibrate this configuration: selfreflect calibrate"
+
+
+def _from_dict(data: dict[str, Any]) -> Calibration:
+    return Calibration.from_dict(data)
+
+
+def fit_calibration(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    bound_to: Mapping[str, BindingValue],
+    method: Method = "isotonic",
+    increasing: bool = False,
+    event: str = "the answer is right",
+    min_rows: int = 20,
+    folds: int = 5,
+) -> Calibration:
+    """Fit a calibration through scikit-learn.
+
+    Isotonic values are kept within [1/(n+2), 1 - 1/(n+2)], Platt's targets are smoothed as Platt (1999) does: no
+    finite sample makes anything certain. Rows whose score is not finite are left out and counted.
+
+    Args:
+        scores: (n,) raw scores; ``labels``: (n,) of 0/1 or booleans, whether the event held.
+        bound_to: the configuration the scores came from.
+        method: ``isotonic`` needs more rows (hundreds), ``platt`` makes do with few.
+        increasing: whether the event is more likely at higher scores; ``False`` for uncertainties.
+        event: what the probability is of.
+        min_rows: fewer rows are refused.
+        folds: of the cross-fitted metrics.
+
+    Raises:
+        CalibrationError: too few rows, or only one kind of label.
+        InputError: lengths differ, labels other than 0/1, unknown method.
+        MissingDependencyError: no scikit-learn.
+    """
+    if method not in ("isotonic", "platt"):
+        raise InputError(f"Unknown method {method!r}.", hint="isotonic or platt")
+    x, y, unknown = _rows(scores, labels)
+    if len(x) < min_rows or y.min() == y.max():
+        raise CalibrationError(
+            f"{len(x)} rows with {int(y.sum())} positives are not enough to calibrate.",
+            hint=f"Give at least {min_rows} questions, some with right and some with wrong answers.",
+        )
+    made = _fit(x, y, method, increasing)
+    return Calibration(
+        method,
+        increasing,
+        bound_to,
+        event,
+        **made,
+        n=len(x),
+        positives=int(y.sum()),
+        unknown=unknown,
+        metrics=_metrics(x, y, method, increasing, folds),
+    )
+
+
+def choose_threshold(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    rule: ThresholdRule = "balanced_accuracy",
+    target: float | None = None,
+    increasing: bool = False,
+) -> float | None:
+    """The raw score that best parts true from false events; what lies on the threshold counts as the low side.
+
+    Args:
+        scores, labels, increasing: as ``fit_calibration``. With ``increasing=False`` the event is predicted where
+            score ≤ threshold: for SeaKR's gate, "right without retrieval", so retrieve where score > threshold.
+        rule: ``balanced_accuracy`` maximises the mean of both classes' recall; ``target_accuracy`` accepts as many rows
+            as possible while at least ``target`` of the accepted ones are true.
+        target: in (0, 1], for ``target_accuracy``.
+
+    Returns:
+        A finite score (midway between neighbours), or ``None`` if no threshold reaches the target.
+
+    Raises:
+        CalibrationError: no usable rows, or for ``balanced_accuracy`` only one kind of label.
+        InputError: as ``fit_calibration``, or no target where one is needed.
+    """
+    x, y, _ = _rows(scores, labels)
+    if len(x) == 0 or (rule == "balanced_accuracy" and y.min() == y.max()):
+        raise CalibrationError("No threshold can be chosen from these rows.", hint="Give right and wrong answers.")
+    if rule == "target_accuracy" and (target is None or not 0 < target <= 1):
+        raise InputError(f"target must be in (0, 1], not {target!r}.")
+    sign = 1.0 if increasing else -1.0
+    order = np.argsort(-sign * x, kind="stable")  # surest first
+    x, y = x[order], y[order]
+    last = np.append(np.flatnonzero(np.diff(x)), len(x) - 1)  # a threshold cannot part equal scores
+    true, count = np.cumsum(y)[last], last + 1.0
+    if rule == "balanced_accuracy":
+        value = true / y.sum() + 1.0 - (count - true) / (len(y) - y.sum())
+        best = int(np.argmax(value))
+    else:
+        reaching = np.flatnonzero(true / count >= cast(float, target) - 1e-12)
+        if len(reaching) == 0:
+            return None
+        best = int(reaching[-1])
+    end = int(last[best])
+    if end + 1 < len(x):
+        middle = (x[end] + x[end + 1]) / 2
+        if min(x[end], x[end + 1]) < middle < max(x[end], x[end + 1]):
+            return float(middle)
+        return float(min(x[end], x[end + 1]))
+    # All are accepted: just beyond the last one, on whichever side that is.
+    return float(np.nextafter(x[end], -np.inf)) if increasing else float(x[end])
+
+
+def _rows(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Float64, int]:
+    x, y = numbers(scores, "scores", 1), numbers(labels, "labels", 1)
+    if len(x) != len(y):
+        raise InputError(f"There are {len(x)} scores and {len(y)} labels.")
+    if not np.isin(y, (0.0, 1.0)).all():
+        raise InputError("Labels must be 0 or 1.")
+    usable = np.isfinite(x)
+    return x[usable], y[usable], int((~usable).sum())
+
+
+def _fit(x: Float64, y: Float64, method: Method, increasing: bool) -> dict[str, Any]:
+    return _isotonic(x, y, increasing) if method == "isotonic" else _platt(x, y, increasing)
+
+
+def _isotonic(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
+    try:
+        from sklearn.isotonic import IsotonicRegression
+    except ImportError as error:
+        raise MissingDependencyError("scikit-learn", extra="eval", purpose="Calibration") from error
+    margin = 1.0 / (len(x) + 2)
+    model = IsotonicRegression(y_min=margin, y_max=1 - margin, increasing=increasing, out_of_bounds="clip").fit(x, y)
+    # Knots only where the float really moves on, so that "scores rising" holds strictly.
+    knots: dict[float, float] = dict(zip(map(float, model.X_thresholds_), map(float, model.y_thresholds_)))
+    return {"points": tuple(sorted(knots.items()))}
+
+
+def _platt(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
+    try:
+        from sklearn.linear_model import LogisticRegression
+    except ImportError as error:
+        raise MissingDependencyError("scikit-learn", extra="eval", purpose="Calibration") from error
+    positives, negatives = float(y.sum()), float(len(y) - y.sum())
+    targets = np.where(y == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
+    centre, spread = float(np.median(x)), float(np.std(x)) or 1.0
+    z = ((x - centre) / spread)[:, None]
+    model = LogisticRegression(C=1e6, max_iter=1000)
+    classes = np.repeat([1, 0], len(x))
+    model.fit(np.concatenate([z, z]), classes, sample_weight=np.concatenate([targets, 1 - targets]))
+    slope = float(model.coef_[0, 0]) / spread
+    if slope == 0 or (slope > 0) != increasing:  # the score tells nothing in its own direction: the base rate, then
+        rate = float(targets.mean())
+        return {"slope": 0.0, "intercept": math.log(rate / (1 - rate))}
+    return {"slope": slope, "intercept": float(model.intercept_[0]) - slope * centre}
+
+
+def _metrics(x: Float64, y: Float64, method: Method, increasing: bool, folds: int) -> dict[str, float]:
+    found = {"auroc": _auroc(x if increasing else -x, y), "brier_constant": float(np.mean((y - y.mean()) ** 2))}
+    raw = x if increasing else 1 - x
+    if raw.min() >= 0 and raw.max() <= 1:
+        found |= {"brier_before": float(np.mean((raw - y) ** 2)), "ece_before": _ece(raw, y)}
+    predicted = _out_of_fold(x, y, method, increasing, folds)
+    if predicted is not None:
+        found |= {"brier": float(np.mean((predicted - y) ** 2)), "ece": _ece(predicted, y)}
+    return found
+
+
+def _out_of_fold(x: Float64, y: Float64, method: Method, increasing: bool, folds: int) -> Float64 | None:
+    """Predictions for each row from a fit without it; ``None`` where a class is too small to be dealt out."""
+    if folds < 2 or min(y.sum(), len(y) - y.sum()) < folds:
+        return None
+    fold = np.empty(len(y), dtype=np.int64)
+    generator = np.random.default_rng(0)
+    for label in (0, 1):
+        members = generator.permutation(np.flatnonzero(y == label))
+        fold[members] = np.arange(len(members)) % folds
+    predicted = np.empty(len(y))
+    for i in range(folds):
+        part: NDArray[np.bool_] = fold == i
+        made = Calibration(method, increasing, {}, **_fit(x[~part], y[~part], method, increasing))
+        predicted[part] = made._apply(x[part])
+    return predicted
+
+
+def _auroc(x: Float64, y: Float64) -> float:
+    """Probability that a true row scores above a false one, ties half."""
+    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    positives = y.sum()
+    return float(
+        (ranks[y == 1].sum() - positives * (positives + 1) / 2) / (positives * (len(values[inverse]) - positives))
+    )
+
+
+def _ece(p: Float64, y: Float64, bins: int = 10) -> float:
+    """Expected calibration error over ten bins of equal width."""
+    place = np.minimum((p * bins).astype(int), bins - 1)
+    gaps = [abs(float(p[place == b].sum() - y[place == b].sum())) for b in range(bins)]
+    return sum(gaps) / len(p)

@@ -1,0 +1,211 @@
+"""The estimators by name: what each needs, what it costs, and which is the best that a model allows.
+
+One sampling pass fills a ``SampleStatistics``; every estimator asked for reads from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from shared_core.errors import CapabilityError, InputError
+from shared_core.uncertainty import hidden, semantic, text, tokens
+from shared_core.uncertainty._arrays import known
+from shared_core.uncertainty.statistics import NotGatheredError, SampleStatistics
+
+Need = Literal[
+    "hidden_states", "token_logprobs", "token_statistics", "text", "similarity", "entailment", "attention",
+    "verbalised", "sufficiency", "p_true",
+]  # fmt: skip
+"""What an estimator reads. ``similarity`` and ``entailment`` are scores over pairs of samples (from an embedder, a
+judge, or words in common); ``verbalised``, ``sufficiency`` and ``p_true`` are answers to a further prompt."""
+
+_CAPABILITY: dict[str, tuple[str, ...]] = {  # any one of these names makes the need available
+    "text": ("text",),
+    "verbalised": ("text",),
+    "sufficiency": ("text",),
+    "p_true": ("verdict_logprobs", "score"),
+    "entailment": ("entailment", "similarity"),  # clusters can be had from either
+}
+
+
+class Cost(IntEnum):
+    """What an estimate costs beyond the answer itself, cheapest first."""
+
+    ANSWER = 0
+    """nothing: read off the answer's own tokens"""
+    PROMPT = 1
+    """one more short prompt"""
+    SAMPLES = 2
+    """k samples of the answer"""
+    PAIRS = 3
+    """k samples, and a score for every pair of different ones"""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """A way to measure uncertainty; always higher = more uncertain.
+
+    Attributes:
+        name: as in settings, calibrations and traces.
+        needs: the statistics it reads.
+        cost: of having them.
+        min_samples: with fewer samples there is nothing to compare, and the estimate is unknown (+inf).
+        unit: of the value.
+        summary: in a line.
+        function: from statistics to the value.
+    """
+
+    name: str
+    needs: frozenset[Need]
+    cost: Cost
+    min_samples: int
+    unit: str
+    summary: str
+    function: Callable[[SampleStatistics], float]
+
+    def estimate(self, statistics: SampleStatistics) -> float:
+        """The uncertainty; +inf where it is unknown (too few samples, numbers that are not finite, unclear replies).
+
+        Raises:
+            InputError: a statistic it needs was not gathered.
+        """
+        if self.min_samples and statistics.k < self.min_samples:
+            return math.inf
+        try:
+            return known(self.function(statistics))
+        except NotGatheredError as error:
+            raise InputError(
+                f"The estimator {self.name!r} needs {error}, which this sampling pass did not gather.",
+                hint=f"Ask for {', '.join(sorted(self.needs))} when sampling.",
+            ) from None
+
+    def available(self, capabilities: Iterable[str]) -> bool:
+        """Whether these names (of ``Capabilities.names()``, with ``similarity``, ``entailment``) cover its needs."""
+        return not self.missing(capabilities)
+
+    def missing(self, capabilities: Iterable[str]) -> tuple[str, ...]:
+        """The needs that are not covered, sorted."""
+        names = set(capabilities)
+        return tuple(sorted(n for n in self.needs if not names & set(_CAPABILITY.get(n, (n,)))))
+
+
+def _semantic_entropy(s: SampleStatistics) -> float:
+    """Over the samples that have tokens: an empty one has no length-normalised likelihood."""
+    rows = [(float(np.mean(t)), c) for t, c in zip(s.need("token_logprobs"), s.need("cluster_ids")) if len(t)]
+    return semantic.semantic_entropy([r[0] for r in rows], [r[1] for r in rows]) if len(rows) > 1 else math.inf
+
+
+def _needs(*names: Need) -> frozenset[Need]:
+    return frozenset(names)
+
+
+_ANSWER, _PROMPT, _SAMPLES, _PAIRS = Cost.ANSWER, Cost.PROMPT, Cost.SAMPLES, Cost.PAIRS
+_STATES, _LOGPROBS, _STATISTICS = _needs("hidden_states"), _needs("token_logprobs"), _needs("token_statistics")
+_GRAPH, _MEANINGS = _needs("similarity"), _needs("entailment")
+
+# fmt: off
+_ALL = (
+    Estimator("gram", _STATES, _SAMPLES, 2, "nats", "Gram determinant of the samples' hidden states (SeaKR)",
+              lambda s: hidden.gram_uncertainty(s.need("states"))),
+    Estimator("normalized_gram", _STATES, _SAMPLES, 2, "0-1", "the same, independent of k and scale",
+              lambda s: hidden.normalized_gram(s.need("states"))),
+    Estimator("eigenscore", _STATES, _SAMPLES, 2, "log10", "spectrum of the hidden states' covariance (INSIDE)",
+              lambda s: hidden.eigenscore(s.need("states"))),
+    Estimator("perplexity", _LOGPROBS, _ANSWER, 0, "perplexity", "of the greedy answer",
+              lambda s: tokens.perplexity(s.answer())),
+    Estimator("multi_perplexity", _LOGPROBS, _SAMPLES, 1, "perplexity", "mean over the samples",
+              lambda s: tokens.multi_perplexity(s.need("token_logprobs"))),
+    Estimator("length_normalized_entropy", _LOGPROBS, _SAMPLES, 1, "nats", "mean negative log-probability per token",
+              lambda s: tokens.length_normalized_entropy(s.need("token_logprobs"))),
+    Estimator("monte_carlo_entropy", _LOGPROBS, _SAMPLES, 1, "nats", "mean negative log-probability per sample",
+              lambda s: tokens.monte_carlo_entropy([sum(t) for t in s.need("token_logprobs") if len(t)])),
+    Estimator("max_sequence_probability", _LOGPROBS, _ANSWER, 0, "nats", "negative log-probability of the answer",
+              lambda s: tokens.max_sequence_probability(s.answer())),
+    Estimator("min_token_probability", _LOGPROBS, _ANSWER, 0, "0-1", "the answer's least probable token (FLARE)",
+              lambda s: tokens.min_token_probability(s.answer())),
+    Estimator("mean_token_entropy", _STATISTICS, _ANSWER, 0, "nats", "mean entropy of the answer's distributions",
+              lambda s: tokens.mean_token_entropy(s.need("answer_entropies"))),
+    Estimator("energy", _STATISTICS, _ANSWER, 0, "nats", "mean negative logsumexp of the answer's logits",
+              lambda s: tokens.energy(s.need("answer_logsumexp"))),
+    Estimator("p_true", _needs("p_true"), _PROMPT, 0, "0-1", "probability the model gives to its answer being false",
+              lambda s: tokens.p_true(*s.need("p_true"))),
+    Estimator("dragin", _needs("attention", "token_statistics"), _ANSWER, 0, "nats", "most attended uncertain word",
+              lambda s: tokens.dragin(s.need("word_attention"), s.need("word_entropies"))),
+    Estimator("semantic_entropy", _LOGPROBS | _MEANINGS, _PAIRS, 2, "nats", "entropy over meanings, by probability",
+              _semantic_entropy),
+    Estimator("discrete_semantic_entropy", _MEANINGS, _PAIRS, 2, "nats", "entropy over meanings, by count",
+              lambda s: semantic.discrete_semantic_entropy(s.need("cluster_ids"))),
+    Estimator("semantic_sets", _MEANINGS, _PAIRS, 2, "count", "number of meanings",
+              lambda s: semantic.number_of_semantic_sets(s.need("cluster_ids"))),
+    Estimator("degree_matrix", _GRAPH, _PAIRS, 2, "0-1", "mean dissimilarity of the samples",
+              lambda s: semantic.degree_matrix(s.need("similarity"))),
+    Estimator("eigenvalue_laplacian", _GRAPH, _PAIRS, 2, "count", "continuous number of meanings",
+              lambda s: semantic.eigenvalue_laplacian(s.need("similarity"))),
+    Estimator("eccentricity", _GRAPH, _PAIRS, 2, "norm", "spread of the samples in the graph's eigenvectors",
+              lambda s: semantic.eccentricity(s.need("similarity"))),
+    Estimator("lexical_similarity", _needs("text"), _SAMPLES, 2, "-1-0", "minus the words samples share (ROUGE-L)",
+              lambda s: text.lexical_similarity(s.need("texts"))),
+    Estimator("verbalised", _needs("verbalised"), _PROMPT, 0, "0-1", "one less the confidence the model states",
+              lambda s: text.verbalised_uncertainty(s.need("verbalised"))),
+    Estimator("sufficiency", _needs("sufficiency"), _PROMPT, 0, "0-1", "share of replies that knowledge falls short",
+              lambda s: text.sufficiency_uncertainty(s.need("sufficiency"))),
+)
+# fmt: on
+
+ESTIMATORS = MappingProxyType({e.name: e for e in _ALL})
+"""Every estimator by name."""
+
+FALLBACK_ORDER = ("gram", "length_normalized_entropy", "discrete_semantic_entropy", "verbalised")
+"""What stands in where a preferred estimator's needs are out of reach: hidden states, token log-probabilities,
+meanings of the samples, the model's own word."""
+
+
+def get_estimator(name: str) -> Estimator:
+    """The estimator of that name; InputError that lists the names if there is none."""
+    try:
+        return ESTIMATORS[name]
+    except KeyError:
+        raise InputError(f"There is no estimator {name!r}.", hint=f"Known: {', '.join(ESTIMATORS)}") from None
+
+
+def required(names: Iterable[str]) -> frozenset[Need]:
+    """All that the named estimators need together: what one sampling pass has to gather."""
+    return frozenset(need for name in names for need in get_estimator(name).needs)
+
+
+def estimate_all(statistics: SampleStatistics, names: Iterable[str]) -> dict[str, float]:
+    """The named estimators' values from the one set of statistics."""
+    return {name: get_estimator(name).estimate(statistics) for name in names}
+
+
+def best_available(capabilities: Iterable[str], preferred: str = "gram") -> tuple[Estimator, str]:
+    """The preferred estimator if the model allows it, else the first of ``FALLBACK_ORDER`` that it allows.
+
+    Args:
+        capabilities: ``Capabilities.names()``, and ``similarity`` or ``entailment`` where pairs can be scored.
+        preferred: an estimator's name.
+
+    Returns:
+        The estimator and the reason, a sentence for the trace.
+
+    Raises:
+        InputError: no such estimator.
+        CapabilityError: not even text can be had.
+    """
+    names = tuple(capabilities)
+    wanted = get_estimator(preferred)
+    missing = wanted.missing(names)
+    if not missing:
+        return wanted, f"{wanted.name} as asked for"
+    for name in FALLBACK_ORDER:
+        if ESTIMATORS[name].available(names):
+            lacking = " and ".join(m.replace("_", " ") for m in missing)
+            return ESTIMATORS[name], f"{wanted.name} needs {lacking}, which cannot be had here; {name} instead"
+    raise CapabilityError("text", "model", hint="Every estimator needs at least generated text.")

@@ -1,0 +1,295 @@
+"""Search queries from what a model wrote tentatively: SeaKR's certain words, FLARE's masked sentence, DRAGIN's words.
+
+Tokens are given as text that joins to the sentence (``"".join(tokens)``), probabilities as p in [0, 1]. A probability
+that is not a number is never "certain".
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shared_core.errors import InputError
+from shared_core.uncertainty._arrays import Float64, finite, numbers
+from shared_core.uncertainty._words import FUNCTION_WORDS
+from shared_core.uncertainty.tokens import dragin_scores
+
+_PUNCTUATION = string.punctuation + "“”‘’«»…–—¿¡"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A stretch without white space and the tokens (by position) that have a part in it."""
+
+    text: str
+    tokens: tuple[int, ...]
+
+
+def words_of(tokens: Sequence[str]) -> tuple[Word, ...]:
+    """The words that tokens spell, each with its tokens; one token may belong to several words."""
+    words: list[tuple[list[str], list[int]]] = []
+    open_word = False
+    for i, token in enumerate(tokens):
+        for character in token:
+            if character.isspace():
+                open_word = False
+                continue
+            if not open_word:
+                words.append(([], []))
+                open_word = True
+            characters, places = words[-1]
+            characters.append(character)
+            if not places or places[-1] != i:
+                places.append(i)
+    return tuple(Word("".join(c), tuple(p)) for c, p in words)
+
+
+def is_content_word(word: str) -> bool:
+    """Whether a word carries meaning of its own: not punctuation, not an English function word.
+
+    Written as a name, such a word counts: "WHO", "US", "May", "Will".
+    """
+    bare, shown = _bare(word), word.strip(_PUNCTUATION)
+    named = (len(shown) > 1 and shown.isupper()) or shown in ("May", "Will")
+    return bool(bare) and (named or bare not in FUNCTION_WORDS)
+
+
+def certain_words(
+    words: Sequence[Word],
+    probabilities: ArrayLike,
+    *,
+    known: Sequence[str] = (),
+    threshold: float = 0.9,
+    published: bool = False,
+) -> tuple[Word, ...]:
+    """The words a query may use: every token has p ≥ threshold, or the word stands in one of the ``known`` texts.
+
+    Comparison with known texts is by whole words, without case and punctuation. Words without tokens are left out.
+
+    Args:
+        words: of the whole pseudo-generation (the published code forgets all sentences but the last).
+        probabilities: (T,) of the tokens the words refer to.
+        known: texts whose words stay whatever their probability.
+        threshold: every token of a word must reach it.
+        published: take a word as known where it is part of a known text anywhere, even within another word.
+
+    Raises:
+        InputError: a word refers to a token that has no probability.
+    """
+    p = _probabilities(probabilities)
+    if any(i >= len(p) for w in words for i in w.tokens):
+        raise InputError(f"A word refers to a token beyond the {len(p)} probabilities given.")
+    seen = {bare for text in known for w in text.split() if (bare := _bare(w))}
+
+    def is_known(word: str) -> bool:
+        return any(word in text for text in known) if published else _bare(word) in seen
+
+    return tuple(w for w in words if w.tokens and (is_known(w.text) or bool(np.all(p[list(w.tokens)] >= threshold))))
+
+
+def seakr_query(
+    question: str,
+    tokens: Sequence[str],
+    probabilities: ArrayLike,
+    *,
+    previous_step: str = "",
+    threshold: float = 0.9,
+    max_tokens: int = 64,
+    content_only: bool = True,
+) -> str:
+    """SeaKR's query (Yao et al. 2024, section 3.2): the pseudo-generation without its uncertain words.
+
+    Args:
+        question: returned where no word is left.
+        tokens: (T,) text of the pseudo-generation's tokens; all its sentences count.
+        probabilities: (T,) probability of each.
+        previous_step: words of it (and of the question) stay whatever their probability.
+        threshold: every token of a word must reach it.
+        max_tokens: words are taken from the start as long as their tokens fit.
+        content_only: leave out function words and bare punctuation.
+
+    Raises:
+        InputError: tokens and probabilities differ in number.
+    """
+    if len(tokens) != len(_probabilities(probabilities)):
+        raise InputError(f"There are {len(tokens)} tokens and {np.size(probabilities)} probabilities.")
+    kept = certain_words(words_of(tokens), probabilities, known=(question, previous_step), threshold=threshold)
+    chosen: list[str] = []
+    used = 0
+    for word in kept:
+        if content_only and not is_content_word(word.text):
+            continue
+        used += len(word.tokens)
+        if used > max_tokens:
+            break
+        chosen.append(word.text)
+    return " ".join(chosen).strip(_PUNCTUATION + " ") or question
+
+
+def flare_triggered(probabilities: ArrayLike, threshold: float = 0.8) -> bool:
+    """FLARE (Jiang et al. 2023): retrieve if a token has p ≤ threshold. Nothing written or NaN: retrieve."""
+    p = _probabilities(probabilities)
+    return not (p.size and bool(np.all(p > threshold)))
+
+
+def masked_query(
+    tokens: Sequence[str], probabilities: ArrayLike, *, threshold: float = 0.4, collapse: bool = True
+) -> str:
+    """FLARE's implicit query: the sentence without its tokens of p ≤ threshold, which become blanks.
+
+    Args:
+        tokens: (T,) text of each token; ``probabilities``: (T,).
+        threshold: 0 masks nothing but what is not a number.
+        collapse: one blank for a run of them; otherwise as the published code.
+
+    Returns:
+        Possibly empty: then search for the question.
+    """
+    p = _paired(tokens, probabilities)
+    low = _low(p, threshold)
+    text = "".join(" " if masked else token for token, masked in zip(tokens, low)).strip()
+    return " ".join(text.split()) if collapse else text
+
+
+def confident_prefix(tokens: Sequence[str], probabilities: ArrayLike, threshold: float = 0.4) -> str:
+    """The text before the first token of p ≤ threshold; its first token at least."""
+    low = np.flatnonzero(_low(_paired(tokens, probabilities), threshold))
+    return "".join(tokens[: max(1, int(low[0]))] if len(low) else tokens)
+
+
+def uncertain_spans(
+    tokens: Sequence[str], probabilities: ArrayLike, *, threshold: float = 0.4, min_gap: int = 5
+) -> tuple[str, ...]:
+    """FLARE's explicit form: stretches of tokens of p ≤ threshold to ask questions about.
+
+    Low tokens less than ``min_gap`` positions apart join into one span, what lies between included; spans of
+    punctuation alone are left out.
+    """
+    spans: list[list[int]] = []
+    for i in np.flatnonzero(_low(_paired(tokens, probabilities), threshold)):
+        if spans and i - spans[-1][1] < min_gap:
+            spans[-1][1] = int(i)
+        else:
+            spans.append([int(i), int(i)])
+    texts = ("".join(tokens[start : end + 1]).strip() for start, end in spans)
+    return tuple(t for t in texts if t.strip(_PUNCTUATION))
+
+
+def word_attention(
+    attention: ArrayLike, words: Sequence[Word], reduce: Literal["max", "mean", "last"] = "max"
+) -> Float64:
+    """How much attention each word receives within a sentence (DRAGIN), from the last layer's weights.
+
+    Args:
+        attention: (heads, T, T), ``[h, q, t]`` the weight that position q gives to t; causal.
+        words: of those T tokens.
+        reduce: over the positions q ≥ t: ``max`` (DRAGIN), ``mean``, or only the ``last`` position.
+
+    Returns:
+        (number of words,): reduced over positions, mean over heads, summed over a word's tokens.
+
+    Raises:
+        InputError: not of that shape, or a word refers to a token beyond it.
+    """
+    a = numbers(attention, "attention", 3)
+    size = a.shape[2]
+    if a.shape[1] != size or any(i >= size for w in words for i in w.tokens):
+        raise InputError(f"attention must be (heads, T, T) over all tokens of the words, not of shape {a.shape}.")
+    if reduce == "max":
+        per_token = a.max(axis=1).mean(axis=0)
+    elif reduce == "mean":
+        per_token = np.tril(a.mean(axis=0)).sum(axis=0) / np.arange(size, 0, -1)
+    else:
+        per_token = a[:, -1, :].mean(axis=0)
+    return np.array([per_token[list(w.tokens)].sum() for w in words])
+
+
+def word_means(values: ArrayLike, words: Sequence[Word]) -> Float64:
+    """(number of words,) mean of a per-token value (entropy, log-probability) over each word's tokens."""
+    v = numbers(values, "values", 1)
+    return np.array([v[list(w.tokens)].mean() for w in words])
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Where DRAGIN asks for retrieval: the sentence, its words' values and which of them exceed the threshold."""
+
+    sentence: int
+    values: tuple[float, ...]
+    hits: tuple[bool, ...]
+
+    @property
+    def word(self) -> int:
+        """Place of the first hit in its sentence: what follows it is to be written anew."""
+        return self.hits.index(True)
+
+
+def dragin_trigger(
+    attention: ArrayLike, entropies: ArrayLike, sentence_lengths: Sequence[int], threshold: float
+) -> Trigger | None:
+    """The first sentence with a word whose DRAGIN value exceeds the threshold; ``None`` if there is none.
+
+    Args:
+        attention, entropies: per word of the whole text.
+        sentence_lengths: words of each sentence, in order; they must add up.
+        threshold: of ``n · a / Σa · H``. A sentence whose values are unknown is a hit at its first word.
+    """
+    a, h = numbers(attention, "attention", 1), numbers(entropies, "entropies", 1)
+    if not sum(sentence_lengths) == len(a) == len(h):
+        raise InputError(f"Sentences of {sum(sentence_lengths)} words, {len(a)} attentions, {len(h)} entropies.")
+    start = 0
+    for sentence, length in enumerate(sentence_lengths):
+        part = slice(start, start + length)
+        values = dragin_scores(a[part], h[part])
+        hits = np.isnan(values) | (values > threshold)
+        if hits.any():
+            return Trigger(sentence, tuple(map(float, values)), tuple(map(bool, hits)))
+        start += length
+    return None
+
+
+def dragin_query(words: Sequence[str], attention: ArrayLike, limit: int = 25) -> str:
+    """DRAGIN's query: of all content words so far, the ``limit`` that the trigger position attends to most, in order.
+
+    Args:
+        words: of the context before the trigger (question and text written).
+        attention: (number of words,) weight the trigger position gives to each (mean over heads).
+
+    Returns:
+        Possibly empty (no content words, or unknown attention): then search for the question.
+    """
+    a = numbers(attention, "attention", 1)
+    if len(a) != len(words):
+        raise InputError(f"There are {len(words)} words and {len(a)} attentions.")
+    if not finite(a):
+        return ""
+    content = [i for i, w in enumerate(words) if is_content_word(w)]
+    best = sorted(content, key=lambda i: -a[i])[:limit]
+    return " ".join(words[i].strip(_PUNCTUATION) for i in sorted(best))
+
+
+def _bare(word: str) -> str:
+    return word.strip(_PUNCTUATION).casefold().replace("’", "'")
+
+
+def _probabilities(values: ArrayLike) -> Float64:
+    p = numbers(values, "probabilities", 1)
+    if p.size and (np.nanmin(p, initial=0.0) < 0 or np.nanmax(p, initial=0.0) > 1 + 1e-6):
+        raise InputError("Probabilities must lie in [0, 1].", hint="Give exp(log-probability).")
+    return p
+
+
+def _paired(tokens: Sequence[str], probabilities: ArrayLike) -> Float64:
+    p = _probabilities(probabilities)
+    if len(p) != len(tokens):
+        raise InputError(f"There are {len(tokens)} tokens and {len(p)} probabilities.")
+    return p
+
+
+def _low(p: Float64, threshold: float) -> NDArray[np.bool_]:
+    return np.isnan(p) | ((p <= threshold) & (threshold > 0))

@@ -1,0 +1,88 @@
+"""What one sampling pass tells: the input of every estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared_core.errors import InputError
+from shared_core.uncertainty._arrays import Float64, numbers
+
+
+class NotGatheredError(Exception):
+    """A statistic was not asked for when sampling; estimators turn it into an InputError that says what to ask for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleStatistics:
+    """All that one sampling pass can tell; ``None`` where it was not asked for. k is the number of samples.
+
+    Attributes:
+        texts: (k) the samples.
+        token_logprobs: (k) each sample's token log-probabilities, natural.
+        states: (k, d) a hidden state of each sample.
+        similarity: (k, k) in [0, 1].
+        cluster_ids: (k) equal where samples mean the same.
+        answer_logprobs, answer_entropies, answer_logsumexp: (T,) of the greedy answer (for estimators of one
+            sequence), the last two of its token distributions (nats; of the raw logits).
+        word_attention, word_entropies: per word of the greedy answer (DRAGIN).
+        verbalised: replies to "how sure are you, 0–100?"; ``sufficiency``: to "do you know enough to answer?".
+        p_true: (log P(True), log P(False)) of the greedy answer.
+    """
+
+    texts: tuple[str, ...] | None = None
+    token_logprobs: tuple[tuple[float, ...], ...] | None = None
+    states: Float64 | None = None
+    similarity: Float64 | None = None
+    cluster_ids: tuple[int, ...] | None = None
+    answer_logprobs: tuple[float, ...] | None = None
+    answer_entropies: tuple[float, ...] | None = None
+    answer_logsumexp: tuple[float, ...] | None = None
+    word_attention: tuple[float, ...] | None = None
+    word_entropies: tuple[float, ...] | None = None
+    verbalised: tuple[str, ...] | None = None
+    sufficiency: tuple[str, ...] | None = None
+    p_true: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays (as copies) and refuse statistics of different numbers of samples."""
+        for name in ("states", "similarity"):
+            if getattr(self, name) is not None:
+                array = numbers(getattr(self, name), name, 2).copy()
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
+        names = ("texts", "token_logprobs", "states", "similarity", "cluster_ids")
+        counts = {n: len(getattr(self, n)) for n in names if getattr(self, n) is not None}
+        if len(set(counts.values())) > 1:
+            raise InputError(f"The statistics are of different numbers of samples: {counts}.")
+
+    @property
+    def k(self) -> int:
+        """Number of samples; 0 if there are none."""
+        for value in (self.texts, self.token_logprobs, self.states, self.similarity, self.cluster_ids):
+            if value is not None:
+                return len(value)
+        return 0
+
+    @property
+    def empty_samples(self) -> int:
+        """Samples without text (or, where texts are not given, without tokens): worth a word in a trace."""
+        if self.texts is not None:
+            return sum(not t.strip() for t in self.texts)
+        return sum(not t for t in self.token_logprobs or ())
+
+    def need(self, name: str) -> Any:
+        """That statistic; NotGatheredError (its name) if it was not asked for."""
+        value = getattr(self, name)
+        if value is None:
+            raise NotGatheredError(name)
+        return value
+
+    def answer(self) -> Sequence[float]:
+        """Token log-probabilities of the greedy answer; the first sample stands in for it."""
+        if self.answer_logprobs is not None:
+            return self.answer_logprobs
+        if self.token_logprobs is None:
+            raise NotGatheredError("answer_logprobs")
+        return self.token_logprobs[0] if self.token_logprobs else ()

@@ -1,0 +1,161 @@
+"""Estimators over text alone: lexical agreement of the samples, and what the model says about itself.
+
+Higher = more uncertain; +inf = unknown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from shared_core.errors import InputError
+from shared_core.uncertainty._arrays import Float64
+
+_WORD = re.compile(r"[^\W_]+")
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_NUMBER = r"(?<![\w.,])(-?\d+(?:\.\d+)?)(?![\w,]*\d)"
+_LABELLED = re.compile(r"\b(?:confidence|certainty|probability)\b[^\d\n-]{0,24}" + _NUMBER, re.IGNORECASE)
+_MARKED = re.compile(_NUMBER + r"\s*(?:%|percent\b|per cent\b|/\s*100\b|out of 100\b)", re.IGNORECASE)
+_ANY_NUMBER = re.compile(_NUMBER)
+_VERDICT = re.compile(r"^\W*(?:answer\W+)?(yes|no|true|false)\b", re.IGNORECASE)
+
+
+def lexical_similarity(texts: Sequence[str], metric: Literal["rougeL", "rouge1"] = "rougeL") -> float:
+    """Disagreement in words (Fomicheva et al. 2020): *minus* the mean ROUGE F-measure over pairs of samples.
+
+    The sign follows the one convention here, higher = more uncertain: -1 = the same words, 0 = none in common.
+
+    Args:
+        texts: k samples; words are lower-cased and stemmed as in ROUGE (text mostly beyond a-z: not split there).
+        metric: ``rougeL`` (longest common subsequence) or ``rouge1`` (words in common).
+
+    Returns:
+        In [-1, 0]; +inf (unknown) for fewer than two samples or none with words.
+
+    Raises:
+        InputError: ``texts`` is one string, or the metric is unknown.
+    """
+    if isinstance(texts, str):
+        raise InputError("texts must be a sequence of samples, not one string.")
+    if len(texts) < 2 or not any(_WORD.search(t) for t in texts):
+        return math.inf
+    matrix = rouge_similarity(texts, metric)
+    return -float(matrix[np.triu_indices(len(texts), 1)].mean()) + 0.0
+
+
+def rouge_similarity(texts: Sequence[str], metric: Literal["rougeL", "rouge1"] = "rougeL") -> Float64:
+    """(k, k) ROUGE F-measures between the samples, ones on the diagonal; equal texts are compared once.
+
+    A similarity for the graph estimators that needs no model.
+    """
+    if metric not in ("rougeL", "rouge1"):
+        raise InputError(f"Unknown metric {metric!r}.", hint="rougeL or rouge1")
+    unique = list(dict.fromkeys(texts))
+    pattern = _word_pattern(unique)
+    tokens = [_stems(t, pattern) for t in unique]
+    common = _lcs if metric == "rougeL" else _overlap
+    small = np.eye(len(unique))
+    for i in range(len(unique)):
+        for j in range(i):
+            size = len(tokens[i]) + len(tokens[j])
+            small[i, j] = small[j, i] = 2 * common(tokens[i], tokens[j]) / size if size else 0.0
+    rows = [unique.index(t) for t in texts]
+    return small[np.ix_(rows, rows)]
+
+
+def jaccard_similarity(texts: Sequence[str]) -> Float64:
+    """(k, k) share of words in common (Jaccard), lower-cased; ones on the diagonal."""
+    sets = [set(t.lower().split()) for t in texts]
+    matrix = np.eye(len(sets))
+    for i in range(len(sets)):
+        for j in range(i):
+            union = sets[i] | sets[j]
+            matrix[i, j] = matrix[j, i] = len(sets[i] & sets[j]) / len(union) if union else 1.0
+    return matrix
+
+
+def parse_confidence(text: str) -> float | None:
+    """The confidence a model states on a scale of 0–100, as a probability; ``None`` where that is not clear.
+
+    Read are, in this order: a number after "confidence", "certainty" or "probability"; numbers marked as per cent or
+    out of 100; the only number there is. Numbers that contradict each other, lie outside 0–100 or look like
+    fractions ("0.9": of 1 or of 100?) are unclear.
+    """
+    for pattern in (_LABELLED, _MARKED, _ANY_NUMBER):
+        found = [m.group(1) for m in pattern.finditer(text)]
+        if found:
+            return _percentage(found, marked=pattern is _MARKED or bool(_MARKED.search(text)))
+    return None
+
+
+def verbalised_uncertainty(texts: Iterable[str]) -> float:
+    """``1 - mean stated confidence`` over the replies that state one; in [0, 1], +inf (unknown) if none does."""
+    stated = [c for t in _replies(texts) if (c := parse_confidence(t)) is not None]
+    return 1.0 - float(np.mean(stated)) if stated else math.inf
+
+
+def parse_verdict(text: str) -> bool | None:
+    """Whether a reply begins with yes/true or no/false; ``None`` if with neither."""
+    match = _VERDICT.match(text)
+    return None if match is None else match.group(1).lower() in ("yes", "true")
+
+
+def sufficiency_uncertainty(texts: Iterable[str]) -> float:
+    """Share of "no" among the replies to "do you have sufficient knowledge to answer?"; +inf if none is clear."""
+    verdicts = [v for t in _replies(texts) if (v := parse_verdict(t)) is not None]
+    return 1.0 - float(np.mean(verdicts)) if verdicts else math.inf
+
+
+def _replies(texts: Iterable[str]) -> Iterable[str]:
+    return (texts,) if isinstance(texts, str) else texts
+
+
+def _percentage(found: list[str], marked: bool) -> float | None:
+    values = {float(f) for f in found}
+    if len(values) != 1:
+        return None
+    value = values.pop()
+    fraction = "." in found[0] and value <= 1 and not marked
+    return None if fraction or not 0 <= value <= 100 else value / 100
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> Any:
+    import Stemmer
+
+    return Stemmer.Stemmer("porter")
+
+
+def _word_pattern(texts: Sequence[str]) -> re.Pattern[str]:
+    """ROUGE's own words ([a-z0-9]+, which splits "Zürich"), unless most letters would be lost to it."""
+    joined = " ".join(texts).lower()
+    letters = sum(map(len, _WORD.findall(joined)))
+    return _ASCII_WORD if 2 * sum(map(len, _ASCII_WORD.findall(joined))) >= letters else _WORD
+
+
+def _stems(text: str, pattern: re.Pattern[str]) -> list[str]:
+    # As ROUGE does it: words of up to three letters are left as they are.
+    words = pattern.findall(text.lower())
+    return [_stemmer().stemWord(w) if len(w) > 3 else w for w in words]
+
+
+def _overlap(a: list[str], b: list[str]) -> int:
+    return (Counter(a) & Counter(b)).total()
+
+
+def _lcs(a: list[str], b: list[str]) -> int:
+    """Length of the longest common subsequence, by bits: O(len(a) · len(b) / word size)."""
+    where: dict[str, int] = {}
+    for i, word in enumerate(a):
+        where[word] = where.get(word, 0) | 1 << i
+    row, full = (1 << len(a)) - 1, (1 << len(a)) - 1
+    for word in b:
+        matches = row & where.get(word, 0)
+        row = ((row + matches) | (row - matches)) & full
+    return len(a) - row.bit_count()

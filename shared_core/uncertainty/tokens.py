@@ -1,0 +1,180 @@
+"""Estimators over token log-probabilities and the statistics of the token distribution.
+
+Log-probabilities are natural logarithms of the raw distribution. Higher = more uncertain; +inf = unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shared_core.errors import InputError
+from shared_core.uncertainty._arrays import Float64, finite, known, log_probabilities, numbers
+
+
+def perplexity(logprobs: ArrayLike) -> float:
+    """Perplexity of one sequence, ``exp(-mean log p)``.
+
+    Args:
+        logprobs: (T,) log-probabilities of its tokens.
+
+    Returns:
+        At least 1; +inf for no tokens or an entry that is not finite.
+
+    Raises:
+        InputError: an entry is above 0.
+    """
+    nll = mean_negative_log_likelihood(logprobs)
+    return math.exp(nll) if nll < 700 else math.inf
+
+
+def mean_negative_log_likelihood(logprobs: ArrayLike) -> float:
+    """``-mean log p`` in nats, the logarithm of ``perplexity``: at least 0, +inf as there."""
+    values = _usable(logprobs)
+    return math.inf if values is None else known(-float(np.mean(values)))
+
+
+def multi_perplexity(samples: Sequence[ArrayLike]) -> float:
+    """Mean of the perplexities of k samples (SeaKR, Table 3). Empty samples are left out; +inf if all are."""
+    values = [perplexity(s) for s in samples if np.size(s) > 0]
+    return float(np.mean(values)) if values else math.inf
+
+
+def max_sequence_probability(logprobs: ArrayLike) -> float:
+    """``-log p`` of the most likely (greedy) sequence in nats: its token log-probabilities, summed and negated.
+
+    Returns:
+        At least 0; +inf for no tokens or an entry that is not finite.
+    """
+    values = _usable(logprobs)
+    return math.inf if values is None else -float(np.sum(values)) + 0.0
+
+
+def length_normalized_entropy(samples: Sequence[ArrayLike]) -> float:
+    """Length-normalised predictive entropy (Malinin & Gales 2021): mean over samples of ``-mean log p``, in nats.
+
+    Args:
+        samples: k sequences of token log-probabilities, of any lengths.
+
+    Returns:
+        At least 0. Samples without tokens have no such mean and are left out; +inf if there is no other, or if an
+        entry is not finite.
+
+    Raises:
+        InputError: an entry is above 0.
+    """
+    arrays = [log_probabilities(s) for s in samples]
+    return monte_carlo_normalized_entropy([float(np.sum(a)) for a in arrays], [len(a) for a in arrays])
+
+
+def monte_carlo_normalized_entropy(sequence_logprobs: ArrayLike, lengths: ArrayLike) -> float:
+    """``length_normalized_entropy`` from totals: mean of ``-log p(sequence) / tokens`` over the non-empty samples."""
+    totals, counts = log_probabilities(sequence_logprobs, "sequence_logprobs"), numbers(lengths, "lengths", 1)
+    if totals.shape != counts.shape:
+        raise InputError(f"There are {len(totals)} log-probabilities and {len(counts)} lengths.")
+    some = counts > 0
+    if not some.any() or not finite(totals) or not finite(counts):
+        return math.inf
+    return -float(np.mean(totals[some] / counts[some])) + 0.0
+
+
+def monte_carlo_entropy(sequence_logprobs: ArrayLike) -> float:
+    """Monte-Carlo estimate of the entropy over sequences: ``-mean log p(sequence)`` in nats; +inf for none."""
+    values = _usable(sequence_logprobs)
+    return math.inf if values is None else -float(np.mean(values)) + 0.0
+
+
+def token_entropy(logprobs: ArrayLike) -> Float64:
+    """Entropy of each position's distribution, nats.
+
+    Args:
+        logprobs: (T, V); -inf stands for a token that cannot be chosen. Rows are taken as they are, not normalised.
+
+    Returns:
+        (T,); NaN rows give NaN.
+    """
+    values = numbers(logprobs, "logprobs", 2)
+    with np.errstate(invalid="ignore"):
+        terms = np.where(np.isneginf(values), 0.0, np.exp(values) * values)
+    return np.asarray(-terms.sum(axis=1), dtype=np.float64)
+
+
+def mean_token_entropy(entropies: ArrayLike) -> float:
+    """Mean over a sequence's positions of the entropy of the token distribution, nats; +inf for none or NaN."""
+    values = numbers(entropies, "entropies", 1)
+    if values.size == 0 or not finite(values):
+        return math.inf
+    if values.min() < -1e-3:
+        raise InputError("An entropy is at least 0.", hint="Give entropies, not log-probabilities.")
+    return max(float(np.mean(values)), 0.0)
+
+
+def energy(logsumexp: ArrayLike) -> float:
+    """Energy (Liu et al. 2020): mean over positions of ``-logsumexp(logits)``; +inf for none or not finite."""
+    values = numbers(logsumexp, "logsumexp", 1)
+    return -float(np.mean(values)) + 0.0 if values.size and finite(values) else math.inf
+
+
+def min_token_probability(logprobs: ArrayLike) -> float:
+    """``1 - min p`` over a sequence's tokens (FLARE's trigger, Jiang et al. 2023): in [0, 1]; +inf for none or NaN.
+
+    A token of probability 0 (-inf) is maximally uncertain; as everywhere, what is not finite counts as unknown.
+    """
+    values = _usable(logprobs)
+    return math.inf if values is None else 1.0 - math.exp(float(np.min(values)))
+
+
+def p_true(logp_true: float, logp_false: float) -> float:
+    """``1 - P(True)`` (Kadavath et al. 2022) from the log-probabilities of the two verdicts, normalised over both.
+
+    Args:
+        logp_true: log-probability of "True" (of -inf: impossible); ``logp_false``: likewise of "False".
+
+    Returns:
+        In [0, 1]; +inf (unknown) where one is NaN or +inf, or neither is possible.
+    """
+    t, f = float(logp_true), float(logp_false)
+    if math.isnan(t) or math.isnan(f) or math.inf in (t, f) or t == f == -math.inf:
+        return math.inf
+    difference = t - f
+    if difference >= 0:
+        return math.exp(-difference) / (1.0 + math.exp(-difference))
+    return 1.0 / (1.0 + math.exp(difference))
+
+
+def dragin_scores(attention: ArrayLike, entropies: ArrayLike) -> Float64:
+    """DRAGIN's value of each word of one sentence (Su et al. 2024): ``n · a / Σa · H``.
+
+    Args:
+        attention: (n,) attention each word receives (``query.word_attention``), at least 0.
+        entropies: (n,) entropy of each word's tokens (mean), nats.
+
+    Returns:
+        (n,); NaN throughout where nothing is attended to or an entry is not finite: unknown.
+
+    Raises:
+        InputError: of different lengths, or negative attention.
+    """
+    a, h = numbers(attention, "attention", 1), numbers(entropies, "entropies", 1)
+    if a.shape != h.shape:
+        raise InputError(f"There are {len(a)} attentions and {len(h)} entropies.")
+    if np.any(a < 0):
+        raise InputError("Attention is at least 0.", hint="Give weights after the softmax.")
+    total = float(a.sum())
+    if not (finite(a) and finite(h)) or total <= 0:
+        return np.full(len(a), np.nan)
+    return np.asarray(len(a) * a / total * h, dtype=np.float64)
+
+
+def dragin(attention: ArrayLike, entropies: ArrayLike) -> float:
+    """DRAGIN's trigger value of a sentence: the largest ``dragin_scores``; +inf for no words or unknown values."""
+    values = dragin_scores(attention, entropies)
+    return known(float(values.max())) if values.size else math.inf
+
+
+def _usable(values: ArrayLike) -> Float64 | None:
+    array = log_probabilities(values)
+    return array if array.size and finite(array) else None
