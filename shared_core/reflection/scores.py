@@ -1,0 +1,293 @@
+"""Self-RAG's scores from the distribution over critique tokens (Asai et al. 2023, section 3.3 and eq. 8).
+
+Each score takes a mapping from token to natural-log probability, at the position where the critique token was
+generated; tokens of other groups in it are ignored, and so is a shift common to all. What is not known:
+
+- an empty mapping: no such token was generated. The score is 0.0.
+- a token that is not in the mapping (not among those reported, or -inf) has probability 0; if none of the group has
+  any, nothing tells them apart, and each counts the same (relevance and support 0.5, usefulness 0).
+- NaN or +inf: the distribution cannot be trusted. The score is 0.0, never a confident one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shared_core.errors import InputError
+from shared_core.reflection.tokens import (
+    FULLY_SUPPORTED,
+    NO_SUPPORT,
+    PARTIALLY_SUPPORTED,
+    RELEVANCE_TOKENS,
+    RELEVANT,
+    SUPPORT_TOKENS,
+    UTILITY_TOKENS,
+    strip_reflection_tokens,
+)
+from shared_core.types import Critique
+
+LogProbs = Mapping[str, float]
+
+UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+
+
+class CritiqueWeights(NamedTuple):
+    """How much each part of a critique counts (defaults of the paper's runs)."""
+
+    relevance: float = 1.0
+    support: float = 1.0
+    usefulness: float = 0.5
+
+
+# --- whether to retrieve -------------------------------------------------------------------------------------------
+
+
+def retrieval_probability(logp_retrieval: float, logp_no_retrieval: float) -> float:
+    """``p(Retrieval) / (p(Retrieval) + p(No Retrieval))``, eq. 8, in probability space.
+
+    Args:
+        logp_retrieval, logp_no_retrieval: natural-log probabilities at the first position; -inf is impossible.
+
+    Returns:
+        In [0, 1]. Where it is unknown (NaN, +inf, or neither is possible) 1.0: when in doubt, look it up.
+    """
+    r, n = float(logp_retrieval), float(logp_no_retrieval)
+    if math.isnan(r) or math.isnan(n) or math.inf in (r, n) or r == n == -math.inf:
+        return 1.0
+    return 1.0 / (1.0 + math.exp(n - r)) if r >= n else math.exp(r - n) / (1.0 + math.exp(r - n))
+
+
+def should_retrieve(probability: float, threshold: float = 0.2) -> bool:
+    """Whether to retrieve: ``probability > threshold``; always at a threshold of 0 (citations required) or for NaN.
+
+    Raises:
+        InputError: the threshold is not in [0, 1].
+    """
+    if not 0 <= threshold <= 1:
+        raise InputError(f"threshold must be in [0, 1], not {threshold!r}.")
+    return math.isnan(probability) or threshold == 0 or probability > threshold
+
+
+# --- one score for each kind of critique ---------------------------------------------------------------------------
+
+
+def relevance_score(logprobs: LogProbs) -> float:
+    """``p(Relevant) / (p(Relevant) + p(Irrelevant))``, at the first generated position; in [0, 1]."""
+    return _expected(logprobs, RELEVANCE_TOKENS, {RELEVANT: 1.0})
+
+
+def support_score(logprobs: LogProbs) -> float:
+    """``(p(Fully) + 0.5 p(Partially)) / (p(Fully) + p(Partially) + p(No support))``; in [0, 1].
+
+    Read at the first support token; 0 if there is none.
+    """
+    return _expected(logprobs, SUPPORT_TOKENS, {FULLY_SUPPORTED: 1.0, PARTIALLY_SUPPORTED: 0.5})
+
+
+def usefulness_score(logprobs: LogProbs) -> float:
+    """``Σ wᵢ p(Utility:i) / Σ p(Utility:i)``, w = (-1, -0.5, 0, 0.5, 1); in [-1, 1].
+
+    Read at the first utility token; 0 if there is none.
+    """
+    return _expected(logprobs, UTILITY_TOKENS, dict(zip(UTILITY_TOKENS, UTILITY_WEIGHTS)))
+
+
+def plain_relevance_score(logprobs: LogProbs) -> float:
+    """The paper's plain form ``s^G``, share of the best token: for relevance the same as ``relevance_score``."""
+    return relevance_score(logprobs)
+
+
+def plain_support_score(logprobs: LogProbs) -> float:
+    """The plain form ``s^G`` of support: ``p(Fully) / Σ p``; partial support counts nothing. In [0, 1]."""
+    return _expected(logprobs, SUPPORT_TOKENS, {FULLY_SUPPORTED: 1.0})
+
+
+def plain_usefulness_score(logprobs: LogProbs) -> float:
+    """The plain form ``s^G`` of usefulness: ``p(Utility:5) / Σ p``. In [0, 1]."""
+    return _expected(logprobs, UTILITY_TOKENS, {UTILITY_TOKENS[-1]: 1.0})
+
+
+def _expected(logprobs: LogProbs, group: Sequence[str], worth: Mapping[str, float]) -> float:
+    """Expected worth of the group's token under the distribution restricted to the group."""
+    if not logprobs:
+        return 0.0
+    values = [float(logprobs.get(t, -math.inf)) for t in group]
+    if any(math.isnan(v) or v == math.inf for v in values):
+        return 0.0
+    top = max(values)
+    if top == -math.inf:
+        values, top = [0.0] * len(group), 0.0
+    shares = [math.exp(v - top) for v in values]
+    return sum(s * worth.get(t, 0.0) for s, t in zip(shares, group)) / sum(shares)
+
+
+# --- putting scores together ---------------------------------------------------------------------------------------
+
+
+def critique_score(
+    relevance: float | None,
+    support: float | None,
+    usefulness: float | None,
+    weights: Sequence[float] | Mapping[str, float] = CritiqueWeights(),
+) -> float:
+    """``w_rel · relevance + w_sup · support + w_use · usefulness``.
+
+    Args:
+        relevance, support, usefulness: a part that was not judged (``None``) or is not finite adds nothing.
+        weights: three numbers in that order, or a mapping with (some of) those names; the rest keep their defaults.
+
+    Raises:
+        InputError: weights of another form, or not finite.
+    """
+    w = _weights(weights)
+    parts = (relevance, support, usefulness)
+    return sum(a * p for a, p in zip(w, parts) if p is not None and math.isfinite(p)) + 0.0
+
+
+def sequence_score(cumulative_logprob: float, tokens: int, form: Literal["published", "paper"] = "published") -> float:
+    """How likely the segment's text is: ``exp(log p / tokens)`` (published code) or ``log p`` (paper, eq. 4).
+
+    Unknown (no tokens, NaN, above 0 beyond rounding) is the least likely: 0, or -inf in the paper's form.
+    """
+    unknown = tokens < 1 or math.isnan(cumulative_logprob) or cumulative_logprob > 1e-3 * max(tokens, 1)
+    if form == "paper":
+        return -math.inf if unknown else min(cumulative_logprob, 0.0)
+    return 0.0 if unknown else math.exp(min(cumulative_logprob, 0.0) / tokens)
+
+
+def segment_score(
+    critique: float,
+    cumulative_logprob: float | None = None,
+    tokens: int = 0,
+    form: Literal["published", "paper"] = "published",
+) -> float:
+    """Score f of a segment: its critique score, plus ``sequence_score`` where its log-probability is given."""
+    return critique + (0.0 if cumulative_logprob is None else sequence_score(cumulative_logprob, tokens, form))
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTotal:
+    """One answer of a closed set with the scores of all paths that gave it."""
+
+    answer: str
+    score: float
+    paths: tuple[int, ...]
+
+
+def aggregate_answers(texts: Sequence[str], scores: Sequence[float]) -> tuple[AnswerTotal, ...]:
+    """Closed sets (multiple choice, fact verification): add up the scores of the paths with the same answer string.
+
+    Args:
+        texts: of the paths; reflection tokens are stripped, empty answers left out.
+        scores: of the paths; one that is not finite adds nothing.
+
+    Returns:
+        Best first, ties in order of first appearance; empty if no path gave an answer.
+
+    Raises:
+        InputError: the two differ in length.
+    """
+    if len(texts) != len(scores):
+        raise InputError(f"There are {len(texts)} texts and {len(scores)} scores.")
+    found: dict[str, tuple[float, tuple[int, ...]]] = {}
+    for i, (text, score) in enumerate(zip(texts, scores)):
+        answer = strip_reflection_tokens(text)
+        if answer:
+            total, paths = found.get(answer, (0.0, ()))
+            found[answer] = (total + (score if math.isfinite(score) else 0.0), (*paths, i))
+    totals = (AnswerTotal(a, total, paths) for a, (total, paths) in found.items())
+    return tuple(sorted(totals, key=lambda t: -t.score))
+
+
+# --- reading verdicts off a generation -----------------------------------------------------------------------------
+
+
+def verdict_mapping(row: ArrayLike, names: Sequence[str]) -> dict[str, float]:
+    """One position's log-probabilities by token; what the server did not say (NaN) is left out.
+
+    Raises:
+        InputError: there are not as many values as names.
+    """
+    values = np.asarray(row, dtype=np.float64)
+    if values.shape != (len(names),):
+        raise InputError(f"There are {len(names)} verdict tokens and values of shape {values.shape}.")
+    return {n: float(v) for n, v in zip(names, values) if not math.isnan(v)}
+
+
+def first_position(token_ids: Sequence[int], group_ids: Iterable[int]) -> int | None:
+    """Where a token of the group was first generated; by id, never by searching text. ``None`` if nowhere."""
+    wanted = set(group_ids)
+    return next((i for i, token in enumerate(token_ids) if token in wanted), None)
+
+
+def read_critique(
+    token_ids: Sequence[int],
+    verdict_logprobs: ArrayLike,
+    names: Sequence[str],
+    ids: Mapping[str, int],
+    weights: Sequence[float] | Mapping[str, float] = CritiqueWeights(),
+    *,
+    relevance: bool = True,
+) -> Critique:
+    """The critique that a generated segment carries.
+
+    Args:
+        token_ids: (T,) as generated.
+        verdict_logprobs: (T, V) log-probabilities of the verdict tokens at each position, NaN where unknown.
+        names: (V,) which token each column is.
+        ids: of the reflection tokens (``reflection_ids``).
+        weights: of ``critique_score``.
+        relevance: whether the segment was written from a passage, so that its first position judges relevance.
+
+    Returns:
+        Parts that were not judged, or of which nothing is known, are ``None``.
+
+    Raises:
+        InputError: the shapes do not fit.
+    """
+    rows = np.asarray(verdict_logprobs, dtype=np.float64)
+    if rows.shape != (len(token_ids), len(names)):
+        raise InputError(f"Verdicts of shape {rows.shape} for {len(token_ids)} tokens and {len(names)} names.")
+
+    def score(position: int | None, group: Sequence[str], by: Literal["relevance", "support", "use"]) -> float | None:
+        if position is None or not len(rows):
+            return None
+        found = {t: v for t, v in verdict_mapping(rows[position], names).items() if t in group}
+        if not any(math.isfinite(v) for v in found.values()):
+            return None
+        return {"relevance": relevance_score, "support": support_score, "use": usefulness_score}[by](found)
+
+    def position(group: Sequence[str]) -> int | None:
+        return first_position(token_ids, (ids[t] for t in group))
+
+    parts = (
+        score(0, RELEVANCE_TOKENS, "relevance") if relevance else None,
+        score(position(SUPPORT_TOKENS), SUPPORT_TOKENS, "support"),
+        score(position(UTILITY_TOKENS), UTILITY_TOKENS, "use"),
+    )
+    return Critique(*parts, score=critique_score(*parts, weights))
+
+
+def contradicted(token_ids: Sequence[int], ids: Mapping[str, int]) -> bool:
+    """Hard constraint: whether the segment's (first) support verdict is ``[No support / Contradictory]``."""
+    at = first_position(token_ids, (ids[t] for t in SUPPORT_TOKENS))
+    return at is not None and token_ids[at] == ids[NO_SUPPORT]
+
+
+def _weights(weights: Sequence[float] | Mapping[str, float]) -> CritiqueWeights:
+    try:
+        made = CritiqueWeights(**weights) if isinstance(weights, Mapping) else CritiqueWeights(*weights)
+        made = CritiqueWeights(*(float(w) for w in made))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"Not the weights of a critique: {weights!r}.", hint="(relevance, support, usefulness)"
+        ) from error
+    if (not isinstance(weights, Mapping) and len(weights) != 3) or not all(map(math.isfinite, made)):
+        raise InputError(f"Weights must be three finite numbers, not {weights!r}.", hint="(1.0, 1.0, 0.5)")
+    return made
