@@ -1,0 +1,165 @@
+"""Words for lexical search, in any script.
+
+Text is compatibility-normalised (NFKC) and case-folded; runs of letters, digits and combining marks are words. Words of
+the chosen language are cleared of stop words and stemmed (Snowball, through PyStemmer). Scripts written without spaces
+between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean for its particles) give single characters and
+overlapping pairs of them, which needs no dictionary and loses no word (Lucene's CJKBigramFilter works the same way).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import unicodedata
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+from shared_core.errors import InputError
+
+_UNSPACED = (
+    "\u0e00-\u0edf\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u1100-\u11ff\u3040-\u30ff\u31f0-\u31ff\uac00-\ud7af"  # Hangul, kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
+)
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_INITIALISM = re.compile(r"(?<![\w.])(?:[^\W\d_]\.){2,}")
+_APOSTROPHES = re.compile(r"[’‘ʼ＇]")
+_POSSESSIVE = re.compile(r"'s?\b|'s?$")
+_STOP_LISTS = {
+    "english": "STOPWORDS_EN_PLUS",
+    "german": "STOPWORDS_GERMAN",
+    "dutch": "STOPWORDS_DUTCH",
+    "french": "STOPWORDS_FRENCH",
+    "spanish": "STOPWORDS_SPANISH",
+    "portuguese": "STOPWORDS_PORTUGUESE",
+    "italian": "STOPWORDS_ITALIAN",
+    "russian": "STOPWORDS_RUSSIAN",
+    "swedish": "STOPWORDS_SWEDISH",
+    "norwegian": "STOPWORDS_NORWEGIAN",
+    "turkish": "STOPWORDS_TURKISH",
+    "danish": "STOPWORDS_DANISH",
+}
+
+
+@lru_cache(maxsize=1)
+def _word_pattern() -> re.Pattern[str]:
+    """Letters and digits with their marks: ``\\w`` alone would cut Hindi words at their vowel signs."""
+    marks: list[str] = []
+    start: int | None = None
+    for code in range(0x300, 0x20000):
+        if unicodedata.category(chr(code)) in {"Mn", "Mc"}:
+            start = code if start is None else start
+        elif start is not None:
+            marks.append(f"{chr(start)}-{chr(code - 1)}")
+            start = None
+    return re.compile(rf"[^\W_](?:[^\W_]|[{''.join(marks)}\u200c\u200d])*")
+
+
+def _fold(word: str) -> str:
+    """Without accents (é → e), so that a query typed without them still finds the word."""
+    if word.isascii():
+        return word
+    parts = unicodedata.normalize("NFKD", word)
+    return unicodedata.normalize("NFC", "".join(c for c in parts if not "\u0300" <= c <= "\u036f"))
+
+
+def _ngrams(run: str) -> list[str]:
+    return [*run, *(run[i : i + 2] for i in range(len(run) - 1))]
+
+
+class Tokenizer:
+    """Turns text into the words that lexical search compares.
+
+    Args:
+        language: a Snowball language (``english``, ``german``, …, see ``Tokenizer.languages()``) or ``none`` for
+            no stemming and no stop words.
+        stop_words: words to leave out; ``None`` takes the language's usual list where there is one.
+        stem: reduce words to their stems.
+
+    Raises:
+        InputError: the language is unknown.
+    """
+
+    def __init__(
+        self, language: str = "english", *, stop_words: Iterable[str] | None = None, stem: bool = True
+    ) -> None:
+        if language != "none" and language not in self.languages():
+            raise InputError(
+                f"There is no stemmer for the language {language!r}.",
+                hint=f"Known: none, {', '.join(self.languages())}.",
+            )
+        self.language = language
+        self.stem = stem and language != "none"
+        words = _stop_words(language) if stop_words is None else stop_words
+        self.stop_words = frozenset(_fold(w.casefold()) for w in words)
+        # PyStemmer's objects are not safe to share between threads.
+        self._local = threading.local()
+
+    @staticmethod
+    def languages() -> tuple[str, ...]:
+        """Names of the languages there is a stemmer for."""
+        import Stemmer
+
+        return tuple(Stemmer.algorithms())
+
+    def __call__(self, text: str) -> list[str]:
+        """The words of ``text`` in order, with repetitions."""
+        text = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text)).casefold()
+        text = _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text)
+        text = _INITIALISM.sub(lambda m: m[0].replace(".", "") + " ", text)
+        if self.language == "english":
+            text = _POSSESSIVE.sub(" ", text)
+        out: list[str] = []
+        pending: list[str] = []
+        stem = self._stemmer()
+        for match in _word_pattern().finditer(text):
+            word = match[0]
+            if not word.isascii() and _UNSPACED_RUN.search(word):
+                out.extend(stem(pending))
+                pending = []
+                out.extend(self._split_unspaced(word, stem))
+            else:
+                pending.append(word)
+        out.extend(stem(pending))
+        return out
+
+    def _split_unspaced(self, word: str, stem: Callable[[list[str]], list[str]]) -> list[str]:
+        out: list[str] = []
+        last = 0
+        for run in _UNSPACED_RUN.finditer(word):
+            out.extend(stem([word[last : run.start()]] if run.start() > last else []))
+            out.extend(_ngrams(run[0]))
+            last = run.end()
+        out.extend(stem([word[last:]] if last < len(word) else []))
+        return out
+
+    def _stemmer(self) -> Callable[[list[str]], list[str]]:
+        stemmer: Any = getattr(self._local, "stemmer", None)
+        if stemmer is None and self.stem:
+            import Stemmer
+
+            stemmer = self._local.stemmer = Stemmer.Stemmer(self.language)
+        # English has accents in loanwords only, and its stemmer does not expect them; others' stemmers need them.
+        fold_first = self.language == "english"
+
+        def run(words: list[str]) -> list[str]:
+            if fold_first:
+                words = [_fold(w) for w in words]
+            words = [w for w in words if w not in self.stop_words and _fold(w) not in self.stop_words]
+            if stemmer is not None:
+                words = stemmer.stemWords(words)
+            return [sys.intern(_fold(w)) for w in words if w]
+
+        return run
+
+
+def _stop_words(language: str) -> tuple[str, ...]:
+    name = _STOP_LISTS.get(language)
+    if name is None:
+        return ()
+    from bm25s import stopwords
+
+    return tuple(w.replace("'", "") for w in getattr(stopwords, name)) + tuple(getattr(stopwords, name))
