@@ -50,12 +50,10 @@ class Found:
     incomplete: list[str] = field(default_factory=list)
     skipped: int = 0
 
-    def is_gone(self, location: str) -> bool:
-        """Whether a file once indexed from ``location`` is certainly no longer among the documents."""
-        return (
-            any(_within(location, folder) for folder in self.complete)
-            and not any(_within(location, folder) for folder in self.incomplete)
-            and all(location != file.location for file in self.files)
+    def covers(self, location: str) -> bool:
+        """Whether a file at ``location`` would have been found if it were still among the documents."""
+        return any(_within(location, folder) for folder in self.complete) and not any(
+            _within(location, folder) for folder in self.incomplete
         )
 
 

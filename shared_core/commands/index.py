@@ -1,0 +1,151 @@
+"""``selfreflect index``: make or update an index of documents."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from shared_core.commands.common import BAD_INPUT, FAILED, default_index, err, out, reports_errors
+
+if TYPE_CHECKING:
+    from shared_core.retrieval.store import DocumentIndex, IndexProgress, IndexReport, IndexSettings
+
+INTERRUPTED = 130
+_LABELS = {"reading": "Reading files", "embedding": "Embedding passages"}
+
+
+@reports_errors
+def index_command(
+    paths: Annotated[list[Path], typer.Argument(help="Files and folders.", metavar="PATH...", show_default=False)],
+    index: Annotated[
+        Path | None,
+        typer.Option("--index", metavar="DIR", help="Where the index is kept; by default a folder in .selfreflect."),
+    ] = None,
+    chroma_url: Annotated[
+        str | None,
+        typer.Option("--chroma-url", metavar="URL", help="Keep the vectors on this Chroma server."),
+    ] = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option("--text-column", metavar="NAME", help="Column of CSV, TSV and JSONL files that holds the text."),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="NAME", help="Encoding of text files that are not UTF-8."),
+    ] = None,
+    max_file_mb: Annotated[
+        float | None,
+        typer.Option("--max-file-mb", metavar="N", help="Refuse files larger than this (64 by default)."),
+    ] = None,
+    max_chars: Annotated[
+        int | None,
+        typer.Option("--max-chars", metavar="N", help="Length of a passage at most (900 by default)."),
+    ] = None,
+    overlap: Annotated[
+        int | None,
+        typer.Option("--overlap", metavar="N", help="Sentences shared where a paragraph is cut (1 by default)."),
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Take out files that are gone.")] = True,
+    dense: Annotated[bool, typer.Option("--dense/--no-dense", help="Vectors as well as BM25.")] = True,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file failed.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Make an index of documents, or bring it up to date: only what changed is read and embedded again.
+
+    Reads txt, md, html, pdf, docx, and csv, tsv and jsonl with a text column. It may be stopped at any moment and goes
+    on where it was. Exit codes: 0 indexed, 2 bad input, 1 failure (or, with --strict, a file that failed).
+    """
+    from shared_core.retrieval.store import DocumentIndex
+
+    settings = _settings(
+        text_column=text_column,
+        encoding=encoding,
+        max_file_bytes=None if max_file_mb is None else int(max_file_mb * 2**20),
+        max_chars=max_chars,
+        overlap=overlap,
+    )
+    folder = index if index is not None else default_index(paths)
+    with DocumentIndex(folder, chroma_url=chroma_url, dense=dense, settings=settings) as opened:
+        report = _update(opened, paths, prune)
+    _show(report, folder, as_json=json)
+    if report.missing:  # most likely a slip of the pen: the others are indexed, but it must not look like success
+        raise typer.Exit(BAD_INPUT)
+    if strict and report.failed:
+        raise typer.Exit(FAILED)
+
+
+def _settings(**values: Any) -> IndexSettings:
+    from shared_core.errors import SettingsError
+    from shared_core.retrieval.loaders.base import check_encoding
+    from shared_core.retrieval.store import IndexSettings
+
+    given = {name: value for name, value in values.items() if value is not None}
+    if "encoding" in given:
+        given["encoding"] = check_encoding(given["encoding"])
+    try:
+        return IndexSettings(**given)
+    except SettingsError as error:
+        raise SettingsError(error.message, hint="Ranges: --max-chars 100-20000, --overlap 0-10.") from error
+
+
+def _update(index: DocumentIndex, paths: list[Path], prune: bool) -> IndexReport:
+    try:
+        with progress_bar(err) as progress:
+            return index.update(paths, prune=prune, progress=progress)
+    except KeyboardInterrupt:
+        err.print("Interrupted. What was done is kept; run the same command again to go on.", style="yellow")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def progress_bar(console: Console) -> Iterator[Callable[[IndexProgress], None] | None]:
+    """Shows ``DocumentIndex.update``'s progress on a terminal; ``None`` where the console is none."""
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[source]}", style="dim", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(state: IndexProgress) -> None:
+            if state.phase not in tasks:
+                tasks[state.phase] = bar.add_task(_LABELS.get(state.phase, state.phase), source="")
+            bar.update(tasks[state.phase], completed=state.done, total=state.total, source=state.source[-40:])
+
+        yield show
+
+
+def _show(report: IndexReport, folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        values = {"index": str(folder), **report.to_dict()}
+        out.file.write(jsonlib.dumps(values, ensure_ascii=False, indent=2) + "\n")
+    else:
+        table = Table("added", "changed", "deleted", "unchanged", "failed", "passages", title=escape(str(folder)))
+        counts = (report.added, report.changed, report.deleted, report.unchanged)
+        failed = len({failure.source for failure in report.failed})
+        table.add_row(*(str(len(c)) for c in counts), str(failed), str(report.passages))
+        out.print(table)
+        if report.skipped:
+            out.print(f"{report.skipped} files of other formats were passed over.", style="dim", highlight=False)
+    if report.failed:
+        err.print(f"warning: {len(report.failed)} not indexed:", style="yellow", highlight=False)
+    for failure in report.failed:
+        err.print(f"  {failure.source}: {failure.message}", markup=False, highlight=False, soft_wrap=True)
+        if failure.hint:
+            err.print(f"    hint: {failure.hint}", markup=False, highlight=False, style="dim", soft_wrap=True)
