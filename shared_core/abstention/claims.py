@@ -11,16 +11,15 @@ import math
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from shared_core.abstention import _checks
+from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 
 T = TypeVar("T")
-SentenceSplitter = Callable[[str], Sequence[tuple[int, int]]]
-"""text → [(start, end)] in code points, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +31,18 @@ class ClaimSpan:
     end: int
 
 
-def split_claims(text: str, splitter: SentenceSplitter | None = None) -> list[ClaimSpan]:
+def split_claims(text: str, splitter: SentenceSplitter = split_sentences) -> list[ClaimSpan]:
     """The claims of an answer: its sentences, without those that hold no letter or digit.
 
     Args:
         text: the answer.
-        splitter: finds the sentences; ``shared_core.citation.split_sentences`` by default.
+        splitter: finds the sentences.
 
     Raises:
         InputError: ``text`` is not a string.
     """
     if not isinstance(text, str):
         raise InputError(f"An answer to split into claims must be text, not {type(text).__name__}.")
-    if splitter is None:
-        from shared_core.citation import split_sentences
-
-        splitter = split_sentences
     spans = (ClaimSpan(text[a:b], a, b) for a, b in splitter(text))
     return [s for s in spans if any(c.isalnum() for c in s.text)]
 

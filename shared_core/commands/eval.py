@@ -1,0 +1,92 @@
+"""``selfreflect eval``: how good the answers are on questions with known answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from shared_core.commands.ask import BaseUrl, Calibration, ChromaUrl, Docs, Index, Model, Pipeline, Target, TopK
+from shared_core.commands.common import FAILED, build_engine, err, out, reports_errors
+from shared_core.settings import SelfReflectSettings
+
+if TYPE_CHECKING:
+    from shared_core.evaluation.runner import Evaluation
+
+_DEFAULTS = SelfReflectSettings()
+
+
+@reports_errors
+def eval_command(
+    questions: Annotated[Path, typer.Argument(help="Questions with answers: jsonl, json, csv or tsv (.gz too).")],
+    docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
+    index: Index = None,
+    chroma_url: ChromaUrl = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    pipeline: Pipeline = _DEFAULTS.pipeline,
+    target_accuracy: Target = _DEFAULTS.target_accuracy,
+    top_k: TopK = _DEFAULTS.top_k,
+    calibration: Calibration = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first so many questions.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions asked at once.")] = 16,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write metrics and every record as JSON.")] = None,
+    plots: Annotated[Path | None, typer.Option("--plots", help="Folder for the plots.")] = None,
+) -> None:
+    """Ask every question, compare with the known answers, and print a table of metrics.
+
+    Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
+    """
+    from shared_core.evaluation.dataset import read_questions
+    from shared_core.evaluation.runner import evaluate
+
+    rows = read_questions(questions)[:limit]
+    settings = SelfReflectSettings(
+        target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, calibration=calibration
+    )
+    engine = build_engine(
+        docs=docs or None, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings
+    )
+    with _progress(len(rows)) as progress:
+        result = evaluate(engine, rows, batch_size=batch_size, progress=progress)
+    _show(result)
+    if json_file is not None:
+        err.print(f"metrics: {result.write(json_file)}", markup=False, highlight=False)
+    if plots is not None:
+        for path in result.plot(plots):
+            err.print(f"plot: {path}", markup=False, highlight=False)
+    if all(r.error for r in result.records):
+        raise typer.Exit(FAILED)
+
+
+def _show(result: Evaluation) -> None:
+    table = Table("figure", "value", title=None, header_style="bold")
+    table.columns[1].justify = "right"
+    for name, value in result.metrics.items():
+        if math.isfinite(value):
+            whole = name in ("questions", "errors")
+            table.add_row(name.replace("_", " "), str(int(value)) if whole else f"{value:.3f}")
+    out.print(table)
+    undefined = [name.replace("_", " ") for name, value in result.metrics.items() if not math.isfinite(value)]
+    if undefined:
+        err.print(f"not defined for these questions: {', '.join(undefined)}", markup=False, highlight=False)
+    failed = [r for r in result.records if r.error]
+    for record in failed[:5]:
+        err.print(f"failed: {record.id}: {record.error}", style="yellow", markup=False, highlight=False)
+    if len(failed) > 5:
+        err.print(f"… and {len(failed) - 5} more (see --json)", style="yellow")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal; nothing elsewhere."""
+    columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("asking", total=total)
+        yield lambda done, _: bar.update(task, completed=done)

@@ -1,0 +1,260 @@
+"""Is the confidence worth something? Ranking, rejection and calibration metrics, in numpy.
+
+``confidence`` is higher for surer answers, on any scale where only the ranking counts (give ``-uncertainty``); NaN,
+``None`` and -inf are unknown: the least confident. Where calibration is measured it must be a probability, and unknown
+counts as 0. ``correct`` is 0/1, or a quality in [0, 1] where said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shared_core.errors import InputError
+
+Ties = Literal["stable", "mean"]
+"""What happens to equal confidences: ``stable`` leaves them in the given order (as published metrics do), ``mean``
+gives the expectation over all orders, which does not depend on the order of the data."""
+
+Floats = NDArray[np.float64]
+
+
+def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
+    """P(a right answer is more confident than a wrong one), ties counting half.
+
+    Args:
+        confidence: (N,) any scale.
+        correct: (N,) 0/1.
+
+    Returns:
+        In [0, 1]; NaN if all answers are right, all are wrong, or there is none.
+
+    Raises:
+        InputError: different lengths, or ``correct`` is not 0/1.
+    """
+    sure, right = _arrays(confidence, correct)
+    if not np.isin(right, (0.0, 1.0)).all():
+        raise InputError("correct must be 0 or 1 for every answer.", hint="The arguments are (confidence, correct).")
+    positives = int(right.sum())
+    negatives = len(right) - positives
+    if not positives or not negatives:
+        return math.nan
+    _, group, counts = np.unique(sure, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2  # mean rank of each distinct value, from 1
+    total = float(ranks[group][right == 1.0].sum())
+    return (total - positives * (positives + 1) / 2) / (positives * negatives)
+
+
+class RiskCoverage(NamedTuple):
+    """``risk_coverage_curve``: one point for each number of answers given, the most confident first.
+
+    Attributes:
+        coverage: (N,) share of questions answered, 1/N … 1.
+        risk: (N,) mean error among these.
+        threshold: (N,) the confidence of the last one.
+    """
+
+    coverage: Floats
+    risk: Floats
+    threshold: Floats
+
+
+def risk_coverage_curve(confidence: ArrayLike, correct: ArrayLike, *, ties: Ties = "stable") -> RiskCoverage:
+    """Error rate among the most confident answers, for every share of questions answered.
+
+    Args:
+        confidence: (N,) any scale.
+        correct: (N,) quality in [0, 1]; the error is one minus it.
+        ties: see ``Ties``.
+
+    Raises:
+        InputError: different lengths, no answers, or a quality outside [0, 1].
+    """
+    sure, right = _arrays(confidence, correct, empty=False)
+    order, ordered = _by_confidence(sure, right, ties)
+    n = np.arange(1, len(sure) + 1)
+    return RiskCoverage(n / len(sure), np.cumsum(1.0 - ordered) / n, sure[order])
+
+
+def aurc(confidence: ArrayLike, correct: ArrayLike, *, ties: Ties = "stable") -> float:
+    """Area under the risk-coverage curve: the mean of its risk over the coverages 1/N … 1. Lower is better.
+
+    Arguments and errors as for ``risk_coverage_curve``. In [0, 1].
+    """
+    return float(risk_coverage_curve(confidence, correct, ties=ties).risk.mean())
+
+
+def prediction_rejection_ratio(
+    confidence: ArrayLike, quality: ArrayLike, *, max_rejection: float = 1.0, ties: Ties = "stable"
+) -> float:
+    """PRR: how much of what an oracle gains by rejecting the worst answers first, this confidence gains.
+
+    (area - random) / (oracle - random), where an area is the mean quality of the answers left, over rejecting 0, 1, …
+    of them; random is the mean quality.
+
+    Source: lm-polygraph ``PredictionRejectionArea`` and ``normalize_metric``, with the exact expectation of the random
+    order instead of 1,000 shuffles.
+
+    Args:
+        confidence: (N,) any scale.
+        quality: (N,) in [0, 1], or 0/1.
+        max_rejection: reject at most this share, in (0, 1].
+        ties: see ``Ties``.
+
+    Returns:
+        At most 1 (the oracle's order), 0 for a random order; NaN where the qualities are all the same.
+
+    Raises:
+        InputError: different lengths, no answers, a quality outside [0, 1], or a share that rejects nothing.
+    """
+    sure, values = _arrays(confidence, quality, empty=False)
+    if not 0.0 < max_rejection <= 1.0 or int(max_rejection * len(sure)) < 1:
+        raise InputError(f"max_rejection={max_rejection!r} of {len(sure)} answers rejects none.")
+    oracle, random = _rejection_area(values, values, max_rejection, ties), float(values.mean())
+    if values.min() == values.max():
+        return math.nan
+    return (_rejection_area(sure, values, max_rejection, ties) - random) / (oracle - random)
+
+
+def _rejection_area(sure: Floats, values: Floats, max_rejection: float, ties: Ties) -> float:
+    _, ordered = _by_confidence(sure, values, ties)
+    means = np.cumsum(ordered) / np.arange(1, len(values) + 1)
+    return float(means[-int(max_rejection * len(values)) :].mean())
+
+
+class ReliabilityBins(NamedTuple):
+    """``reliability_bins``, (bins,) each; confidence and accuracy are NaN in empty bins.
+
+    Attributes:
+        lower, upper: a bin holds lower < confidence <= upper (the first also 0).
+        size: answers in it.
+        confidence: their mean confidence.
+        accuracy: their mean correctness.
+    """
+
+    lower: Floats
+    upper: Floats
+    size: NDArray[np.int64]
+    confidence: Floats
+    accuracy: Floats
+
+
+def reliability_bins(confidence: ArrayLike, correct: ArrayLike, *, bins: int = 10) -> ReliabilityBins:
+    """Mean confidence against accuracy in bins of equal width.
+
+    Args:
+        confidence: (N,) probabilities; unknown counts as 0.
+        correct: (N,) in [0, 1].
+        bins: how many.
+
+    Raises:
+        InputError: different lengths, a confidence outside [0, 1], or no bins.
+    """
+    if bins < 1:
+        raise InputError(f"There must be at least one bin, not {bins!r}.")
+    p, right = _probabilities(confidence, correct)
+    edges = np.arange(bins + 1) / bins
+    where = np.searchsorted(edges[1:-1], p, side="left")
+    count = np.bincount(where, minlength=bins).astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        sums = [np.bincount(where, weights=w, minlength=bins) / count for w in (p, right)]
+    return ReliabilityBins(edges[:-1], edges[1:], count, sums[0], sums[1])
+
+
+def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, bins: int = 10) -> float:
+    """ECE: |accuracy - mean confidence| of the bins, weighted by how many answers they hold.
+
+    Source: Guo et al. 2017; bins of equal width, [0, 1/bins], then (lower, upper].
+
+    Arguments and errors as for ``reliability_bins``. In [0, 1]; NaN without answers.
+    """
+    found = reliability_bins(confidence, correct, bins=bins)
+    filled = found.size > 0
+    if not filled.any():
+        return math.nan
+    gaps = np.abs(found.accuracy[filled] - found.confidence[filled])
+    return float((gaps * found.size[filled]).sum() / found.size.sum())
+
+
+def brier_score(confidence: ArrayLike, correct: ArrayLike) -> float:
+    """Mean squared difference of confidence (a probability; unknown counts as 0) and correctness; NaN without answers.
+
+    Raises InputError for different lengths or a confidence outside [0, 1].
+    """
+    p, right = _probabilities(confidence, correct)
+    return float(np.mean((p - right) ** 2)) if len(p) else math.nan
+
+
+class Kept(NamedTuple):
+    """``accuracy_at``: ``accuracy`` of the answers with confidence above ρ* (NaN if none), their share ``coverage``."""
+
+    accuracy: float
+    coverage: float
+
+
+def accuracy_at(confidence: ArrayLike, correct: ArrayLike, target_accuracy: float) -> Kept:
+    """What keeping the answers with confidence > ρ* gives; unknown confidences are never kept.
+
+    Raises InputError for different lengths, no answers or a ρ* outside [0, 1].
+    """
+    if not 0.0 <= target_accuracy <= 1.0:
+        raise InputError(f"A target accuracy lies in (0, 1), not {target_accuracy!r}.")
+    sure, right = _arrays(confidence, correct, empty=False)
+    kept = sure > target_accuracy
+    return Kept(float(right[kept].mean()) if kept.any() else math.nan, float(kept.mean()))
+
+
+def recall_at_k(retrieved: Sequence[Any], relevant: Collection[Any], k: int) -> float:
+    """Share of the relevant ids among the first ``k`` retrieved; NaN if nothing is relevant.
+
+    Raises InputError for k < 1.
+    """
+    if k < 1:
+        raise InputError(f"k must be at least 1, not {k!r}.")
+    wanted = set(relevant)
+    return len(wanted & set(retrieved[:k])) / len(wanted) if wanted else math.nan
+
+
+def _by_confidence(sure: Floats, values: Floats, ties: Ties) -> tuple[NDArray[np.int64], Floats]:
+    """The order from the surest down, and the values in it (each tie's mean, if asked)."""
+    if ties not in ("stable", "mean"):
+        raise InputError(f"ties must be 'stable' or 'mean', not {ties!r}.")
+    order = np.argsort(-sure, kind="stable")
+    if ties == "mean":
+        _, group = np.unique(sure, return_inverse=True)
+        values = (np.bincount(group, weights=values) / np.bincount(group))[group]
+    return order, values[order]
+
+
+def _arrays(confidence: ArrayLike, quality: ArrayLike, *, empty: bool = True) -> tuple[Floats, Floats]:
+    try:
+        sure, values = np.asarray(confidence, dtype=np.float64), np.asarray(quality, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Confidences and correctness must be numbers: {error}") from error
+    if sure.ndim != 1 or sure.shape != values.shape:
+        raise InputError(
+            f"Confidences and correctness must be lists of one length, not of shapes {sure.shape} and {values.shape}."
+        )
+    if not empty and not len(sure):
+        raise InputError("There are no answers to score.")
+    if not ((values >= 0) & (values <= 1)).all():
+        raise InputError(
+            "Correctness must lie in [0, 1], and be known.", hint="The arguments are (confidence, correct)."
+        )
+    if np.isposinf(sure).any():
+        raise InputError(
+            "A confidence is +inf.", hint="Where an estimate failed give NaN, or negate an uncertainty of +inf."
+        )
+    return np.where(np.isnan(sure), -np.inf, sure), values
+
+
+def _probabilities(confidence: ArrayLike, correct: ArrayLike) -> tuple[Floats, Floats]:
+    sure, right = _arrays(confidence, correct)
+    p = np.where(np.isneginf(sure), 0.0, sure)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise InputError("To measure calibration, confidences must be probabilities in [0, 1].")
+    return p, right

@@ -1,0 +1,178 @@
+"""Reading files of questions to evaluate or calibrate with."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shared_core.errors import DocumentError, InputError
+
+_FORMATS = ("jsonl", "ndjson", "json", "csv", "tsv")
+_NAMES = {
+    "question": ("question", "query"),
+    "answers": ("answers", "answer", "golds"),
+    "answerable": ("answerable",),
+    "id": ("id", "_id", "qid", "question_id"),
+}
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_SHAPE = (
+    'One JSON object a line, for example {"id": "1", "question": "Who …?", "answers": ["…"], "answerable": true}; '
+    "or CSV with these columns (several answers separated by |)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and what is known about its answer.
+
+    Attributes:
+        id: unique in its file; the number of the row if the file gives none.
+        question: the text.
+        answers: accepted short answers; empty if there is none or none is known.
+        answerable: the documents answer it; ``None`` if unknown. True where answers are given and nothing is said.
+        metadata: the other fields of the row.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...] = ()
+    answerable: bool | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def judgeable(self) -> bool:
+        """Enough is known to tell a right answer from a wrong one: gold answers, or that there is none."""
+        return bool(self.answers) or self.answerable is False
+
+
+def read_questions(path: str | Path) -> list[Question]:
+    """The questions of a jsonl, json, csv or tsv file (``.gz`` too), UTF-8.
+
+    Fields: ``question`` (or ``query``); ``answers`` or ``answer`` (a text or a list; in csv several are separated by
+    ``|`` or written as a JSON list); ``answerable``; ``id`` (or ``_id``, ``qid``, ``question_id``). JSON holds a list
+    of objects, or one object with such a list under ``questions`` or ``data``.
+
+    Raises:
+        DocumentError: (an InputError) the file cannot be read, or is in no known format.
+        InputError: a row cannot be used; the message names the line (the entry, for json).
+    """
+    path = Path(path)
+    suffixes = [s.lower().lstrip(".") for s in path.suffixes]
+    kind = next((s for s in reversed(suffixes) if s != "gz"), "")
+    if kind not in _FORMATS:
+        raise DocumentError(f"{path} is no file of questions: its name must end in {', '.join(_FORMATS)}.", hint=_SHAPE)
+    text = _read(path)
+    rows = _json_rows(path, text) if kind == "json" else _line_rows(path, text, kind)
+    questions: list[Question] = []
+    seen: dict[str, str] = {}
+    for where, row in rows:
+        question = _question(f"{path}, {where}", row, len(questions) + 1)
+        if question.id in seen:
+            raise InputError(
+                f"{path}, {where}: the id {question.id!r} is that of {seen[question.id]}.", hint="Ids must be unique."
+            )
+        seen[question.id] = where
+        questions.append(question)
+    if not questions:
+        raise InputError(f"{path} holds no questions.", hint=_SHAPE)
+    return questions
+
+
+def _read(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix.lower() == ".gz" else data
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DocumentError(f"{path}, line {line}: not UTF-8 text.", hint="Save the file as UTF-8.") from error
+    except (OSError, EOFError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DocumentError(f"{path} cannot be read: {reason}.", hint="Give a file of questions.") from error
+
+
+def _line_rows(path: Path, text: str, kind: str) -> Iterator[tuple[str, Any]]:
+    if kind in ("csv", "tsv"):
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if kind == "tsv" else ",", strict=True)
+        try:
+            for row in reader:
+                if None in row:
+                    raise InputError(f"{path}, line {reader.line_num}: more fields than the header has.")
+                yield f"line {reader.line_num}", {k: v for k, v in row.items() if v not in (None, "")}
+        except csv.Error as error:
+            raise InputError(f"{path}, line {reader.line_num}: {error}.", hint="Check the quotes.") from error
+        return
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: U+2028 may stand in a JSON string
+        if line.strip():
+            try:
+                yield f"line {number}", json.loads(line)
+            except ValueError as error:
+                raise InputError(f"{path}, line {number}: no JSON ({error}).", hint=_SHAPE) from error
+
+
+def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: no JSON ({error.msg}).", hint=_SHAPE) from error
+    if isinstance(data, Mapping):
+        data = data.get("questions", data.get("data"))
+    if not isinstance(data, list):
+        raise InputError(f"{path} holds no list of questions.", hint=_SHAPE)
+    yield from ((f"entry {i}", row) for i, row in enumerate(data, 1))
+
+
+def _question(where: str, row: Any, number: int) -> Question:
+    if not isinstance(row, Mapping):
+        raise InputError(f"{where}: not an object with fields.", hint=_SHAPE)
+    used = {name: next((n for n in names if row.get(n) is not None), None) for name, names in _NAMES.items()}
+    values = {name: row[key] for name, key in used.items() if key is not None}
+    text = values.get("question")
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{where}: no question.", hint=_SHAPE)
+    answerable = _answerable(where, values.get("answerable"))
+    answers = _answers(where, values.get("answers")) if answerable is not False else ()
+    if answers and answerable is None:
+        answerable = True
+    metadata = {k: v for k, v in row.items() if k not in used.values()}
+    return Question(str(values.get("id", number)), text.strip(), answers, answerable, metadata)
+
+
+def _answers(where: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = _split_answers(value)
+    elif isinstance(value, Mapping):  # SQuAD as data sets distribute it
+        value = value.get("text", ())
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = [str(value)]
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)) or not all(isinstance(a, str) for a in value):
+        raise InputError(f"{where}: answers must be a text or a list of texts, not {value!r}.", hint=_SHAPE)
+    return tuple(dict.fromkeys(a.strip() for a in value if a.strip()))
+
+
+def _split_answers(text: str) -> list[Any]:
+    if text.lstrip().startswith("["):
+        try:
+            parsed = json.loads(text)
+        except ValueError:
+            parsed = None  # an answer that happens to begin with a bracket
+        if isinstance(parsed, list):
+            return parsed
+    return text.split("|")
+
+
+def _answerable(where: str, value: Any) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    known = _BOOLEANS.get(str(value).strip().lower())
+    if known is None:
+        raise InputError(f"{where}: answerable must be true or false, not {value!r}.", hint=_SHAPE)
+    return known
