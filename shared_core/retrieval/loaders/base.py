@@ -105,7 +105,7 @@ def check_encoding(name: str) -> str:
 
 
 def decode(data: bytes, *, declared: str | None = None, fallback: str | None = None) -> str:
-    """Bytes as text, never by guessing: byte-order mark, declared encoding, strict UTF-8, then ``fallback``.
+    """Bytes as text, never by guessing: byte-order mark, strict UTF-8, declared encoding, then ``fallback``.
 
     Args:
         data: the whole file.
@@ -120,7 +120,9 @@ def decode(data: bytes, *, declared: str | None = None, fallback: str | None = N
         if data.startswith(mark):
             return _strict(data[len(mark) :], encoding, len(mark))
     binary = _looks_binary(data)
-    for name in (declared, None if b"\x00" in data else "utf-8", fallback):
+    # Bytes beyond ASCII that happen to be valid UTF-8 are UTF-8: pages often declare something else.
+    unicode = None if b"\x00" in data else "utf-8"
+    for name in (declared if data.isascii() else unicode, declared, unicode, fallback):
         if name and not (binary and name != fallback):
             try:
                 text = data.decode(name)
