@@ -7,8 +7,12 @@ import re
 from collections.abc import Iterable
 
 _IS = re.compile(r"\bthe answer is\b[ \t]*:?[ \t]*", re.IGNORECASE)
-# An answer ends at a line's end or at a full stop that ends a sentence: not in "42.5", "Dr. Smith" or "J. R. Smith".
-_END = re.compile(r"\n|(?<!\b[A-Z])(?<!\b(?:Dr|Mr|Ms|St|Jr|Sr))(?<!\bMrs)(?<!\b(?:Prof|Capt))[.!?](?=\s|[\"'”’)]|$)")
+# An answer ends at a line's end or at a full stop that ends a sentence: not in "42.5", "Dr. Smith" or "John Q. Public".
+_END = re.compile(
+    r"\n|(?<!\b(?:Dr|Mr|Ms|St|Jr|Sr))(?<!\bMrs)(?<!\b(?:Prof|Capt))(?<!\s[A-Z])"  # no title, no middle initial
+    r"(?!(?<=\b[A-Z])\.\s+[A-Z]\.)"  # nor the first of several initials; a single letter is an option: "A. Later …"
+    r"[.!?](?=\s|[\"'”’)]|$)"
+)
 _REVERSED = re.compile(r"(?:^|[.!?\n])\s*([^.!?\n]+?)\s+is the answer\b", re.IGNORECASE)
 _PUBLISHED_IS = re.compile(r"the answer is\s*:?\s*(.*?)[.,]", re.DOTALL)
 _PUBLISHED_REVERSED = re.compile(r"[.!?]\s*(.*?) is the answer", re.DOTALL)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from shared_core.uncertainty._arrays import Float64, finite, known, numbers, positive
 
-_NOISE = 1e-7  # share of alpha that rounding in the Gram matrix may reach
+_PRECISION = 1e-7  # of a pivot: rounding may reach that share of it
 
 
 def gram_uncertainty(states: ArrayLike, alpha: float = 1e-3) -> float:
@@ -77,8 +77,8 @@ def normalized_gram(states: ArrayLike, alpha: float = 1e-3) -> float:
     array, alpha = numbers(states, "states", 2), positive(alpha, "alpha")
     if array.shape[0] < 2 or array.shape[1] < 2 or not finite(array):
         return math.inf
-    centred, peak = _centred(array)
-    norms = np.linalg.norm(centred, axis=1)
+    centred = _centred(array)
+    norms, peak = np.linalg.norm(centred, axis=1), np.abs(array).max(axis=1)
     # What is left of a constant row after centring is rounding, not a direction.
     if not finite(norms) or np.any(norms <= 1e-12 * peak * math.sqrt(array.shape[1])):
         return math.inf
@@ -89,10 +89,9 @@ def normalized_gram(states: ArrayLike, alpha: float = 1e-3) -> float:
     return known(float(np.clip((np.mean(logs) - bottom) / (top - bottom), 0.0, 1.0)))
 
 
-def _centred(array: Float64) -> tuple[Float64, Float64]:
-    """Rows less their means, and each row's largest magnitude before that."""
+def _centred(array: Float64) -> Float64:
     with np.errstate(over="ignore", invalid="ignore"):
-        return array - array.mean(axis=1, keepdims=True), np.abs(array).max(axis=1)
+        return np.asarray(array - array.mean(axis=1, keepdims=True))
 
 
 def _mean_log_spectrum(array: Float64, alpha: float, scale: float = 1.0) -> float:
@@ -100,21 +99,25 @@ def _mean_log_spectrum(array: Float64, alpha: float, scale: float = 1.0) -> floa
     k, d = array.shape
     if k == 0 or d == 0 or not finite(array):
         return math.inf
-    centred, _ = _centred(array)
+    centred = _centred(array)
     with np.errstate(over="ignore", invalid="ignore"):
         gram = (centred @ centred.T) * scale
     if not finite(gram):
         return math.inf
+    shifted = gram.copy()
+    shifted.flat[:: k + 1] += alpha
     rounding = float(np.trace(gram)) * k * np.finfo(np.float64).eps
-    if rounding > _NOISE * alpha:
-        return known(_log_determinant_rotated(centred, gram, alpha, scale) / k)
-    gram.flat[:: k + 1] += alpha
-    sign, logdet = np.linalg.slogdet(gram)
-    return known(float(logdet) / k) if sign > 0 else math.inf
+    try:
+        pivots = np.diagonal(np.linalg.cholesky(shifted)) ** 2
+    except np.linalg.LinAlgError:  # rounding has eaten the smallest eigenvalues altogether
+        pivots = np.zeros(k)
+    if pivots.min() * _PRECISION > rounding:
+        return float(np.log(pivots).sum()) / k
+    return known(_log_determinant_rotated(centred, gram, alpha, scale) / k)
 
 
 def _log_determinant_rotated(centred: Float64, gram: Float64, alpha: float, scale: float) -> float:
-    """``ln det`` where norms are so large that the smallest eigenvalues drown in the rounding of the product.
+    """``ln det`` where rows are so long and so alike that the smallest eigenvalues drown in the product's rounding.
 
     They are not lost in Z itself: turned along the Gram matrix' eigenvectors its rows become nearly orthogonal, each
     of its own size, and the determinant of their Gram matrix, scaled to a unit diagonal, is exact to rounding.

@@ -1,0 +1,103 @@
+"""What uncertainty costs: the Gram score by k×k against the published d×d form, and every estimator's time.
+
+    python benchmarks/uncertainty.py [--quick] [--json FILE]
+
+Each figure comes from a function that returns a flat mapping; further figures join ``FIGURES``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shared_core import uncertainty as u
+
+K, D = 20, 4096
+Figures = dict[str, float]
+
+
+def milliseconds(run: Callable[[], object], repeat: int) -> float:
+    """Median time of ``run``; the first call warms up."""
+    run()
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e3
+
+
+def published_form(states: Any, alpha: float = 1e-3) -> float:
+    """The same quantity as SeaKR's code computes it: Z J Zᵀ through the d×d centring matrix J."""
+    k, d = states.shape
+    centring = np.eye(d) - np.ones((d, d)) / d
+    return float(np.linalg.slogdet(states @ centring @ states.T + alpha * np.eye(k))[1] / k)
+
+
+def gram(quick: bool) -> Figures:
+    states = np.random.default_rng(0).normal(size=(K, D))
+    single = states.astype(np.float32)  # what a model hands over
+    alike = 100 * (states[:1] + 1e-6 * states)  # long and nearly equal: rounding asks for the second route
+    assert abs(u.gram_uncertainty(states) - published_form(states)) < 1e-6
+    repeat = 50 if quick else 300
+    ours = milliseconds(lambda: u.gram_uncertainty(single), repeat)
+    published = milliseconds(lambda: published_form(states), 2 if quick else 5)
+    return {
+        "gram_ms": ours,
+        "gram_nearly_equal_ms": milliseconds(lambda: u.gram_uncertainty(alike), repeat),
+        "normalized_gram_ms": milliseconds(lambda: u.normalized_gram(single), repeat),
+        "gram_published_form_ms": published,
+        "gram_speedup_vs_published_form": published / ours,
+    }
+
+
+def sample_statistics(k: int = K, d: int = D, length: int = 40) -> u.SampleStatistics:
+    """Made-up statistics of k samples, as one sampling pass of a 7B model would fill them."""
+    rng = np.random.default_rng(0)
+    vocabulary = [f"word{i}" for i in range(60)]
+    texts = tuple(" ".join(rng.choice(vocabulary, length)) for _ in range(k))
+    logprobs = tuple(tuple(map(float, -rng.exponential(0.5, length))) for _ in range(k))
+    similarity = rng.random((k, k))
+    return u.SampleStatistics(
+        texts=texts, token_logprobs=logprobs, states=rng.normal(size=(k, d)), similarity=similarity,
+        cluster_ids=u.cluster_by_similarity(similarity, 0.7), answer_logprobs=logprobs[0],
+        answer_entropies=tuple(map(float, rng.random(length))), answer_logsumexp=tuple(map(float, rng.random(length))),
+        word_attention=tuple(map(float, rng.random(length))), word_entropies=tuple(map(float, rng.random(length))),
+        verbalised=("80",) * k, sufficiency=("yes",) * k, p_true=(-0.1, -2.0),
+    )  # fmt: skip
+
+
+def estimators(quick: bool) -> Figures:
+    pass_ = sample_statistics()
+    repeat = 5 if quick else 30
+    return {f"ms_{name}": milliseconds(lambda e=e: e.estimate(pass_), repeat) for name, e in u.ESTIMATORS.items()}  # type: ignore[misc]
+
+
+FIGURES: tuple[Callable[[bool], Figures], ...] = (gram, estimators)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    arguments = parser.parse_args()
+    figures: Figures = {}
+    for part in FIGURES:
+        figures |= part(arguments.quick)
+    width = max(map(len, figures))
+    print(f"k = {K} samples, d = {D}")
+    for name, value in figures.items():
+        print(f"{name:<{width}}  {value:10.4g}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
