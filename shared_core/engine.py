@@ -64,13 +64,28 @@ class SelfReflectEngine:
             judge=judge,
             embedder=embedder if embedder is not None else LazyEmbedder(),
         )
+        loaded = calibrations if calibrations is not None else _load_calibrations(self.settings)
+        if "confidence" in loaded:
+            loaded["confidence"].require(**self.calibration_binding)
         self._context = Context(
             capabilities={role: model.capabilities for role, model in roles.items()},
             names={role: model.name for role, model in roles.items()},
-            calibrations=calibrations if calibrations is not None else _load_calibrations(self.settings),
+            calibrations=loaded,
             has_judge=judge is not None,
             has_embedder=True,
         )
+
+    @property
+    def calibration_binding(self) -> dict[str, str | int | None]:
+        """What a calibration of this engine's confidence is bound to; the index and its documents are yours to mind."""
+        lm = self.resources.models.get("default")
+        reader = self.resources.reader.name if lm is None and self.resources.reader is not None else None
+        return {
+            "pipeline": self.settings.pipeline,
+            "model": lm.name if lm is not None else None,
+            "reader": reader,
+            "top_k": self.settings.top_k,
+        }
 
     # --- asking ------------------------------------------------------------------------------------------------
 

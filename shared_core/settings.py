@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from shared_core.errors import SettingsError
 
@@ -87,10 +87,20 @@ class ReclaimSettings(Settings):
     min_sentences: int = Field(1, ge=1, description="Sentences per reference.")
     max_sentences: int = Field(3, ge=1)
     reuse: bool = Field(True, description="The same sentence may be cited in more than one reference.")
-    max_reference_tokens: int = Field(512, ge=8)
+    max_reference_tokens: int = Field(1024, ge=8, description="A reference cut off by it is left out.")
     max_claim_tokens: int = Field(96, ge=1)
     regenerate: int = Field(2, ge=0, description="Attempts to repair a quote of a model without grammars.")
-    fuzzy_threshold: float = Field(0.85, ge=0, le=1, description="Similarity at which a free quote still counts.")
+    fuzzy_threshold: float = Field(0.85, gt=0, le=1, description="Similarity at which a free quote still counts.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ReclaimSettings:
+        if self.min_pairs > self.max_pairs or self.min_sentences > self.max_sentences:
+            raise ValueError("a minimum is above its maximum")
+        if self.generation == "unified" and self.min_pairs < 1:
+            raise ValueError("unified generation writes at least one pair: min_pairs must be 1 or more")
+        if self.generation == "unified" and not self.reuse and (self.mode != "sentence" or self.max_sentences > 1):
+            raise ValueError("unified generation without reuse quotes single sentences: max_sentences=1")
+        return self
 
 
 class SelfRagSettings(Settings):
@@ -133,6 +143,9 @@ class SelfReflectSettings(Settings):
     )
     unsupported: Literal["drop", "flag"] = Field(
         "drop", description="Claims below target: left out, or shown with a mark."
+    )
+    on_overflow: Literal["drop", "raise"] = Field(
+        "drop", description="Prompt longer than the model's context: leave out the lowest-ranked passages, or raise."
     )
     where: dict[str, Any] | None = Field(None, description="Metadata filter for every retrieval.")
     seed: int | None = Field(0, description="Of all sampling; None for a fresh one each time.")

@@ -57,6 +57,8 @@ def test_a_room_imports_only_what_it_may(room: str) -> None:
     for path in modules(room):
         for name in imports(path):
             parts = name.split(".")
+            if name == "shared_core.lm.base" and room == "citation":
+                continue  # the value type Grammar, which has no model in it
             if parts[0] == "shared_core" and len(parts) > 1:
                 assert parts[1] in ALLOWED[room], f"{path.relative_to(ROOT)} imports {name}"
 
@@ -76,8 +78,8 @@ def test_a_maths_room_does_no_io(room: str) -> None:
 
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
     for path in CORE.rglob("*.py"):
-        if path.name.startswith("_torch") or "transformers" in path.parts:
-            continue
+        if path.name.startswith("_"):
+            continue  # the inside of a backend, itself imported where it is used
         roots = {name.split(".")[0] for name in imports(path, top_level_only=True)}
         assert not roots & HEAVY, path
 

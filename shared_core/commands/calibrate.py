@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, Model, Pipeline, TopK
-from shared_core.commands.common import build, err, out, reports_errors
-from shared_core.errors import CalibrationError
+from shared_core.commands.common import build, out, question_progress, reports_errors
 from shared_core.settings import SelfReflectSettings
 
 _DEFAULTS = SelfReflectSettings()
@@ -34,18 +33,15 @@ def calibrate_command(
     Every question is answered once; its confidence is fitted to whether the first quote holds a right answer
     (questions without answers count as not answerable). The file is bound to this configuration and refused by others.
     """
+    from shared_core import calibration_io
     from shared_core.evaluation.calibration import calibrate_confidence
     from shared_core.evaluation.dataset import read_questions
 
     rows = read_questions(questions)
-    settings = SelfReflectSettings(pipeline=pipeline, top_k=top_k, target_accuracy=0.5)
+    settings = SelfReflectSettings(pipeline=pipeline, top_k=top_k)
     built = build(docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings)
-    with err.status(f"answering {len(rows)} questions"):
-        result = calibrate_confidence(built.engine, rows, method=method)
-    if result.calibration is None:
-        raise CalibrationError(result.problem, hint="Give more questions, answerable and unanswerable ones.")
-    from shared_core import calibration_io
-
+    with question_progress(len(rows), "Answering") as progress:
+        result = calibrate_confidence(built.engine, rows, method=method, progress=progress)
     calibration_io.save(output, {"confidence": result.calibration})
     out.print(result.summary(), markup=False, highlight=False)
     out.print(f"written: {output}", markup=False, highlight=False)

@@ -146,3 +146,14 @@ def build_engine(
     return build(
         docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings
     ).engine
+
+
+@contextmanager
+def question_progress(total: int, label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar over questions on a terminal; nothing elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done, _: bar.update(task, completed=done)

@@ -15,7 +15,10 @@ __all__ = ["PIPELINES", "Context", "Pipeline", "load_pipeline"]
 
 Pipeline = Callable[[str, SelfReflectSettings, Context], Flow[Answer]]
 
-PIPELINES: dict[str, str] = {"composed": "shared_core.pipelines.composed:composed"}
+PIPELINES: dict[str, str] = {
+    "composed": "shared_core.pipelines.composed:composed",
+    "reclaim": "shared_core.pipelines.reclaim:reclaim",
+}
 """Where each pipeline is, by its name in the settings."""
 
 

@@ -1,0 +1,89 @@
+"""Calibrating an engine's confidence on questions with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shared_core.errors import CalibrationError, InputError
+from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.runner import Evaluation, evaluate
+from shared_core.uncertainty.calibration import Calibration, Method, fit_calibration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared_core.engine import SelfReflectEngine
+
+PLATT_BELOW = 200
+"""Fewer questions than this are fitted with Platt's two parameters, more with isotonic regression."""
+
+
+@dataclass(frozen=True)
+class CalibrationRun:
+    """A fitted calibration and the run it was fitted on."""
+
+    calibration: Calibration
+    evaluation: Evaluation
+
+    def summary(self) -> str:
+        """What was fitted and how much it helps, in a line each."""
+        c, metrics = self.calibration, self.calibration.metrics
+        lines = [f"{c.method} on {c.n} questions, {c.positives} answered right, {c.unknown} of unknown confidence"]
+        lines += [f"{name}: {metrics[name]:.3f}" for name in sorted(metrics)]
+        return "\n".join(lines)
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """Reliability (of the calibrated confidences), risk–coverage and target-accuracy plots."""
+        from shared_core.evaluation import plots
+
+        rows = [(r.confidence, r.correct) for r in self.evaluation.records if r.correct is not None and not r.error]
+        sure = [self.calibration.probability(c) or 0.0 for c, _ in rows]
+        right = [float(bool(correct)) for _, correct in rows]
+        folder = Path(folder)
+        return [
+            plots.risk_coverage(sure, right, folder / "risk_coverage.png"),
+            plots.reliability(sure, right, folder / "reliability.png"),
+            plots.target_accuracy(sure, right, folder / "target_accuracy.png"),
+        ]
+
+
+def calibrate_confidence(
+    engine: SelfReflectEngine,
+    questions: Sequence[Question],
+    *,
+    method: str = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> CalibrationRun:
+    """Answer every question once and fit its confidence to whether its first quote holds a right answer.
+
+    Args:
+        engine: without a confidence calibration of its own.
+        questions: answerable ones with answers, and unanswerable ones (which no quote answers).
+        method: ``isotonic``, ``platt``, or ``auto`` (isotonic from 200 judgeable questions on).
+
+    Raises:
+        InputError: unknown method, or the engine is calibrated already.
+        CalibrationError: too few questions, or all right, or all wrong.
+    """
+    if method not in ("auto", "isotonic", "platt"):
+        raise InputError(f"Unknown method {method!r}.", hint="auto, isotonic or platt")
+    if engine.settings.calibration is not None:
+        raise InputError("This engine has a calibration already.", hint="Calibrate with settings without one.")
+    result = evaluate(engine, questions, progress=progress)
+    rows = [(r.confidence, r.correct) for r in result.records if r.correct is not None and not r.error]
+    if not rows:
+        raise CalibrationError("No question can be judged.", hint="Give answers, or answerable=false.")
+    chosen: Method = "platt" if method == "platt" or (method == "auto" and len(rows) < PLATT_BELOW) else "isotonic"
+    scores = [float("nan") if confidence is None else confidence for confidence, _ in rows]
+    calibration = fit_calibration(
+        scores,
+        [bool(correct) for _, correct in rows],
+        bound_to=engine.calibration_binding,
+        method=chosen,
+        increasing=True,
+        event="the first quote holds a right answer",
+    )
+    return CalibrationRun(calibration, result)

@@ -1,0 +1,114 @@
+"""ReClaim for models that cannot be constrained: cite sentences by number, or quote freely and be aligned.
+
+The ladder of ``reclaim.md``: numbers of sentences (the quote is then ours, and verbatim) → a free quote that is aligned
+to the passages (exact, normalised, fuzzy) → ask again, at most ``regenerate`` times → drop the claim.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.citation import CitationIndex, align_quote
+from shared_core.flow import Flow, Generate
+from shared_core.lm.base import Generation, SamplingParams
+from shared_core.pipelines.common import Trace
+from shared_core.pipelines.reclaim_prompts import numbered_prompt
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Citation, Claim, Passage, Span
+
+_PAIR = re.compile(
+    r"<\s*reference\s*>(?P<reference>.*?)<\s*/\s*reference\s*>.*?<\s*claim\s*>(?P<claim>.*?)(?:<\s*/\s*claim\s*>|$)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ONE = r"\[?\s*S?\s*\d+\s*\]?"
+_NUMBERS = re.compile(rf"\s*{_ONE}(?:\s*(?:,|;|and|-|–|\s)\s*{_ONE})*\s*\.?\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"S?\s*(\d+)(?:\s*[-–]\s*S?\s*(\d+))?", re.IGNORECASE)
+_NO_ANSWER = re.compile(r"\bno[ _]answer\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """One pair of a reply; ``citation`` is ``None`` where nothing verifiable was cited, ``problem`` says why."""
+
+    claim: str
+    citation: Citation | None
+    problem: str = ""
+
+
+def write_freely(
+    question: str, passages: Sequence[Passage], index: CitationIndex, settings: SelfReflectSettings, trace: Trace
+) -> Flow[list[Claim]]:
+    """Claims with citations, the ones without any dropped (``status="dropped"``) but kept in sight."""
+    options = settings.reclaim
+    best: list[Parsed] = []
+    problems = ""
+    for attempt in range(options.regenerate + 1):
+        prompt = numbered_prompt(question, index.sentences, passages, problems)
+        params = SamplingParams(
+            max_tokens=(options.max_claim_tokens + 40) * options.max_pairs,
+            seed=None if settings.seed is None else settings.seed + attempt,
+            # The same greedy reply would come again.
+            temperature=0.0 if attempt == 0 else 0.7,
+        )
+        reply: Generation = yield Generate(prompt, params, model="claim")
+        parsed = parse_reply(reply.text, index, passages, options.fuzzy_threshold)[: options.max_pairs]
+        if _better(parsed, best):
+            best = parsed
+        problems = " ".join(dict.fromkeys(p.problem for p in parsed if p.problem))
+        if _NO_ANSWER.search(reply.text) and not parsed:
+            yield trace.add("write", "no answer", "the model says the passages do not answer", attempt=attempt + 1)
+            return []
+        grounded = sum(p.citation is not None for p in parsed)
+        problems = problems or ("" if parsed else "it holds no line of the form asked for.")
+        yield trace.add("write", f"{grounded} of {len(parsed)} claims cite", problems, attempt=attempt + 1)
+        if parsed and not problems:
+            break
+    return [_claim(p) for p in best]
+
+
+def _better(new: Sequence[Parsed], old: Sequence[Parsed]) -> bool:
+    return sum(p.citation is not None for p in new) > sum(p.citation is not None for p in old) or not old
+
+
+def _claim(parsed: Parsed) -> Claim:
+    if parsed.citation is None:
+        return Claim(parsed.claim, None, status="dropped")
+    return Claim(parsed.claim, None, (parsed.citation,))
+
+
+def parse_reply(text: str, index: CitationIndex, passages: Sequence[Passage], threshold: float = 0.85) -> list[Parsed]:
+    """The pairs of a reply, each with what it cites resolved to places that hold, or with its problem."""
+    found: list[Parsed] = []
+    for match in _PAIR.finditer(text):
+        claim = re.sub(r"\s+", " ", match["claim"]).strip()
+        if claim and not _NO_ANSWER.fullmatch(claim.strip(" .")):
+            citation, problem = _resolve(match["reference"].strip(), index, passages, threshold)
+            found.append(Parsed(claim, citation, problem))
+    return found
+
+
+def _resolve(
+    reference: str, index: CitationIndex, passages: Sequence[Passage], threshold: float
+) -> tuple[Citation | None, str]:
+    if len(reference) < 200 and _NUMBERS.fullmatch(reference):
+        return _by_number(reference, index.sentences)
+    quote = reference.strip(" \t\r\n\"“”'‘’«»")
+    if not quote:
+        return None, "A reference is empty."
+    exact = index.resolve(quote)
+    citation = exact if exact is not None else align_quote(quote, passages, threshold=threshold)
+    return citation, "" if citation else f"The quote “{quote[:80]}” does not stand in the passages."
+
+
+def _by_number(reference: str, sentences: Sequence[Span]) -> tuple[Citation | None, str]:
+    numbers: list[int] = []
+    for match in _NUMBER.finditer(reference):
+        first, last = int(match[1]), int(match[2] or match[1])
+        numbers.extend(range(first, min(last, first + 20) + 1))
+    unknown = [n for n in numbers if not 1 <= n <= len(sentences)]
+    if unknown:
+        return None, f"There is no sentence S{unknown[0]}."
+    spans = tuple(sentences[n - 1] for n in dict.fromkeys(numbers))
+    return Citation(spans), ""

@@ -1,0 +1,101 @@
+"""What ReClaim's models are told, and the tags of its output.
+
+O = r₁ c₁ r₂ c₂ …: ``According to the citation: <reference> r </reference> We can know that: <claim> c </claim>``.
+Passages, questions and what a model wrote are untrusted: their text never becomes a control token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.citation import AnswerFormat
+from shared_core.lm.base import Prompt, Role
+from shared_core.types import Passage, Span
+
+LAYOUT = AnswerFormat()
+REFERENCE_LEAD, CLAIM_END, PAIR_GAP = LAYOUT.prefix, LAYOUT.suffix, LAYOUT.joiner
+REFERENCE_END = " </reference>"
+CLAIM_LEAD = LAYOUT.middle.removeprefix(REFERENCE_END)
+
+_TASK = (
+    "Answer the question from the passages, one claim at a time. Before each claim quote, word for word, the sentence "
+    "or sentences of the passages that it rests on. Write nothing that the quote does not say. Use this form, as often "
+    f"as needed:\n{REFERENCE_LEAD}quoted sentences{REFERENCE_END}{CLAIM_LEAD}what follows from them for the "
+    f"question{CLAIM_END}\n\n"
+)
+_CLAIM_TASK = (
+    "After each quoted reference, state in one sentence what can be known from it and from nothing else. Use this "
+    f"form:\n{REFERENCE_LEAD}quoted sentences{REFERENCE_END}{CLAIM_LEAD}one sentence{CLAIM_END}\n"
+)
+_FREE_TASK = (
+    "Answer the question from the numbered sentences, one claim at a time. For each claim write one line of exactly "
+    "this form, naming the sentences it rests on by their numbers:\n<reference>S2, S3</reference><claim>one sentence "
+    "that follows from them and answers the question</claim>\nUse no knowledge of your own. If the sentences do not "
+    "answer the question, write only: NO ANSWER\n\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One reference with its claim as written."""
+
+    reference: str
+    claim: str
+
+
+def _passages(passages: Sequence[Passage]) -> Prompt:
+    prompt = Prompt()
+    for i, passage in enumerate(passages, 1):
+        title = f"{passage.title}\n" if passage.title else ""
+        prompt += _user(f"[{i}] ") + Prompt.untrusted(f"{title}{passage.text}", role="user") + _user("\n\n")
+    return prompt
+
+
+def _user(text: str) -> Prompt:
+    return Prompt.trusted(text, role="user")
+
+
+def written(pairs: Sequence[Pair], role: Role = "assistant") -> Prompt:
+    """The output so far, each pair complete, as parts of the assistant's message."""
+    prompt = Prompt()
+    for i, pair in enumerate(pairs):
+        gap = PAIR_GAP if i else ""
+        prompt += Prompt.trusted(gap + REFERENCE_LEAD, role) + Prompt.untrusted(pair.reference, role)
+        prompt += Prompt.trusted(REFERENCE_END + CLAIM_LEAD, role) + Prompt.untrusted(pair.claim, role)
+        prompt += Prompt.trusted(CLAIM_END, role)
+    return prompt
+
+
+def reference_prompt(question: str, passages: Sequence[Passage], pairs: Sequence[Pair]) -> Prompt:
+    """For the reference model: everything. Generation starts where the next block (or the end) is due."""
+    asked = _user(_TASK) + _passages(passages) + _user("Question: ") + Prompt.untrusted(question, role="user")
+    return asked + written(pairs)
+
+
+def claim_prompt(pairs: Sequence[Pair], reference: str) -> Prompt:
+    """For the claim model: only the output so far, so that the claim can rest on nothing but quotes."""
+    gap = PAIR_GAP if pairs else ""
+    block = Prompt.trusted(gap + REFERENCE_LEAD, role="assistant") + Prompt.untrusted(reference, role="assistant")
+    # Without the blank at its end, which would not tokenize as the blank before a word does.
+    lead = Prompt.trusted((REFERENCE_END + CLAIM_LEAD).rstrip(), role="assistant")
+    return _user(_CLAIM_TASK) + written(pairs) + block + lead
+
+
+def numbered_prompt(
+    question: str, sentences: Sequence[Span], passages: Sequence[Passage], problems: str = ""
+) -> Prompt:
+    """For models without grammars: sentences by number. ``problems`` names what was wrong with the last attempt."""
+    titles = {p.id: p.title for p in passages}
+    prompt = _user(_FREE_TASK)
+    last = None
+    for i, span in enumerate(sentences, 1):
+        if span.passage_id != last:
+            prompt += _user("\n# ") + Prompt.untrusted(titles.get(span.passage_id) or "Passage", "user") + _user("\n")
+            last = span.passage_id
+        prompt += _user(f"S{i}: ") + Prompt.untrusted(span.text, role="user") + _user("\n")
+    prompt += _user("\nQuestion: ") + Prompt.untrusted(question, role="user")
+    if problems:
+        prompt += _user("\nYour last reply could not be used: ") + Prompt.untrusted(problems, role="user")
+        prompt += _user(" Reply again in the form asked for.")
+    return prompt
