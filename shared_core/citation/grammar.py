@@ -1,0 +1,259 @@
+"""Grammars whose every output is a quote, in llguidance's Lark dialect.
+
+A whole reference is written as one terminal, that is one regular expression over bytes: so any tokenization of it is
+allowed, merges across the tag boundary (``.</``) included, and a sentence that is a prefix of another can still be
+ended or followed by any other (separate terminals per sentence would be cut by longest match).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shared_core.errors import GrammarError, InputError
+
+__all__ = ["AnswerFormat", "Run", "answer_grammar", "chunk_text", "cut_text", "sentence_rules", "span_rules"]
+
+Tag = str | int
+"""A tag in a grammar: text, or the id of a special token."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BITS = 64  # of llguidance's rule parameter
+# A character of a script written without spaces counts as a word; so does a run of other word characters and marks.
+_UNSPACED_SCRIPTS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0903\u093a-\u094f"
+    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f"
+    "\ufe20-\ufe2f\U0001f3fb-\U0001f3ff"
+)
+_WORD = re.compile(
+    rf"[{_UNSPACED_SCRIPTS}][{_MARKS}]*+|(?:[^\W{_UNSPACED_SCRIPTS}]|[{_MARKS}])++(?:['’][^\W{_UNSPACED_SCRIPTS}]++)*+"
+    rf"|\s++|[\s\S][{_MARKS}]*+"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """How an interleaved answer is laid out (ReClaim, Xia et al. 2024): prefix, quote, middle, claim, suffix, repeated.
+
+    Attributes:
+        prefix: before each quote.
+        middle: between a quote and its claim.
+        suffix: after each claim.
+        joiner: between pairs.
+        tags: strings that neither a quote nor a claim may contain: a passage must not be able to forge structure.
+    """
+
+    prefix: str = "According to the citation: <reference> "
+    middle: str = " </reference> We can know that: <claim> "
+    suffix: str = " </claim>"
+    joiner: str = " "
+    tags: tuple[str, ...] = ("<reference>", "</reference>", "<claim>", "</claim>")
+
+    def __post_init__(self) -> None:
+        """Refuse a layout whose parts cannot be told apart."""
+        if not self.middle or not self.suffix or not all(self.tags):
+            raise InputError("An answer format needs a non-empty middle and suffix, and non-empty tags.")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive sentences of one passage; ``gaps[i]`` is the white space between sentence i and i + 1."""
+
+    texts: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+
+def literal(text: str) -> str:
+    """``text`` as a Lark string. GrammarError for an unpaired surrogate, which no model can write."""
+    if _SURROGATE.search(text):
+        raise GrammarError("A grammar cannot hold an unpaired surrogate.", hint="Decode the text as UTF-8.")
+    return json.dumps(text)
+
+
+def is_writable(text: str, tags: Sequence[str]) -> bool:
+    """A model can write it, and it holds none of the tags."""
+    return not _SURROGATE.search(text) and not any(tag in text for tag in tags)
+
+
+def tag_rule(tag: Tag) -> str:
+    """A tag as a symbol of a rule: a string, or a special token by its id."""
+    if isinstance(tag, int):
+        if tag < 0:
+            raise InputError(f"A special token's id must not be negative, not {tag}.")
+        return f"<[{tag}]>"
+    return literal(tag) if tag else ""
+
+
+# --- whole sentences -----------------------------------------------------------------------------------------------
+
+
+def sentence_rules(runs: Sequence[Run], least: int, most: int) -> list[str]:
+    """Terminals so that ``QUOTE`` is ``least`` … ``most`` sentences.
+
+    Sentences that follow each other in their passage are joined by its own white space or by one space, all others by
+    one space. Each sentence's text stands in the grammar once.
+    """
+    names: dict[str, str] = {}
+    for run in runs:
+        for text in run.texts:
+            names.setdefault(text, f"S{len(names)}")
+    rules = [f"{name}: {literal(text)}" for text, name in names.items()]
+    rules.append(_alternatives("W1", names.values()))
+    longest = 1
+    for count in range(2, most + 1):
+        added = _chains(runs, names, count)
+        if not added:
+            break
+        longest = count
+        rules += [f"{name}: {body}" for name, body in added.items()]
+        rules.append(_alternatives(f"W{count}", added))
+    if longest == 1:
+        more = f' (" " W1){{{least - 1},{most - 1}}}' if most > 1 else ""
+        return [*rules, f"QUOTE: W1{more}"]
+    return [*rules, *_compositions(least, most, longest)]
+
+
+def _alternatives(name: str, options: Iterable[str]) -> str:
+    return f"{name}: {' | '.join(dict.fromkeys(options))}"
+
+
+def _chains(runs: Sequence[Run], names: dict[str, str], count: int) -> dict[str, str]:
+    """Terminals of ``count`` consecutive sentences whose joints are all something else than one space."""
+    out: dict[str, str] = {}
+    for r, run in enumerate(runs):
+        for i in range(len(run.texts) - count + 1):
+            if all(gap != " " for gap in run.gaps[i : i + count - 1]):
+                tail = names[run.texts[i + 1]] if count == 2 else f"C{r}_{i + 1}_{count - 1}"
+                body = " ".join(filter(None, (names[run.texts[i]], literal(run.gaps[i]) if run.gaps[i] else "", tail)))
+                out[f"C{r}_{i}_{count}"] = body
+    return out
+
+
+def _compositions(least: int, most: int, longest: int) -> list[str]:
+    """Sequences of chains, joined by one space, of ``least`` … ``most`` sentences in all."""
+    rules = []
+    for high in range(most, 0, -1):
+        low = least - (most - high)
+        options = []
+        for count in range(1, min(longest, high) + 1):
+            rest = high - count
+            if rest == 0:
+                options.append(f"W{count}")
+            elif low - count <= 0:
+                options.append(f'W{count} (" " D{rest})?')
+            else:
+                options.append(f'W{count} " " D{rest}')
+        if options and low <= high:
+            rules.append(_alternatives("QUOTE" if high == most else f"D{high}", options))
+    return rules
+
+
+# --- spans ---------------------------------------------------------------------------------------------------------
+
+
+def chunk_text(text: str, unit: str) -> list[str]:
+    """Cut into words, white space and marks (``word``) or into characters with what combines with them (``char``)."""
+    if unit == "word":
+        return _WORD.findall(text)
+    chunks: list[str] = []
+    for char in text:
+        joins = chunks and (
+            unicodedata.category(char) in ("Mn", "Me", "Mc", "Cf")
+            or "\U0001f3fb" <= char <= "\U0001f3ff"
+            or chunks[-1][-1] == "\u200d"
+            or (char == "\n" and chunks[-1] == "\r")
+        )
+        if joins:
+            chunks[-1] += char
+        else:
+            chunks.append(char)
+    return chunks
+
+
+def cut_text(text: str, tags: Sequence[str], excluded: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The stretches of ``text`` that hold no tag, no unpaired surrogate and nothing excluded, blank ones left out."""
+    holes = sorted({*excluded, *(m.span() for m in _SURROGATE.finditer(text))})
+    if tags:
+        pattern = re.compile("|".join(re.escape(tag) for tag in sorted(tags, key=len, reverse=True)))
+        holes = sorted([*holes, *(m.span() for m in pattern.finditer(text))])
+    pieces, start = [], 0
+    for low, high in holes:
+        pieces.append((start, max(start, low)))
+        start = max(start, high)
+    pieces.append((start, len(text)))
+    return [(low, high) for low, high in pieces if text[low:high].strip()]
+
+
+def span_rules(pieces: Sequence[str], unit: str) -> list[str]:
+    """Terminals so that ``QUOTE`` is a substring of one of ``pieces`` that neither starts nor ends with white space."""
+    rules = [
+        f"P{i}: %regex {json.dumps({'substring_chunks': chunk_text(piece, unit)})}" for i, piece in enumerate(pieces)
+    ]
+    # A substring grammar also accepts the empty string: the second factor makes that impossible.
+    return [*rules, _alternatives("ANY", (f"P{i}" for i in range(len(pieces)))), r"QUOTE: ANY & /\S((?s:.)*\S)?/"]
+
+
+# --- start rules ---------------------------------------------------------------------------------------------------
+
+
+def reference_grammar(rules: Sequence[str], open_tag: Tag, close_tag: Tag) -> str:
+    """One reference: the opening tag, a quote, the closing tag; either tag may be empty, text or a special token."""
+    close = literal(close_tag) if isinstance(close_tag, str) and close_tag else ""
+    start = [tag_rule(open_tag), "REFERENCE", "" if isinstance(close_tag, str) else tag_rule(close_tag)]
+    return "\n".join([f"start: {' '.join(filter(None, start))}", f"REFERENCE: QUOTE {close}".rstrip(), *rules, ""])
+
+
+def _claim_rules(form: AnswerFormat, max_chars: int) -> list[str]:
+    tags = sorted({*form.tags, form.suffix})
+    return [
+        f"TAG: {' | '.join(literal(tag) for tag in tags)}",
+        f"CLAIM: (/[^\\s]((?-s:.){{0,{max_chars - 1}}})/ & ~(/(?s:.*)/ TAG /(?s:.*)/)) {literal(form.suffix)}",
+    ]
+
+
+def answer_grammar(rules: Sequence[str], form: AnswerFormat, least: int, most: int, max_chars: int) -> str:
+    """``least`` … ``most`` pairs of a quote and a claim of at most ``max_chars`` characters on one line."""
+    more = f" ({tag_rule(form.joiner + form.prefix)} pair){{{least - 1},{most - 1}}}" if most > 1 else ""
+    return "\n".join(
+        [
+            f"start: {tag_rule(form.prefix)} pair{more}",
+            "pair: REFERENCE CLAIM",
+            f"REFERENCE: QUOTE {literal(form.middle)}",
+            *_claim_rules(form, max_chars),
+            *rules,
+            "",
+        ]
+    )
+
+
+def distinct_answer_grammar(texts: Sequence[str], form: AnswerFormat, least: int, most: int, max_chars: int) -> str:
+    """The same for one sentence a pair, none of them twice: the rules carry the set of those used, one bit each."""
+    if len(texts) > _BITS:
+        raise InputError(
+            f"A whole-answer grammar without reuse holds at most {_BITS} different sentences, not {len(texts)}.",
+            hint="Retrieve fewer passages, allow reuse, or generate reference by reference with exclude=.",
+        )
+    if len(texts) < least:
+        raise InputError(
+            f"{least} pairs without reuse need as many sentences; there are {len(texts)}.",
+            hint="Lower min_pairs or allow reuse.",
+        )
+    most = min(most, len(texts))  # or the last pair would be a dead end
+    lines = ["start: pair1::0x0"]
+    for k in range(1, most + 1):
+        prefix = tag_rule(form.prefix if k == 1 else form.joiner + form.prefix)
+        lines.append(f"pair{k}::_: {prefix} ref{k}::_".replace(":  ", ": "))
+        then = f" end{k}::set_bit({{0}})" if k < most else ""
+        options = (f"R{i} CLAIM{then.format(i)} %if bit_clear({i})" for i in range(len(texts)))
+        lines.append(f"ref{k}::_: " + "\n  | ".join(options))
+        if k < most:
+            lines.append(f"end{k}::_: " + ('"" | ' if k >= least else "") + f"pair{k + 1}::_")
+    lines += [f"R{i}: {literal(text + form.middle)}" for i, text in enumerate(texts)]
+    return "\n".join([*lines, *_claim_rules(form, max_chars), ""])
