@@ -1,0 +1,329 @@
+"""The sampling loop: one step for all branches of all requests at once.
+
+Python touches each branch only to append what was chosen; logits, masks and log-probabilities are handled as
+matrices over the branches. A branch may have several tokens pending (forced by a grammar, or given to be scored);
+they are fed in one pass where the session can.
+
+Imported by ``lm/transformers.py`` inside functions only (it needs torch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from shared_core.errors import GenerationError, LanguageModelError
+from shared_core.lm._detokenize import Detokenizer, StopScanner
+from shared_core.lm._hf_forest import Feed, Opened
+from shared_core.lm._hf_grammar import Constraint
+from shared_core.lm._hf_model import Runner, Tap
+from shared_core.lm._hf_plan import Ids
+from shared_core.lm._hf_sample import Sampling, choose, noise_key, uniforms
+from shared_core.lm.base import FinishReason, SamplingParams
+
+
+class Session(Protocol):
+    """What ``Forest`` and ``Repeated`` have in common."""
+
+    lockstep: bool
+
+    @property
+    def cache_bytes(self) -> int: ...
+    def open(self, bodies: Sequence[Ids], rows: Sequence[Sequence[int]]) -> Opened: ...
+    def feed(self, feeds: Sequence[Feed], every: Sequence[bool]) -> torch.Tensor: ...
+    def fork(self, counts: Sequence[int]) -> None: ...
+    def drop(self, branches: Sequence[int]) -> None: ...
+    def keep_root(self) -> None: ...
+    def keep(self, branch: int, ids: Sequence[int]) -> None: ...
+
+
+@dataclass(slots=True)
+class Job:
+    """A request made ready: ``given`` holds continuations to score instead of samples to draw."""
+
+    ids: Ids
+    params: SamplingParams
+    seed: int = 0
+    verdicts: tuple[int, ...] = ()
+    given: tuple[tuple[int, ...], ...] = ()
+    constraint: Constraint | None = None
+    tap: Tap | None = None
+    branches: list[Branch] = field(default_factory=list)
+    error: LanguageModelError | None = None
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    forwards: int = 0
+
+    @property
+    def width(self) -> int:
+        """How many branches it needs."""
+        return len(self.given) or self.params.n
+
+    @property
+    def steps(self) -> int:
+        """How many tokens a branch may get."""
+        return max(map(len, self.given)) if self.given else self.params.max_tokens + 1
+
+    @property
+    def records(self) -> bool:
+        """Whether anything is read off the distribution of each token."""
+        return bool(self.params.logprobs or self.verdicts or self.params.token_statistics)
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """One sample on its way. ``pending`` are tokens not fed yet; all but the first await their log-probability."""
+
+    job: Job
+    key: int = 0
+    ids: list[int] = field(default_factory=list)
+    pending: list[int] = field(default_factory=list)
+    recorded: int = 0
+    closing: bool = False
+    scanner: StopScanner | None = None
+    constraint: Constraint | None = None
+    finish: FinishReason | None = None
+    stop: str | None = None
+    logprobs: list[float] = field(default_factory=list)
+    entropy: list[float] = field(default_factory=list)
+    logsumexp: list[float] = field(default_factory=list)
+    verdicts: list[NDArray[np.float64]] = field(default_factory=list)
+    hidden: NDArray[np.float32] | None = None
+    saved: int = 0
+    fed: int = 0
+
+
+class Decoder:
+    """Decodes jobs over one session; afterwards each job holds its branches or its error."""
+
+    def __init__(
+        self, session: Session, runner: Runner, detokenizer: Detokenizer, eos: Sequence[int], vocabulary: int
+    ) -> None:
+        self._session = session
+        self._run = runner
+        self._detokenizer = detokenizer
+        self._eos = frozenset(eos)
+        self._eos_list = sorted(self._eos)
+        self._vocabulary = vocabulary
+        self.peak_bytes = 0
+
+    def run(self, jobs: Sequence[Job], rows: Sequence[Sequence[int]]) -> None:
+        """Carry out the jobs; ``rows`` are trees of job indices."""
+        before = self._run.forwards
+        opened = self._session.open([j.ids[:-1] for j in jobs], rows)
+        logits = self._session.feed([(i, [int(j.ids[-1])]) for i, j in enumerate(jobs)], [False] * len(jobs))
+        jobs[0].forwards += self._run.forwards - before
+        ends = {tap: states.cpu().numpy() for tap, states in self._run.hidden.items()}
+        for job, tokens, cached in zip(jobs, opened.prompt_tokens, opened.cached_tokens):
+            job.prompt_tokens, job.cached_tokens = tokens, cached
+        self._session.fork([j.width for j in jobs])
+        live = dict(enumerate(branch for job in jobs for branch in self._branches(job)))
+        owner = torch.tensor([i for i, j in enumerate(jobs) for _ in range(j.width)], device=logits.device)
+        for i, job in enumerate(jobs):
+            if job.tap is not None and job.given == ((),):  # only the state at the prompt's end is wanted
+                job.branches[0].hidden = ends[job.tap][i]
+        self._advance(live, logits[owner], {b: (b, b + 1) for b in live})
+        while live:
+            self._retire(live)
+            if live:
+                self._feed(live)
+        if not any(j.error for j in jobs):
+            self._session.keep_root()
+
+    def _branches(self, job: Job) -> list[Branch]:
+        stops = job.params.stop
+        job.branches = [
+            Branch(
+                job,
+                key=noise_key(job.seed, job.ids, sample),
+                scanner=StopScanner(stops) if stops and not job.given else None,
+                constraint=job.constraint.copy() if job.constraint is not None else None,
+            )
+            for sample in range(job.width)
+        ]
+        for branch, given in zip(job.branches, job.given):
+            branch.ids, branch.pending, branch.closing = list(given), list(given[:-1]), True
+        for branch in job.branches:
+            if branch.constraint is not None:
+                self._take(branch, None)
+        return job.branches
+
+    # --- feeding -----------------------------------------------------------------------------------------------
+
+    def _feed(self, live: dict[int, Branch]) -> None:
+        one = self._session.lockstep
+        feeds = [(b, x.pending[:1] if one else list(x.pending)) for b, x in live.items()]
+        every = [x.job.records and len(tokens) > 1 for (_, tokens), x in zip(feeds, live.values())]
+        before = self._run.forwards
+        logits = self._session.feed(feeds, every)
+        next(iter(live.values())).job.forwards += self._run.forwards - before
+        self.peak_bytes = max(self.peak_bytes, self._session.cache_bytes)
+        rows: dict[int, tuple[int, int]] = {}
+        at = 0
+        for i, ((b, tokens), each) in enumerate(zip(feeds, every)):
+            rows[b] = (at, at + (len(tokens) if each else 1))
+            at = rows[b][1]
+            branch = live[b]
+            branch.fed += len(tokens)
+            del branch.pending[: len(tokens)]
+            if branch.closing and not branch.pending and branch.job.tap is not None:
+                branch.hidden = self._run.hidden[branch.job.tap][i].cpu().numpy()
+        self._advance(live, logits, rows)
+
+    def _retire(self, live: dict[int, Branch]) -> None:
+        """Drop branches that have failed or have nothing left to feed."""
+        gone = [b for b, x in live.items() if x.job.error is not None or (x.closing and not x.pending)]
+        for b in gone:
+            branch = live.pop(b)
+            job = branch.job
+            if job.error is None and job.width == 1 and not job.given:
+                fed = [*branch.ids, *self._eos_list][: branch.fed]
+                self._session.keep(b, [*job.ids.tolist(), *fed])
+        self._session.drop(gone)
+
+    # --- one step ----------------------------------------------------------------------------------------------
+
+    def _advance(self, live: dict[int, Branch], logits: torch.Tensor, rows: dict[int, tuple[int, int]]) -> None:
+        """Record the tokens whose distribution is now known, and choose the next where none is pending.
+
+        ``rows[b]`` are the rows of the logits that belong to a branch; they predict one token after the other, the
+        first of them the first that is not recorded yet.
+        """
+        self._refuse_nan(live, logits, rows)
+        notes: list[tuple[Branch, int, int]] = []  # branch, row of the logits, token
+        free: list[tuple[Branch, int]] = []
+        for b, branch in live.items():
+            if branch.job.error is not None:
+                continue
+            start, end = rows[b]
+            if branch.job.records:
+                known = branch.ids[branch.recorded : branch.recorded + end - start]
+                notes += [(branch, start + j, token) for j, token in enumerate(known)]
+            if not branch.pending and not branch.closing:
+                free.append((branch, end - 1))
+        if free:
+            for (branch, row), token in zip(free, self._choose(free, logits)):
+                if branch.job.records:
+                    notes.append((branch, row, token))
+                self._take(branch, token)
+        self._record(notes, logits)
+
+    def _refuse_nan(self, live: dict[int, Branch], logits: torch.Tensor, rows: dict[int, tuple[int, int]]) -> None:
+        good = logits.amax(1).isfinite() if logits.numel() else torch.zeros(0, dtype=torch.bool)
+        if bool(good.all()):
+            return
+        fine = good.tolist()
+        for b, branch in live.items():
+            if not all(fine[slice(*rows[b])]):
+                branch.job.error = GenerationError(
+                    "The model gave logits that are not numbers.",
+                    hint="Check the checkpoint; in half precision try dtype='float32' or 'bfloat16'.",
+                )
+
+    def _choose(self, free: list[tuple[Branch, int]], logits: torch.Tensor) -> list[int]:
+        vocabulary = min(self._vocabulary, logits.shape[1])
+        index = torch.tensor([r for _, r in free], device=logits.device)
+        scores = logits[index, :vocabulary]  # a copy; outputs beyond the tokenizer's vocabulary are never chosen
+        early = [i for i, (b, _) in enumerate(free) if len(b.ids) < b.job.params.min_tokens and b.constraint is None]
+        if early and self._eos_list:
+            scores[torch.tensor(early)[:, None], torch.tensor(self._eos_list)] = -torch.inf
+        bound = [i for i, (b, _) in enumerate(free) if b.constraint is not None]
+        if bound:
+            allowed = np.stack([self._allowed(free[i][0], vocabulary) for i in bound])
+            rows = torch.tensor(bound, device=logits.device)
+            scores[rows] = scores[rows].masked_fill(~torch.from_numpy(allowed).to(logits.device), -torch.inf)
+        how = [Sampling(p.temperature, p.top_k, p.top_p) for p in (b.job.params for b, _ in free)]
+        keys = np.array([b.key for b, _ in free], dtype=np.uint64)
+        steps = np.array([len(b.ids) for b, _ in free], dtype=np.uint64)
+        tokens: list[int] = choose(scores, how, uniforms(keys, steps)).tolist()
+        return tokens
+
+    def _allowed(self, branch: Branch, vocabulary: int) -> NDArray[np.bool_]:
+        assert branch.constraint is not None
+        bits = branch.constraint.allowed[:vocabulary]
+        allowed = np.zeros(vocabulary, dtype=bool)
+        allowed[: len(bits)] = bits
+        if len(branch.ids) < branch.job.params.min_tokens and allowed.sum() > allowed[self._eos_list].sum():
+            allowed[self._eos_list] = False  # unless the grammar allows nothing but the end
+        return allowed
+
+    def _take(self, branch: Branch, token: int | None) -> None:
+        """Append a chosen token (``None`` at the start) and what a grammar forces after it; see if the sample ends."""
+        if token is not None:
+            self._append(branch, token)
+        constraint = branch.constraint
+        if constraint is not None and branch.finish in {None, "length"}:
+            try:
+                forced = constraint.advance(token, branch.job.params.max_tokens - len(branch.ids))
+            except LanguageModelError as error:
+                branch.job.error = error
+                return
+            for following in forced:
+                self._append(branch, following)
+                branch.saved += not self._session.lockstep
+                if branch.finish in {"stop", "eos"}:
+                    break
+            if constraint.done and branch.finish in {None, "length"}:
+                branch.finish = "grammar"
+        if branch.finish is not None:
+            self._close(branch)
+
+    def _append(self, branch: Branch, token: int) -> None:
+        branch.ids.append(token)
+        branch.pending.append(token)
+        if token in self._eos:
+            branch.finish = "eos"
+        elif branch.scanner is not None and (found := branch.scanner.feed(self._detokenizer.piece(token))):
+            branch.finish, branch.stop = "stop", found
+        elif len(branch.ids) >= branch.job.params.max_tokens:
+            branch.finish = "length"
+
+    def _close(self, branch: Branch) -> None:
+        """What an ended sample still has to feed: its last tokens for a hidden state, forced ones for their records."""
+        branch.closing = True
+        capture = branch.job.params.capture
+        if capture is not None:
+            if capture.append_eos and branch.finish != "eos":
+                branch.pending.append(self._eos_list[0])
+        elif branch.job.records and branch.pending:
+            branch.pending.pop()  # its own distribution comes from the token before it
+        else:
+            branch.pending.clear()
+
+    # --- what is read off the distribution ---------------------------------------------------------------------
+
+    def _record(self, notes: list[tuple[Branch, int, int]], logits: torch.Tensor) -> None:
+        if not notes:
+            return
+        index = torch.tensor([r for _, r, _ in notes], device=logits.device)
+        raw = logits[index]
+        total = raw.logsumexp(1)
+        tokens = torch.tensor([t for _, _, t in notes], device=logits.device)
+        logprobs = (raw.gather(1, tokens[:, None])[:, 0] - total).tolist()
+        entropies: list[float] = []
+        if any(b.job.params.token_statistics for b, _, _ in notes):
+            weighted = (raw - total[:, None]).exp().mul_(raw.clamp(min=torch.finfo(raw.dtype).min))
+            entropies = (total - weighted.sum(1)).clamp(min=0).tolist()
+        totals = total.tolist()
+        for i, (branch, _, _) in enumerate(notes):
+            branch.recorded += 1
+            branch.logprobs.append(logprobs[i])
+            if entropies and branch.job.params.token_statistics:
+                branch.entropy.append(entropies[i])
+                branch.logsumexp.append(totals[i])
+        self._record_verdicts(notes, raw, total)
+
+    def _record_verdicts(self, notes: list[tuple[Branch, int, int]], raw: torch.Tensor, total: torch.Tensor) -> None:
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i, (branch, _, _) in enumerate(notes):
+            if branch.job.verdicts:
+                groups.setdefault(branch.job.verdicts, []).append(i)
+        for verdicts, rows in groups.items():
+            values = (raw[rows][:, list(verdicts)] - total[rows][:, None]).double().cpu().numpy()
+            for i, value in zip(rows, values):
+                notes[i][0].verdicts.append(value)

@@ -1,0 +1,170 @@
+"""Which prompts share what, and how they are laid out in a batch. Plain arithmetic on token ids; no model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared_core.lm._hf_cache import common_prefix
+
+Ids = NDArray[np.int64]
+
+
+def sort_key(ids: Ids) -> bytes:
+    """Orders sequences so that those which share a beginning stand together."""
+    return ids.astype(">i8").tobytes()
+
+
+def common_length(sequences: Sequence[Ids]) -> int:
+    """How many ids all sequences begin with in common."""
+    if len(sequences) == 2:
+        return common_prefix(sequences[0], sequences[1])
+    # The least and the greatest in lexicographic order share exactly what all share.
+    return common_prefix(min(sequences, key=sort_key), max(sequences, key=sort_key))
+
+
+@dataclass(slots=True)
+class RowTree:
+    """The prompts of a row as a prefix tree behind ``start`` ids that they share and that are computed already.
+
+    Attributes:
+        tokens, positions: of the tree's nodes, each common stretch once, in an order in which parents come first.
+        paths: for each prompt its nodes from the start on.
+    """
+
+    start: int
+    tokens: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    paths: list[NDArray[np.int64]]
+
+    def mask(self) -> NDArray[np.bool_]:
+        """(nodes, nodes): whether a node sees another, that is whether it is its ancestor or itself."""
+        size = len(self.tokens)
+        if len(self.paths) == 1:
+            return np.tri(size, dtype=bool)
+        seen = np.zeros((size, size), dtype=bool)
+        for path in self.paths:
+            seen[np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
+        return seen
+
+
+def row_tree(bodies: Sequence[Ids], start: int) -> RowTree:
+    """The prefix tree of what the bodies hold behind their first ``start`` ids."""
+    order = sorted(range(len(bodies)), key=lambda i: sort_key(bodies[i]))
+    tokens: list[Ids] = []
+    positions: list[Ids] = []
+    paths: list[Ids] = [_NONE] * len(bodies)
+    before, path, count = _NONE, _NONE, 0
+    for i in order:  # in sorted order a sequence shares most with its neighbour
+        tail = bodies[i][start:]
+        shared = common_prefix(before, tail)
+        fresh = len(tail) - shared
+        path = np.concatenate([path[:shared], np.arange(count, count + fresh)])
+        tokens.append(tail[shared:])
+        positions.append(np.arange(start + shared, start + len(tail)))
+        paths[i], before, count = path, tail, count + fresh
+    return RowTree(start, np.concatenate(tokens), np.concatenate(positions), paths)
+
+
+_NONE: Ids = np.zeros(0, dtype=np.int64)
+
+
+def similar_lengths(lengths: Sequence[int], waste: float = 0.3, floor: int = 32) -> list[list[int]]:
+    """Groups of items that can be padded to one length with at most that share of padding (or ``floor`` tokens)."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    groups: list[list[int]] = []
+    for i in order:
+        longest = lengths[groups[-1][0]] if groups else 0
+        if groups and lengths[i] >= longest * (1 - waste) - floor:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    return [sorted(g) for g in groups]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Rough costs in floating-point operations: of a token through the layers, of a query meeting one slot."""
+
+    token: float
+    slot: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Prompts that are decoded as one tree.
+
+    Attributes:
+        members: indices of the prompts.
+        fresh: tokens beyond the root that all prompts share, each once.
+        branches: samples of all its prompts; steps: tokens a branch may get.
+        slots: of the cache that it needs at most.
+    """
+
+    members: tuple[int, ...]
+    fresh: int
+    branches: int
+    steps: int
+    root: int
+
+    @property
+    def slots(self) -> int:
+        return self.root + self.fresh + self.branches * self.steps
+
+    def cost(self, cost: Cost) -> float:
+        """Of prefilling and decoding, in operations."""
+        met = self.root + self.fresh + self.branches * self.steps / 2
+        prefill = self.fresh * (cost.token + cost.slot * (self.root + self.fresh / 2))
+        return prefill + self.steps * self.branches * met * cost.slot
+
+
+def plan_rows(
+    bodies: Sequence[Ids], branches: Sequence[int], steps: Sequence[int], cost: Cost, *, join: bool | None = None
+) -> list[Row]:
+    """Rows for the prompts: those that share much beyond what all share go into one tree, the others beside it.
+
+    In one row every query also meets (and masks) the other prompts' slots; in rows of their own, what the prompts
+    share beyond the common root is computed once for each. The cheaper is taken, neighbour by neighbour.
+    ``join`` overrides the choice: all in one tree, or each in its own row.
+    """
+    root = common_length(bodies)
+    order = sorted(range(len(bodies)), key=lambda i: sort_key(bodies[i]))
+    rows: list[Row] = []
+    before = _NONE
+    for i in order:
+        alone = Row((i,), len(bodies[i]) - root, branches[i], steps[i], root)
+        shared = common_prefix(before, bodies[i])
+        before = bodies[i]
+        if rows:
+            last = rows[-1]
+            both = Row(
+                (*last.members, i),
+                last.fresh + len(bodies[i]) - shared,
+                last.branches + branches[i],
+                max(last.steps, steps[i]),
+                root,
+            )
+            cheaper = both.cost(cost) <= last.cost(cost) + alone.cost(cost)
+            if cheaper if join is None else join:
+                rows[-1] = both
+                continue
+        rows.append(alone)
+    return rows
+
+
+def waves(rows: Sequence[Row], max_slots: int, max_branches: int) -> list[list[Row]]:
+    """Consecutive rows that fit in memory together (a row alone always counts as fitting)."""
+    found: list[list[Row]] = []
+    widest = live = 0
+    for row in rows:
+        grown = max(widest, row.slots)
+        if found and (len(found[-1]) + 1) * grown <= max_slots and live + row.branches <= max_branches:
+            found[-1].append(row)
+            widest, live = grown, live + row.branches
+        else:
+            found.append([row])
+            widest, live = row.slots, row.branches
+    return found

@@ -1,0 +1,102 @@
+"""The fallback for models that tree decoding does not suit: every branch is a row of an ordinary batch.
+
+Prompts of different length are padded on the left; models with a recurrent state get only prompts of one length. The
+model keeps the cache of its own kind, repeated for each sample; a model that takes no cache we know is run over the
+whole sequences again at each step.
+
+Imported by ``lm/transformers.py`` inside functions only (it needs torch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from shared_core.lm._hf_forest import Feed, Opened
+from shared_core.lm._hf_model import Runner
+from shared_core.lm._hf_plan import Ids
+
+
+class Repeated:
+    """A session like ``Forest``, but all live branches move together, one token at a time."""
+
+    lockstep = True
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner
+        self._device = runner.device
+        self._branches: list[int] = []
+        self._cache: Any = None
+        self._ids = torch.zeros((0, 0), dtype=torch.long)
+        self._real = torch.zeros((0, 0), dtype=torch.long)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of keys and values held by this session (0 where the model keeps other state)."""
+        layers = getattr(self._cache, "layers", ())
+        tensors = [t for x in layers for t in (getattr(x, "keys", None), getattr(x, "values", None)) if t is not None]
+        return sum(t.numel() * t.element_size() for t in tensors)
+
+    def open(self, bodies: Sequence[Ids], rows: Sequence[Sequence[int]]) -> Opened:
+        """As ``Forest.open``; ``rows`` is not used."""
+        longest = max(map(len, bodies))
+        self._ids = torch.zeros((len(bodies), longest), dtype=torch.long, device=self._device)
+        self._real = torch.zeros_like(self._ids)
+        for r, body in enumerate(bodies):
+            if len(body):
+                self._ids[r, longest - len(body) :] = torch.from_numpy(body)
+                self._real[r, longest - len(body) :] = 1
+        self._branches = list(range(len(bodies)))
+        if self._run.cache_name is not None:
+            from transformers import DynamicCache
+
+            self._cache = DynamicCache(config=self._run.model.config)
+            if longest:
+                self._forward(self._ids, [])
+        return Opened([len(b) + 1 for b in bodies], [0] * len(bodies))
+
+    def _forward(self, ids: torch.Tensor, columns: list[int]) -> torch.Tensor:
+        positions = (self._real.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        mask = None if bool(self._real.all()) else self._real
+        return self._run.forward(ids, positions, self._cache, mask, columns)
+
+    def feed(self, feeds: Sequence[Feed], every: Sequence[bool]) -> torch.Tensor:
+        """As ``Forest.feed``, with exactly one token for every live branch."""
+        row = {branch: r for r, branch in enumerate(self._branches)}
+        tokens = torch.zeros((len(self._branches), 1), dtype=torch.long, device=self._device)
+        for branch, fed in feeds:
+            tokens[row[branch], 0] = fed[0]
+        self._ids = torch.cat([self._ids, tokens], dim=1)
+        self._real = torch.cat([self._real, torch.ones_like(tokens)], dim=1)
+        new = tokens if self._cache is not None else self._ids
+        last = new.shape[1] - 1
+        places = [(row[branch], last) for branch, _ in feeds]
+        return self._run.collect(new.shape[1], new.shape[1], places, places, lambda a, b, w: self._forward(new, w))
+
+    def fork(self, counts: Sequence[int]) -> None:
+        """As ``Forest.fork``."""
+        self._select([self._branches.index(b) for b, n in enumerate(counts) for _ in range(n)])
+        self._branches = list(range(sum(counts)))
+
+    def drop(self, branches: Sequence[int]) -> None:
+        """As ``Forest.drop``."""
+        gone = set(branches)
+        kept = [r for r, b in enumerate(self._branches) if b not in gone]
+        if len(kept) < len(self._branches):
+            self._branches = [self._branches[r] for r in kept]
+            if kept:
+                self._select(kept)
+
+    def _select(self, rows: list[int]) -> None:
+        index = torch.tensor(rows, device=self._device)
+        self._ids, self._real = self._ids[index], self._real[index]
+        if self._cache is not None:
+            self._cache.reorder_cache(index)
+
+    def keep_root(self) -> None:
+        """Nothing is kept between calls."""
+
+    def keep(self, branch: int, ids: Sequence[int]) -> None:
+        """Nothing is kept between calls."""

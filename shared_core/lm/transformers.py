@@ -1,0 +1,438 @@
+"""Any causal language model of transformers, as the white-box backend: every capability except attention weights.
+
+Requests are grouped by the token ids they begin with; what they share is computed once, and all samples of all
+requests are decoded together (``_hf_forest``). Models that this does not suit are decoded as ordinary batches
+(``_hf_repeated``), and the object says so (``fallback``).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from shared_core.errors import (
+    CapabilityError,
+    ContextOverflowError,
+    GenerationError,
+    InputError,
+    LanguageModelError,
+    MissingDependencyError,
+    ModelLoadError,
+)
+from shared_core.lm._detokenize import Detokenizer
+from shared_core.lm.base import (
+    BaseLanguageModel,
+    Capabilities,
+    Generate,
+    GenerateResult,
+    Generation,
+    HiddenStates,
+    Prompt,
+    Sample,
+    SamplingParams,
+    Score,
+    ScoreResult,
+    Scores,
+    States,
+    StatesResult,
+)
+from shared_core.lm.encoding import Encoder
+from shared_core.types import Usage
+
+if TYPE_CHECKING:
+    from shared_core.lm._hf_decode import Branch, Job, Session
+    from shared_core.lm._hf_plan import Ids, Row
+
+logger = logging.getLogger(__name__)
+
+Layout = Literal["auto", "tree", "rows", "fallback"]
+T = TypeVar("T")
+
+
+class TransformersLM(BaseLanguageModel):
+    """A causal language model of transformers, by hub name, local path or as an object.
+
+    Calls are safe from several threads (they take turns). Sampling is reproducible: with a seed, a request gives the
+    same samples alone, in any batch, and in any layout, up to rounding of the logits.
+
+    ``Sample.token_ids`` and ``logprobs`` include the end-of-sequence token where one was generated; ``Sample.text``
+    does not. ``finish_reason`` is ``grammar`` where the grammar allows nothing more, ``eos`` where the model chose to
+    end. The tokens of a stop string are all in ``token_ids``, even where the text was cut inside the last one.
+
+    Args:
+        model: hub name, path of a checkpoint, or a loaded model.
+        tokenizer: object, name or path; the model's own if ``None``.
+        device: such as ``cpu`` or ``cuda:0``; an accelerator if there is one.
+        dtype: such as ``torch.bfloat16``; float32 on a CPU, else what the checkpoint was saved in.
+        context_length: in tokens; the configuration's if ``None``.
+        layout: ``auto`` chooses by cost; ``tree`` puts all prompts into one tree, ``rows`` each in a row of its own,
+            ``fallback`` decodes every sample as a row of a plain batch. Results are the same.
+        cache_bytes: memory for keys and values of one batch; larger batches are cut. By default 2 GiB on a CPU,
+            half of the free memory on an accelerator.
+        prefix_cache_bytes: memory for prompts kept between calls; 0 switches that off.
+        name: shown in errors and bound to calibrations; by default the name, or the folder's or class's name.
+        trust_remote_code: run code that comes with the checkpoint.
+
+    Attributes:
+        fallback: why tree decoding is not used with this model; empty if it is.
+
+    Raises:
+        MissingDependencyError: torch or transformers is not installed.
+        ModelLoadError: there is no such model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        device: str | None = None,
+        dtype: Any = None,
+        context_length: int | None = None,
+        layout: Layout = "auto",
+        cache_bytes: int | None = None,
+        prefix_cache_bytes: int = 1 << 30,
+        name: str | None = None,
+        trust_remote_code: bool = False,
+    ) -> None:
+        _require_packages()
+        from shared_core.lm import _hf_model as hf
+        from shared_core.lm._hf_cache import PrefixCache
+
+        if isinstance(model, str) or hasattr(model, "__fspath__"):
+            given = str(model)
+            model, tokenizer = hf.load(given, tokenizer, device, dtype, trust_remote_code)
+            self.name = name or given.rstrip("/")
+        else:
+            if device is not None or dtype is not None:
+                model = model.to(device=device, dtype=dtype)
+            self.name = name or getattr(model, "name_or_path", "") or type(model).__name__
+            tokenizer = _tokenizer(tokenizer, self.name)
+        self.model, self.tokenizer = model, tokenizer
+        self.encoder = Encoder(tokenizer)
+        self._detokenizer = Detokenizer(tokenizer)
+        self._runner = hf.Runner(model)
+        self._eos = _eos_ids(model, tokenizer)
+        self._layout = layout
+        self._lock = threading.RLock()
+        self._prefixes = PrefixCache(prefix_cache_bytes)
+        self._window = hf.window(self._runner.config)
+        with self._inference():
+            self.fallback = (
+                "layout='fallback' was asked for" if layout == "fallback" else hf.tree_obstacle(self._runner)
+            )
+        if self.fallback and layout != "fallback":
+            logger.warning(
+                "%s: no tree decoding, because %s; every sample repeats its prompt.", self.name, self.fallback
+            )
+        self._cost = self._runner.cost
+        self._cache_bytes = cache_bytes or hf.default_cache_bytes(self._runner.device)
+        self.peak_cache_bytes = 0
+        fast = getattr(tokenizer, "backend_tokenizer", None) is not None
+        self.capabilities = Capabilities(
+            token_logprobs=True,
+            verdict_logprobs=True,
+            grammar=fast and _installed("llguidance"),
+            hidden_states=True,
+            token_prompts=True,
+            score=True,
+            attention=False,
+            token_statistics=True,
+            context_length=context_length or hf.context_length(self._runner.config),
+        )
+
+    # --- the protocol ------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
+        """Continue many prompts at once; a request that fails has its error as its result.
+
+        Errors as results: ContextOverflowError (prompt and ``max_tokens`` do not fit; nothing was run), GrammarError,
+        GenerationError (logits that are not numbers), CapabilityError, LanguageModelError (a prompt or verdict that
+        cannot be encoded).
+        """
+        return self._all(requests, self._generate_job, self._generation)
+
+    def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
+        """Log-probabilities (natural log) of the tokens of given continuations, which follow the prompt directly."""
+        return self._all(requests, self._score_job, _scores)
+
+    def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
+        """Hidden states of whole sequences at their last token or at an end-of-sequence token put behind it."""
+        # A sequence is a prompt of which nothing is generated: only its last token is fed and tapped.
+        single = [HiddenStates((s,), r.layer, r.position, r.kind) for r in requests for s in r.sequences]
+        states = iter(self._all(single, self._states_job, _state))
+        return [_stacked([next(states) for _ in r.sequences]) for r in requests]
+
+    def count_tokens(self, prompt: Prompt) -> int:
+        """How many tokens a prompt has for this model."""
+        return len(self.encoder.encode(prompt))
+
+    def clear_cache(self) -> None:
+        """Forget the prompts kept between calls."""
+        with self._lock:
+            self._prefixes.clear()
+
+    # --- jobs --------------------------------------------------------------------------------------------------
+
+    def _generate_job(self, request: Generate) -> Job:
+        from shared_core.lm._hf_decode import Job
+        from shared_core.lm._hf_grammar import Constraint, grammar_tokenizer
+
+        params = request.params
+        ids = self._encoded(request.prompt)
+        self._check_length(len(ids) + params.max_tokens + (params.capture is not None and params.capture.append_eos))
+        job = Job(ids, params, seed=secrets.randbits(63) if params.seed is None else params.seed)
+        job.verdicts = tuple(self.encoder.token_id(v) for v in params.verdicts)
+        if params.capture is not None:
+            self._check_eos(params.capture.append_eos)
+            job.tap = self._runner.tap(params.capture.layer, params.capture.kind)
+        if params.grammar is not None:
+            if not self.capabilities.grammar:
+                raise CapabilityError("grammar", self.name, hint="It needs llguidance and a fast tokenizer.")
+            view = grammar_tokenizer(self.tokenizer, self._vocabulary, self._eos)
+            job.constraint = Constraint(view, params.grammar, self._eos)
+        return job
+
+    def _score_job(self, request: Score) -> Job:
+        from shared_core.lm._hf_decode import Job
+
+        if not request.continuations:
+            raise InputError("There is nothing to score: Score.continuations is empty.")
+        ids = self._encoded(request.prompt)
+        given = tuple(tuple(self.encoder.encode_continuation(c)) for c in request.continuations)
+        self._check_length(len(ids) + max(map(len, given)))
+        return Job(ids, SamplingParams(logprobs=True), given=given)
+
+    def _states_job(self, request: HiddenStates) -> Job:
+        from shared_core.lm._hf_decode import Job
+
+        ids = self._encoded(request.sequences[0])
+        if request.position == "eos":
+            self._check_eos(True)
+            ids = np.append(ids, self._eos[0])
+        self._check_length(len(ids))
+        return Job(ids, SamplingParams(), given=((),), tap=self._runner.tap(request.layer, request.kind))
+
+    def _encoded(self, prompt: Prompt) -> Ids:
+        ids = np.asarray(self.encoder.encode(prompt), dtype=np.int64)
+        if ids.min() < 0 or ids.max() >= self._outputs:
+            raise InputError(
+                f"The prompt holds the token id {int(ids.max())}, and the model knows {self._outputs}.",
+                hint="Tokenizer and model do not belong together, or the embeddings were not resized.",
+            )
+        return ids
+
+    def _check_length(self, needed: int) -> None:
+        available = self.capabilities.context_length
+        if available is not None and needed > available:
+            raise ContextOverflowError(needed, available)
+
+    def _check_eos(self, wanted: bool) -> None:
+        if wanted and not self._eos:
+            raise CapabilityError("hidden_states", self.name, hint="Without an EOS token use position='last'.")
+
+    @property
+    def _outputs(self) -> int:
+        return int(self.model.get_input_embeddings().num_embeddings)
+
+    @property
+    def _vocabulary(self) -> int:
+        return max(len(self.tokenizer), 1)
+
+    # --- running -----------------------------------------------------------------------------------------------
+
+    def _all(
+        self, requests: Sequence[Any], make: Callable[[Any], Job], read: Callable[[Job], T]
+    ) -> list[T | LanguageModelError]:
+        results: list[T | LanguageModelError | None] = [None] * len(requests)
+        jobs: dict[int, Job] = {}
+        for i, request in enumerate(requests):
+            try:
+                jobs[i] = make(request)
+            except LanguageModelError as error:
+                results[i] = error
+            except InputError as error:
+                results[i] = _as_result(error)
+        with self._lock, self._inference():
+            self._run(list(jobs.values()))
+        for i, job in jobs.items():
+            results[i] = job.error if job.error is not None else read(job)
+        return [r for r in results if r is not None]
+
+    def _run(self, jobs: list[Job]) -> None:
+        for session, wave in self._waves(jobs):
+            chosen = sorted({i for row in wave for i in row.members})
+            self._attempt(session, [jobs[i] for i in chosen], [[chosen.index(i) for i in r.members] for r in wave])
+            # One bad request must not fail its neighbours in a tree: what failed in company is tried alone.
+            failed = [jobs[i] for i in chosen if isinstance(jobs[i].error, GenerationError)]
+            for job in failed if len(chosen) > 1 else []:
+                job.error = None
+                for again, row in self._waves([job]):
+                    self._attempt(again, [job], [[0] for _ in row])
+
+    def _waves(self, jobs: list[Job]) -> list[tuple[Session, list[Row]]]:
+        """The jobs cut into batches that fit in memory, each with a session of the kind that suits it."""
+        from shared_core.lm._hf_forest import Forest
+        from shared_core.lm._hf_plan import Row, plan_rows, waves
+        from shared_core.lm._hf_repeated import Repeated
+
+        in_tree = [i for i, j in enumerate(jobs) if not self.fallback and self._in_window(j)]
+        found: list[tuple[Session, list[Row]]] = []
+        most, branches = self._most_slots(), max(1, (1 << 29) // (4 * self._outputs))
+        if in_tree:
+            chosen = [jobs[i] for i in in_tree]
+            shape = [j.ids[:-1] for j in chosen], [j.width for j in chosen], [j.steps for j in chosen]
+            force = {"tree": True, "rows": False}.get(self._layout)
+            rows = plan_rows(*shape, self._cost, join=force)
+            if force is None and len(rows) * max(r.slots for r in rows) > most:
+                joined = plan_rows(*shape, self._cost, join=True)
+                rows = joined if joined[0].slots <= most else rows
+            rows = [Row(tuple(in_tree[i] for i in r.members), r.fresh, r.branches, r.steps, r.root) for r in rows]
+            found += [(Forest(self._runner, self._prefixes), w) for w in waves(rows, most, branches)]
+        others = sorted((i for i in range(len(jobs)) if i not in set(in_tree)), key=lambda i: len(jobs[i].ids))
+        groups: dict[int, list[int]] = {}
+        for i in others:  # a recurrent state cannot be padded
+            groups.setdefault(len(jobs[i].ids) if self._recurrent else 0, []).append(i)
+        for group in groups.values():
+            rows = [
+                Row((i,), 0, jobs[i].width, jobs[i].steps * jobs[i].width, jobs[i].width * len(jobs[i].ids))
+                for i in group
+            ]
+            found += [(Repeated(self._runner), w) for w in waves(rows, most, branches)]
+        return found
+
+    def _attempt(self, session: Session, jobs: list[Job], rows: list[list[int]]) -> None:
+        from shared_core.lm._hf_decode import Decoder
+
+        decoder = Decoder(session, self._runner, self._detokenizer, self._eos, self._vocabulary)
+        try:
+            with self._runner.tapped([j.tap for j in jobs if j.tap is not None]):
+                decoder.run(jobs, rows)
+        except (RuntimeError, IndexError, ValueError) as error:  # out of memory, or the model itself fails
+            logger.debug("A batch of %d requests failed.", len(jobs), exc_info=True)
+            for job in jobs:
+                job.error = job.error or GenerationError(
+                    f"The model failed: {type(error).__name__}: {error}",
+                    hint="If memory ran out: fewer or shorter prompts at once, a smaller n, or a smaller dtype.",
+                )
+                job.error.__cause__ = error
+        self.peak_cache_bytes = max(decoder.peak_bytes, session.cache_bytes)
+
+    def _in_window(self, job: Job) -> bool:
+        return self._window is None or len(job.ids) + job.steps <= self._window
+
+    @property
+    def _recurrent(self) -> bool:
+        return bool(getattr(self.model, "_is_stateful", False)) or self._runner.cache_name != "past_key_values"
+
+    def _most_slots(self) -> int:
+        return max(1, self._cache_bytes // self._runner.slot_bytes)
+
+    def _inference(self) -> Any:
+        import torch
+
+        return torch.inference_mode()
+
+    # --- results -----------------------------------------------------------------------------------------------
+
+    def _generation(self, job: Job) -> Generation:
+        return Generation(tuple(self._sample(job, b) for b in job.branches), _usage(job))
+
+    def _sample(self, job: Job, branch: Branch) -> Sample:
+        params = job.params
+        if branch.scanner is not None and branch.stop is not None:
+            text = branch.scanner.cut(branch.stop, params.include_stop)
+        else:
+            text = self._detokenizer.text(branch.ids[:-1] if branch.finish == "eos" else branch.ids)
+        return Sample(
+            text=text,
+            token_ids=tuple(branch.ids),
+            finish_reason=branch.finish or "length",
+            stop=branch.stop,
+            logprobs=tuple(branch.logprobs) if params.logprobs else None,
+            tokens=tuple(self._detokenizer.text([t]) for t in branch.ids),
+            verdict_logprobs=np.stack(branch.verdicts) if job.verdicts else None,
+            entropy=tuple(branch.entropy) if params.token_statistics else None,
+            logsumexp=tuple(branch.logsumexp) if params.token_statistics else None,
+            hidden_state=branch.hidden,
+        )
+
+
+def _scores(job: Job) -> Scores:
+    return Scores(tuple(tuple(b.logprobs) for b in job.branches), _usage(job))
+
+
+def _state(job: Job) -> States:
+    hidden = job.branches[0].hidden
+    assert hidden is not None
+    return States(hidden[None], _usage(job))
+
+
+def _stacked(parts: Sequence[StatesResult]) -> StatesResult:
+    states = []
+    for part in parts:
+        if isinstance(part, LanguageModelError):
+            return part
+        states.append(part)
+    usage = sum((s.usage for s in states), Usage())
+    if not states:
+        return _as_result(InputError("HiddenStates.sequences is empty."))
+    return States(np.concatenate([s.states for s in states]), usage)
+
+
+def _usage(job: Job) -> Usage:
+    return Usage(
+        calls=1,
+        prompt_tokens=job.prompt_tokens,
+        generated_tokens=0 if job.given else sum(len(b.ids) for b in job.branches),
+        forwards=job.forwards,
+        forwards_saved=sum(b.saved for b in job.branches),
+        cached_tokens=job.cached_tokens,
+    )
+
+
+def _as_result(error: InputError) -> LanguageModelError:
+    result = LanguageModelError(error.message, hint=error.hint)
+    result.__cause__ = error
+    return result
+
+
+def _tokenizer(tokenizer: Any, name: str) -> Any:
+    if isinstance(tokenizer, str) or hasattr(tokenizer, "__fspath__"):
+        from transformers import AutoTokenizer
+
+        try:
+            return AutoTokenizer.from_pretrained(str(tokenizer))
+        except Exception as error:
+            raise ModelLoadError(f"No tokenizer could be loaded from {str(tokenizer)!r}: {error}") from error
+    if tokenizer is None:
+        raise ModelLoadError(f"The model {name!r} came without a tokenizer.", hint="TransformersLM(model, tokenizer)")
+    return tokenizer
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> list[int]:
+    """The tokenizer's EOS first, then the others at which the model is meant to stop (end of turn, …)."""
+    declared = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    if declared is None:
+        declared = getattr(model.config, "eos_token_id", None)
+    others = declared if isinstance(declared, (list, tuple)) else [declared]
+    size = int(model.get_input_embeddings().num_embeddings)
+    ids = dict.fromkeys(int(i) for i in [tokenizer.eos_token_id, *others] if i is not None)
+    return [i for i in ids if 0 <= i < size]
+
+
+def _installed(package: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(package) is not None
+
+
+def _require_packages() -> None:
+    for package in ("torch", "transformers"):
+        if not _installed(package):
+            raise MissingDependencyError(package, extra="transformers", purpose="A local language model")
