@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared_core.errors import InputError
+from shared_core.evaluation import (
+    alce_string_match,
+    best_no_answer_threshold,
+    contains_answer,
+    exact_match,
+    f1,
+    hotpot_f1,
+    list_answer_scores,
+    normalize_answer,
+    str_em,
+    supporting_facts,
+)
+
+PARITY = Path(__file__).parents[1] / "parity"
+QA = json.loads((PARITY / "qa_metrics.json").read_text())["cases"]
+ALCE = json.loads((PARITY / "alce_metrics.json").read_text())["cases"]
+
+
+def named(cases: list[dict[str, Any]], start: str) -> list[Any]:
+    found = [pytest.param(c, id=c["name"]) for c in cases if c["name"].startswith(start)]
+    assert found
+    return found
+
+
+def by_function(name: str) -> list[Any]:
+    return [pytest.param(c, id=c["name"]) for c in ALCE if c["input"]["function"] == name]
+
+
+@pytest.mark.parametrize("case", named(QA, "pair_"))
+def test_parity_pairs(case: dict[str, Any]) -> None:
+    prediction, gold, expected = case["input"]["prediction"], case["input"]["gold"], case["expected"]
+    assert normalize_answer(prediction) == expected["norm_prediction"]
+    assert normalize_answer(gold) == expected["norm_gold"]
+    assert exact_match(prediction, [gold]) == exact_match(prediction, gold) == expected["squad_exact"]
+    assert f1(prediction, [gold]) == pytest.approx(expected["squad_f1"], abs=1e-6)
+    hotpot = tuple(expected[k] for k in ("hotpot_f1", "hotpot_precision", "hotpot_recall"))
+    assert hotpot_f1(prediction, gold) == pytest.approx(hotpot, abs=1e-6)
+    assert (normalize_answer(prediction) == normalize_answer(gold)) == expected["hotpot_em"]
+
+
+@pytest.mark.parametrize("case", named(QA, "dataset_"))
+def test_parity_squad2(case: dict[str, Any]) -> None:
+    rows, expected = case["input"]["qas"], case["expected"]
+    em = {q["id"]: exact_match(q["prediction"], q["golds"]) for q in rows}
+    overlap = {q["id"]: f1(q["prediction"], q["golds"]) for q in rows}
+    assert em == pytest.approx(expected["exact_raw"], abs=1e-6)
+    assert overlap == pytest.approx(expected["f1_raw"], abs=1e-6)
+    has = [expected["has_ans"][q["id"]] for q in rows]
+    no_answer = [q["na_prob"] for q in rows]
+    for scores, name in ((em, "exact"), (overlap, "f1")):
+        applied = [
+            float(not h) if p > case["input"]["na_prob_thresh"] else scores[q["id"]]
+            for q, h, p in zip(rows, has, no_answer)
+        ]
+        assert 100 * sum(applied) / len(rows) == pytest.approx(expected["eval_at_threshold"][name], abs=1e-6)
+        best = best_no_answer_threshold([scores[q["id"]] for q in rows], has, no_answer)
+        assert 100 * best.score == pytest.approx(expected[f"best_{name}"], abs=1e-6)
+        # The published script says 0.0 where answering nothing is best, which would still answer at 0.0.
+        published = expected[f"best_{name}_thresh"]
+        assert best.threshold == published or (published == 0.0 and best.threshold == -math.inf)
+
+
+def test_the_no_answer_threshold_keeps_ties_together() -> None:
+    best = best_no_answer_threshold([1.0, 0.0, 0.0], [True, False, False], [0.5, 0.5, 0.9])
+    assert best == (2 / 3, -math.inf)  # split, the tie would seem to give 3 of 3
+    assert best_no_answer_threshold([1.0, 1.0], [True, True], [0.2, math.nan]).score == 0.5
+    with pytest.raises(InputError):
+        best_no_answer_threshold([], [], [])
+
+
+@pytest.mark.parametrize("case", named(QA, "hotpot_sp"))
+def test_parity_supporting_facts(case: dict[str, Any]) -> None:
+    expected = tuple(case["expected"][k] for k in ("sp_em", "sp_f1", "sp_prec", "sp_recall"))
+    assert supporting_facts(case["input"]["prediction"], case["input"]["gold"]) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("case", by_function("normalize_answer"))
+def test_parity_normalize(case: dict[str, Any]) -> None:
+    assert normalize_answer(case["input"]["text"]) == case["expected"]["value"]
+
+
+@pytest.mark.parametrize("case", by_function("compute_f1+compute_exact"))
+def test_parity_alce_f1(case: dict[str, Any]) -> None:
+    prediction, gold = case["input"]["a_pred"], case["input"]["a_gold"]
+    assert f1(prediction, gold) == pytest.approx(case["expected"]["f1"], abs=1e-6)
+    assert exact_match(prediction, gold) == case["expected"]["exact"]
+
+
+@pytest.mark.parametrize("case", by_function("compute_str_em+compute_len"))
+def test_parity_str_em(case: dict[str, Any]) -> None:
+    found = alce_string_match(case["input"]["data"])
+    assert 100 * found.str_em == pytest.approx(case["expected"]["str_em"], abs=1e-6)
+    assert 100 * found.str_hit == pytest.approx(case["expected"]["str_hit"], abs=1e-6)
+
+
+@pytest.mark.parametrize("case", by_function("compute_qampari_f1"))
+def test_parity_list_answers(case: dict[str, Any]) -> None:
+    scores = [list_answer_scores(i["output"], i["answers"]) for i in case["input"]["data"]]
+    means = [sum(column) / len(scores) for column in zip(*scores)]
+    names = ("qampari_prec", "qampari_rec", "qampari_rec_top5", "qampari_f1", "qampari_f1_top5")
+    expected = [case["expected"]["num_preds"], *(case["expected"][n] / 100 for n in names)]
+    assert means == pytest.approx(expected, abs=1e-6)
+
+
+def test_str_em_takes_one_or_many_sub_questions() -> None:
+    assert str_em("It rose in Orm.", "orm") == 1.0
+    assert str_em("It rose in Orm.", ["Thale", "orm"]) == 1.0
+    assert str_em("It rose in Orm.", [["Thale"], ["orm", "Orme"]]) == 0.5
+    assert str_em("It rose in Orm.", []) == 0.0
+
+
+def test_an_abstention_is_right_exactly_where_there_is_no_answer() -> None:
+    for nothing in ("", None, "The."):
+        assert exact_match(nothing, []) == f1(nothing, []) == 1.0
+        assert exact_match(nothing, ["Orm"]) == f1(nothing, ["Orm"]) == 0.0
+    assert exact_match("Orm", []) == f1("Orm", []) == 0.0
+    assert exact_match("Orm", ["the", "Orm"]) == 1.0
+
+
+@pytest.mark.parametrize("value", [3, ["x"], b"x"])
+def test_what_is_no_text_is_refused(value: Any) -> None:
+    with pytest.raises(InputError):
+        exact_match(value, ["x"])
+    with pytest.raises(InputError):
+        f1("x", [value])
+
+
+def test_contained_answers_are_whole_words() -> None:
+    assert contains_answer("The bridge, built in 1841.", ["in 1841"])
+    assert not contains_answer("The cart", ["art"])
+    assert not contains_answer("anything", ["", "the"])
+    assert not contains_answer(None, ["x"])
+
+
+TEXT = st.text(alphabet="ab the.C", max_size=12)
+
+
+@given(TEXT, st.lists(TEXT, max_size=3))
+@settings(deadline=None)
+def test_f1_lies_between_exact_match_and_one(prediction: str, golds: list[str]) -> None:
+    assert 0 <= exact_match(prediction, golds) <= f1(prediction, golds) <= 1
+    assert f1(prediction, [prediction]) == 1

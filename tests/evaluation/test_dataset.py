@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from shared_core.errors import DocumentError, InputError
+from shared_core.evaluation import read_questions
+
+
+def write(folder: Path, name: str, text: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+ROWS = [
+    {"id": "a", "question": "Who?", "answers": ["Mira", "Mira Dorn", "Mira"], "passage_id": "p/1"},
+    {"id": "b", "question": "When?", "answerable": False, "answers": ["plausible"]},
+    {"id": "c", "question": "Why?"},
+]
+
+
+@pytest.mark.parametrize("name", ["q.jsonl", "q.json", "q.jsonl.gz", "q.JSON"])
+def test_the_same_rows_in_any_json(tmp_path: Path, name: str) -> None:
+    text = "\n\n".join(map(json.dumps, ROWS)) + "\n" if "jsonl" in name else json.dumps({"questions": ROWS})
+    found = read_questions(write(tmp_path, name, gzip.compress(text.encode()) if "gz" in name else text))
+    assert [q.id for q in found] == ["a", "b", "c"]
+    assert found[0].answers == ("Mira", "Mira Dorn")
+    assert [q.answerable for q in found] == [True, False, None]
+    assert [q.judgeable for q in found] == [True, True, False]
+    assert found[1].answers == ()
+    assert found[0].metadata == {"passage_id": "p/1"}
+
+
+def test_csv(tmp_path: Path) -> None:
+    rows = ['1,"Who, then?",Mira|Dorn,yes,x', "2,When?,,no,", '3,Where?,"[""Orm""]",,']
+    text = "\n".join(["\ufeffid,question,answers,answerable,tier", *rows])
+    first, second, third = read_questions(write(tmp_path, "q.csv", text))
+    assert (first.question, first.answers, first.answerable) == ("Who, then?", ("Mira", "Dorn"), True)
+    assert (second.answers, second.answerable) == ((), False)
+    assert third.answers == ("Orm",)
+    assert first.metadata == {"tier": "x"}
+    (only,) = read_questions(write(tmp_path, "q.tsv", "query\tanswer\nWho?\t[sic] Mira\n"))
+    assert (only.id, only.answers) == ("1", ("[sic] Mira",))
+
+
+def test_the_names_others_use(tmp_path: Path) -> None:
+    rows = [
+        {"_id": 7, "query": "Who?", "answer": "Mira", "type": "bridge"},
+        {"question_id": "x", "question": "How many?", "answer": 3},
+        {"question": "Text\u2028with a line separator?", "answers": {"text": ["Orm"], "answer_start": [0]}},
+    ]
+    text = "\n".join(json.dumps(r, ensure_ascii=False) for r in rows)
+    found = read_questions(write(tmp_path, "q.jsonl", text))
+    assert [(q.id, q.answers) for q in found] == [("7", ("Mira",)), ("x", ("3",)), ("3", ("Orm",))]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("q.jsonl", '{"question": "Who?"}\nnot json\n', "line 2"),
+        ("q.jsonl", '{"question": "Who?"}\n\n{"answers": ["x"]}\n', "line 3"),
+        ("q.jsonl", '{"question": "  "}', "line 1"),
+        ("q.jsonl", '["Who?"]', "line 1"),
+        ("q.jsonl", '{"question": "Who?", "answers": [1]}', "line 1"),
+        ("q.jsonl", '{"question": "Who?", "answerable": "perhaps"}', "line 1"),
+        ("q.jsonl", '{"id": 1, "question": "Who?"}\n{"id": 1, "question": "When?"}', "line 2"),
+        ("q.jsonl", b'{"question": "Who?"}\n{"question": "\xff"}', "line 2"),
+        ("q.jsonl", "", "no questions"),
+        ("q.json", '{"question": \n', "line"),
+        ("q.json", '{"question": "Who?"}', "no list"),
+        ("q.json", '[{"question": "Who?"}, {}]', "entry 2"),
+        ("q.csv", "question,answers\nWho?,a,b,c\n", "line 2"),
+        ("q.csv", "who,what\n1,2\n", "line 2"),
+        ("q.csv", "question\n", "no questions"),
+        ("q.jsonl.gz", b"no gzip", "cannot be read"),
+        ("q.txt", "Who?", "txt"),
+    ],
+)
+def test_bad_files_are_named_with_their_line(tmp_path: Path, name: str, text: str | bytes, where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_questions(write(tmp_path, name, text))
+    assert where in caught.value.message
+    assert name in caught.value.message
+
+
+def test_missing_files_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "folder.jsonl").mkdir()
+    for name in ("missing.jsonl", "folder.jsonl"):
+        with pytest.raises(DocumentError) as caught:
+            read_questions(tmp_path / name)
+        assert caught.value.hint

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from shared_core.commands import eval as command
+from shared_core.errors import RetrievalError
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Answer
+
+QUESTIONS = [
+    {"id": "1", "question": "Who built it?", "answers": ["Mira Dorn"]},
+    {"id": "2", "question": "Who fell?", "answerable": False},
+]
+
+
+class Engine:
+    def answer_many(self, questions: Sequence[str]) -> list[Answer | Exception]:
+        nothing = Answer("q", "Not here.", abstained=True, reason="passages do not answer", confidence=0.2)
+        return [Answer(q, "Mira Dorn", confidence=0.8) if "built" in q else nothing for q in questions]
+
+
+class Broken:
+    def answer_many(self, questions: Sequence[str]) -> list[Answer | Exception]:
+        return [RetrievalError("The index is gone.") for _ in questions]
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, QUESTIONS)))
+    return path
+
+
+def invoke(monkeypatch: pytest.MonkeyPatch, engine: Any, *arguments: object) -> tuple[Result, dict[str, Any]]:
+    built: dict[str, Any] = {}
+
+    def build_engine(**options: Any) -> Any:
+        built.update(options)
+        return engine
+
+    monkeypatch.setattr(command, "build_engine", build_engine)
+    app = typer.Typer()
+    app.command()(command.eval_command)
+    return CliRunner().invoke(app, [str(a) for a in arguments]), built
+
+
+def test_eval(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:
+    report, folder = tmp_path / "eval.json", tmp_path / "plots"
+    result, built = invoke(
+        monkeypatch, Engine(), asked, "--docs", tmp_path, "--target-accuracy", "0.6", "--top-k", "3",
+        "--json", report, "--plots", folder,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "exact match" in result.output
+    assert "1.000" in result.output
+    metrics = json.loads(report.read_text())["metrics"]
+    assert (metrics["exact_match"], metrics["coverage"], metrics["abstention_recall"]) == (1.0, 0.5, 1.0)
+    assert len(list(folder.glob("*.png"))) == 3
+    assert built["docs"] == [tmp_path]
+    settings = built["settings"]
+    assert isinstance(settings, SelfReflectSettings)
+    assert (settings.target_accuracy, settings.top_k) == (0.6, 3)
+    assert {built[k] for k in ("index", "chroma_url", "model", "base_url")} == {None}
+
+
+def test_a_limit(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:
+    report = tmp_path / "eval.json"
+    result, _ = invoke(monkeypatch, Engine(), asked, "--limit", "1", "--json", report)
+    assert result.exit_code == 0
+    assert json.loads(report.read_text())["metrics"]["questions"] == 1
+
+
+def test_bad_input_is_told_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.jsonl").write_text("{")
+    for arguments in (
+        [tmp_path / "missing.jsonl"],
+        [tmp_path / "bad.jsonl"],
+        [asked, "--target-accuracy", "1.5"],
+        [asked, "--pipeline", "nonsense"],
+        [asked, "--batch-size", "0"],
+    ):
+        result, built = invoke(monkeypatch, Engine(), *arguments)
+        assert result.exit_code == 2, arguments
+        assert not built
+
+
+def test_if_every_question_fails_so_does_the_command(monkeypatch: pytest.MonkeyPatch, asked: Path) -> None:
+    result, _ = invoke(monkeypatch, Broken(), asked)
+    assert result.exit_code == 1
+    assert "The index is gone." in result.output

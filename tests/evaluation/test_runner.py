@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared_core.errors import AbstainedError, InputError, MissingDependencyError, RetrievalError, SettingsError
+from shared_core.evaluation import Question, evaluate, plots
+from shared_core.types import Answer, Citation, Claim, Passage
+
+PASSAGE = Passage("p", "The bridge was built by Mira Dorn. It opened in 1841.")
+MIRA = PASSAGE.span(0, 34)
+YEAR = PASSAGE.span(35, 53)
+
+
+def claim(span: Any, support: float | None, short: str | None = None, **more: Any) -> Claim:
+    return Claim(span.text, support, (Citation((span,)),), short_answer=short, **more)
+
+
+def said(text: str, confidence: float | None, *claims: Claim) -> Answer:
+    return Answer("q", text, claims, (PASSAGE,), confidence=confidence)
+
+
+def abstained(*claims: Claim, confidence: float | None = None) -> Answer:
+    return Answer("q", "No.", claims, (PASSAGE,), abstained=True, reason="support below target", confidence=confidence)
+
+
+class Canned:
+    """Answers from a table; counts what it is asked at once."""
+
+    def __init__(self, answers: dict[str, Answer | Exception]) -> None:
+        self.answers = answers
+        self.batches: list[int] = []
+
+    def answer_many(self, questions: Sequence[str]) -> list[Answer | Exception]:
+        self.batches.append(len(questions))
+        return [self.answers[q] for q in questions]
+
+
+QUESTIONS = [
+    Question("right", "right", ("Mira Dorn",), True, {"passage_id": "p"}),
+    Question("wrong", "wrong", ("Orm",), True, {"passage_ids": ["p", "q"]}),
+    Question("shy", "shy", ("1841",), True),
+    Question("none", "none", (), False),
+    Question("error", "error", ("x",), True),
+    Question("unknown", "unknown"),
+]
+ENGINE: dict[str, Answer | Exception] = {
+    "right": said("Mira Dorn built it.", 0.9, claim(MIRA, 0.9, "Mira Dorn"), claim(YEAR, 0.8)),
+    "wrong": said("It opened in 1841.", None, claim(YEAR, 0.6)),
+    "shy": AbstainedError(abstained(claim(MIRA, 0.1, status="dropped"), claim(YEAR, 0.4, "1841", status="dropped"))),
+    "none": abstained(confidence=0.1),
+    "error": RetrievalError("The index is gone.", hint="Make it again."),
+    "unknown": said("Perhaps.", 0.7),
+}
+
+
+def test_the_table() -> None:
+    engine, seen = Canned(ENGINE), []
+    result = evaluate(engine, QUESTIONS, batch_size=4, progress=lambda done, total: seen.append((done, total)))
+    assert engine.batches == [4, 2]
+    assert seen == [(4, 6), (6, 6)]
+    m = result.metrics
+    assert (m["questions"], m["errors"]) == (6, 1)
+    assert m["exact_match"] == pytest.approx(2 / 5)  # right, and the abstention where there is no answer
+    assert m["exact_match_answerable"] == pytest.approx(1 / 4)
+    assert m["first_quote"] == pytest.approx(2 / 4)  # right, and what was withheld
+    assert m["coverage"] == pytest.approx(3 / 6)
+    assert m["accuracy"] == pytest.approx(1 / 2)
+    assert m["recall"] == pytest.approx(3 / 4)
+    assert m["offsets_exact"] == 1.0
+    # .9 right, .6 (of the claim) wrong, .4 right, .1 wrong
+    assert m["auroc_correct"] == pytest.approx(3 / 4)
+    assert (m["kept_accuracy_0.5"], m["coverage_0.5"]) == (0.5, 0.5)
+    assert (m["kept_accuracy_0.7"], m["coverage_0.7"]) == (1.0, 0.25)
+    assert math.isnan(m["kept_accuracy_0.9"])
+    assert m["auroc_answerable"] == 1.0
+    assert (m["abstention_precision"], m["abstention_recall"]) == (0.5, 1.0)
+    assert m["seconds_per_question"] > 0
+
+
+def test_records() -> None:
+    records = {r.id: r for r in evaluate(Canned(ENGINE), QUESTIONS).records}
+    assert (records["right"].prediction, records["right"].quote) == ("Mira Dorn", MIRA.text)
+    assert (records["shy"].prediction, records["shy"].quote, records["shy"].abstained) == ("", YEAR.text, True)
+    assert records["shy"].confidence == 0.4
+    assert records["error"].error == "RetrievalError: The index is gone.\nHint: Make it again."
+    assert (records["unknown"].em, records["unknown"].correct) == (None, None)
+
+
+def test_wrong_offsets_are_seen() -> None:
+    other = Passage("p", "Something else, as long as the sentence that was cited.")
+    answer = Answer("q", MIRA.text, (claim(MIRA, 0.9),), (other,), confidence=0.9)
+    assert evaluate(Canned({"right": answer}), QUESTIONS[:1]).metrics["offsets_exact"] == 0.0
+
+
+def test_without_truth_or_confidence_nothing_is_claimed(tmp_path: Path) -> None:
+    result = evaluate(Canned(ENGINE), [QUESTIONS[-1]])
+    assert math.isnan(result.metrics["exact_match"])
+    assert math.isnan(result.metrics["ece"])
+    assert result.plot(tmp_path) == []
+    silent = Canned({"right": said("Mira Dorn.", None), "none": abstained()})
+    metrics = evaluate(silent, [QUESTIONS[0], QUESTIONS[3]]).metrics
+    for name in ("auroc_correct", "ece", "aurc", "brier", "prr", "coverage_0.5", "auroc_answerable"):
+        assert math.isnan(metrics[name]), name
+    assert metrics["exact_match"] == 1.0
+
+
+def test_json_and_plots(tmp_path: Path) -> None:
+    result = evaluate(Canned(ENGINE), QUESTIONS)
+    data = json.loads(result.write(tmp_path / "deep" / "eval.json").read_text())
+    assert data["metrics"]["kept_accuracy_0.9"] is None
+    assert [r["id"] for r in data["records"]] == [q.id for q in QUESTIONS]
+    assert not list((tmp_path / "deep").glob("*.part"))
+    paths = result.plot(tmp_path / "plots")
+    assert len(paths) == 3
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in paths)
+    with pytest.raises(InputError):
+        result.write(tmp_path / "deep")  # a folder
+
+
+class Short:
+    def answer_many(self, questions: Sequence[str]) -> list[Answer | Exception]:
+        return []
+
+
+def test_bad_input() -> None:
+    engine = Canned(ENGINE)
+    for answering, questions in ((engine, []), (Short(), QUESTIONS)):
+        with pytest.raises(InputError):
+            evaluate(answering, questions)
+    with pytest.raises(SettingsError):
+        evaluate(engine, QUESTIONS, batch_size=0)
+    with pytest.raises(SettingsError):
+        evaluate(engine, QUESTIONS, targets=[1.0])
+
+
+def test_plots_refuse_what_they_cannot_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in (plots.risk_coverage, plots.reliability, plots.target_accuracy):
+        with pytest.raises(InputError):
+            draw([], [], tmp_path / "x.png")
+        with pytest.raises(InputError):
+            draw([0.2], [1], tmp_path / "x.nonsense")
+        assert draw([0.2, math.nan], [1, 0], tmp_path / f"{draw.__name__}.svg").read_text().startswith("<?xml")
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(MissingDependencyError):
+        plots.reliability([0.2], [1], tmp_path / "x.png")
