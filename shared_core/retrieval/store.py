@@ -231,24 +231,24 @@ class DocumentIndex:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def retriever(self) -> HybridRetriever:
-        """BM25 and, if the index is dense, vectors, fused by reciprocal ranks. A snapshot: it sees no later updates.
+        """BM25 and, if the index is dense, vectors, fused. A snapshot: it sees no later updates.
 
         An update that was killed is completed first, unless another process is at it.
 
         Raises:
             IndexMissingError, IndexCorruptedError, StoreError: see ``update``.
         """
+        manifest = self._opened()
         from shared_core.retrieval.bm25 import BM25Retriever
         from shared_core.retrieval.hybrid import HybridRetriever
 
-        manifest = self._opened()
         lexical = BM25Retriever(manifest.passages())
         vectors = self._open_vectors(manifest)
         if vectors is None:
-            return HybridRetriever([lexical])
+            return HybridRetriever(retrievers=[lexical])
         if any(self._difference(manifest, vectors)):
             self._complete(manifest)
-        return HybridRetriever([lexical, vectors])
+        return HybridRetriever(retrievers=[lexical, vectors])
 
     def _complete(self, manifest: Manifest) -> None:
         with contextlib.suppress(_BusyError), self._writing(timeout=0):

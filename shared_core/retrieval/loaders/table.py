@@ -25,6 +25,8 @@ TITLE_COLUMNS = ("title", "name", "heading", "headline", "subject")
 RESERVED = frozenset(("source", "start", "end", "page", "row", "section"))
 """Metadata names of our own: a column of that name becomes ``column_NAME``."""
 
+_STORE_PREFIXES = ("chroma:", "selfreflect:")  # vector stores keep such names to themselves
+
 _ROW_BREAK = "\n\n"
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})$")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
@@ -167,7 +169,7 @@ def _metadata(values: Mapping[str, Any], left_out: set[str | None]) -> dict[str,
         flat = _flat(value)
         if flat is not None and flat != "":
             key = without_surrogates(name)
-            result[f"column_{key}" if key in RESERVED or key.startswith("chroma:") else key] = flat
+            result[f"column_{key}" if key in RESERVED or key.startswith(_STORE_PREFIXES) else key] = flat
     return result
 
 
