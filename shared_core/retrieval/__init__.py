@@ -1,1 +1,59 @@
-"""Retrievers, embedding and document loading."""
+"""Retrievers, embedding and document loading.
+
+Names are loaded when first used, so that importing this package stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shared_core.retrieval.base import Embedder, Index, Retriever, Where
+    from shared_core.retrieval.bm25 import BM25Retriever
+    from shared_core.retrieval.chroma import ChromaRetriever
+    from shared_core.retrieval.dense import DenseRetriever
+    from shared_core.retrieval.embedding import MiniLMEmbedder
+    from shared_core.retrieval.filters import compile_filter
+    from shared_core.retrieval.hybrid import HybridRetriever
+    from shared_core.retrieval.tokenizer import Tokenizer
+
+_HOME = {
+    "BM25Retriever": "bm25",
+    "ChromaRetriever": "chroma",
+    "DenseRetriever": "dense",
+    "Embedder": "base",
+    "HybridRetriever": "hybrid",
+    "Index": "base",
+    "MiniLMEmbedder": "embedding",
+    "Retriever": "base",
+    "Tokenizer": "tokenizer",
+    "Where": "base",
+    "compile_filter": "filters",
+}
+
+__all__ = [
+    "BM25Retriever",
+    "ChromaRetriever",
+    "DenseRetriever",
+    "Embedder",
+    "HybridRetriever",
+    "Index",
+    "MiniLMEmbedder",
+    "Retriever",
+    "Tokenizer",
+    "Where",
+    "compile_filter",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,7 +2,8 @@
 
 One vector for a whole passage blurs what single sentences say, and the models cut off what exceeds their length (256
 word pieces for MiniLM) without a word. So each sentence gets a vector, and a passage is as near to a query as
-its nearest sentence (the MaxP of Dai and Callan 2019, with sentences as windows). ``benchmarks/retrieval.py`` measures it.
+its nearest sentence (the MaxP of Dai and Callan 2019, with sentences as windows); ``benchmarks/retrieval.py`` measures
+what that gives.
 
 The cuts need not be linguistically right, only good places: offsets for quoting come from ``shared_core.citation``.
 """

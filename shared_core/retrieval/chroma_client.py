@@ -1,0 +1,129 @@
+"""Connecting to Chroma, and its failures in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from shared_core.errors import (
+    IndexCorruptedError,
+    IndexMissingError,
+    InputError,
+    MissingDependencyError,
+    SelfReflectError,
+    StoreError,
+)
+
+_HNSW = {"space": "cosine", "ef_construction": 200, "ef_search": 400, "max_neighbors": 32}
+"""Wider than Chroma's own (100, 100, 16): one passage has several windows, so more neighbours are looked at."""
+_DATABASE = "chroma.sqlite3"
+_FORMAT = 1
+
+
+def connect(path: str | Path | None, url: str | None, *, create: bool) -> Any:
+    """A Chroma client; see ``ChromaRetriever`` for the arguments and errors."""
+    try:
+        import chromadb
+        from chromadb.config import Settings
+    except ImportError as error:
+        raise MissingDependencyError("chromadb", extra="chroma", purpose="A Chroma index") from error
+    settings = Settings(anonymized_telemetry=False)
+    if url is not None:
+        host, port, ssl = _address(url)
+        with guard(url):
+            return chromadb.HttpClient(host=host, port=port, ssl=ssl, settings=settings)
+    if path is None:
+        return chromadb.EphemeralClient(settings)
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{folder} is a file, not the folder of an index.", hint="Name a folder.")
+    if not create and not (folder / _DATABASE).is_file():
+        raise IndexMissingError(f"There is no index in {folder}.", hint="Make one: selfreflect index FILES.")
+    with guard(str(folder)):
+        return chromadb.PersistentClient(str(folder), settings=settings)
+
+
+def open_collection(client: Any, name: str, bound: dict[str, Any], place: str, *, create: bool) -> Any:
+    """The collection of that name, made if missing; StoreError if it was made otherwise than ``bound`` says."""
+    from chromadb.errors import InvalidArgumentError, NotFoundError
+
+    wanted = {**bound, "selfreflect:format": _FORMAT}
+    try:
+        with guard(place):
+            if create:
+                collection = client.get_or_create_collection(
+                    name, metadata=wanted, embedding_function=None, configuration={"hnsw": _HNSW}
+                )
+            else:
+                collection = client.get_collection(name, embedding_function=None)
+    except StoreError as error:
+        if isinstance(error.__cause__, InvalidArgumentError):
+            raise InputError(f"A collection cannot be named {name!r}.", hint=str(error.__cause__)) from error
+        if isinstance(error.__cause__, NotFoundError):
+            raise IndexMissingError(f"{place} has no collection {name!r}.", hint="Index documents first.") from error
+        raise
+    _check_bound(collection.metadata or {}, wanted, name, place)
+    return collection
+
+
+def _check_bound(actual: Any, wanted: dict[str, Any], name: str, place: str) -> None:
+    for key, value in wanted.items():
+        if actual.get(key) != value:
+            what = key.removeprefix("selfreflect:")
+            raise StoreError(
+                f"Collection {name!r} in {place} was made with {what} {actual.get(key)!r}, not {value!r}.",
+                hint=f"Open it with that {what}, or index into another collection.",
+            )
+
+
+def delete_quietly(client: Any, name: str) -> None:
+    """Free an in-memory collection; whatever happens, it is not worth an error."""
+    try:
+        client.delete_collection(name)
+    except BaseException:  # at interpreter exit anything may be gone already
+        return
+
+
+@contextmanager
+def guard(place: str) -> Iterator[None]:
+    """Chroma's failures as StoreError: a server that is away, a folder that cannot be read."""
+    try:
+        yield
+    except (SelfReflectError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # its core is Rust, and its panics are no Exception
+        raise _translate(error, place) from error
+
+
+def _translate(error: BaseException, place: str) -> StoreError:
+    name = type(error).__name__
+    reason = f"{name}: {error}"
+    if place.startswith(("http://", "https://")):
+        if name == "InvalidArgumentError" or name == "NotFoundError":
+            return StoreError(f"The Chroma server {place} refused: {reason}", hint="Was the collection deleted?")
+        return StoreError(
+            f"The Chroma server {place} failed: {reason}",
+            hint="Is it running? Start one: chroma run --path DIR --port PORT",
+        )
+    if place != "memory" and name in ("InternalError", "PanicException"):
+        if any(sign in str(error) for sign in ("Permission denied", "readonly", "disk is full", "database is locked")):
+            return StoreError(f"The index in {place} cannot be used: {reason}", hint="Check rights and free space.")
+        return IndexCorruptedError(
+            f"The index in {place} cannot be read: {reason}",
+            hint="Move the folder away and index the documents again.",
+        )
+    return StoreError(f"Chroma in {place} failed: {reason}", hint="Was the index changed by another program?")
+
+
+def _address(url: str) -> tuple[str, int, bool]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+        raise InputError(f"{url!r} is no address of a Chroma server.", hint="Write http://HOST:PORT.")
+    return parts.hostname, port or (443 if parts.scheme == "https" else 8000), parts.scheme == "https"

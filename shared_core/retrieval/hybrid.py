@@ -1,0 +1,230 @@
+"""Several retrievers as one.
+
+Two ways to fuse their lists:
+
+- ``scores`` (default): the weighted mean of each list's scores, scaled to [0, 1] (the convex combination of Bruch, Gai
+  and Ingber 2023, "An Analysis of Fusion Functions for Hybrid Retrieval"). It keeps by how much one passage beats the
+  next, which ranks throw away. The best of a list counts 1. What a full list does not hold scored no more than its
+  last, so that last counts 0; a list that is not full held all that matched, so there a score of 0 counts 0.
+- ``rrf``: reciprocal-rank fusion (Cormack, Clarke and Büttcher 2009): Σ weight / (k + rank). It needs no scores.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Sequence, Sized
+from typing import Any, Literal, cast
+
+from shared_core.errors import InputError, RetrievalError
+from shared_core.retrieval.base import Embedder, Retriever, Where
+from shared_core.retrieval.bm25 import BM25Retriever
+from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
+from shared_core.retrieval.chroma import ChromaRetriever
+from shared_core.retrieval.dense import DenseRetriever
+from shared_core.retrieval.filters import normalise
+from shared_core.types import Passage
+
+Fusion = Literal["scores", "rrf"]
+_BATCH = 1_000
+
+
+class HybridRetriever:
+    """Fuses retrievers; by default BM25 and exact dense search by MiniLM over the passages given.
+
+    Args:
+        passages: to start with, added to every retriever. A list of retrievers is taken as ``retrievers``.
+        retrievers: in place of the two; anything with ``retrieve(query, k)``. For ``scores``, theirs must be set and
+            higher must be better.
+        fusion: ``scores`` or ``rrf`` (see the module).
+        weights: one for each retriever, ≥ 0, not all 0; equal by default.
+        rrf_k: the constant of ``rrf``, > 0 (60 is the authors').
+        depth: passages taken from each retriever before fusing, ≥ 1; at least the ``k`` asked for.
+        embedder: of the dense retriever; ``None`` is MiniLM. Not together with ``retrievers``.
+
+    Raises:
+        InputError: an argument out of range, or retrievers that passages cannot be added to.
+    """
+
+    def __init__(
+        self,
+        passages: Iterable[Passage] | Sequence[Retriever] = (),
+        *,
+        retrievers: Sequence[Retriever] | None = None,
+        fusion: Fusion = "scores",
+        weights: Sequence[float] | None = None,
+        rrf_k: float = 60.0,
+        depth: int = 100,
+        embedder: Embedder | None = None,
+    ) -> None:
+        start = list(passages)
+        if retrievers is None and start and all(callable(getattr(x, "retrieve", None)) for x in start):
+            retrievers, start = cast("list[Retriever]", start), []
+        if retrievers is not None and embedder is not None:
+            raise InputError("Pass either retrievers or an embedder.", hint="Give the embedder to your own retriever.")
+        if retrievers is None:
+            retrievers = (BM25Retriever(), DenseRetriever(embedder=embedder))
+        self.retrievers: tuple[Retriever, ...] = tuple(retrievers)
+        if not self.retrievers:
+            raise InputError("A hybrid needs at least one retriever.", hint="Leave retrievers out for the default two.")
+        for retriever in self.retrievers:
+            if not callable(getattr(retriever, "retrieve", None)):
+                raise InputError(f"{type(retriever).__name__} is no retriever.", hint="It needs retrieve(query, k).")
+        if fusion not in ("scores", "rrf"):
+            raise InputError(f"There is no fusion {fusion!r}.", hint="Known: scores, rrf.")
+        if not (math.isfinite(rrf_k) and rrf_k > 0):
+            raise InputError(f"rrf_k must be a positive number, not {rrf_k!r}.", hint="Usual: 60.")
+        self.fusion = fusion
+        self.weights = _check_weights(weights, len(self.retrievers))
+        self.rrf_k = float(rrf_k)
+        self.depth = check_k(depth)
+        self.add(cast("list[Passage]", start))
+
+    @classmethod
+    def from_passages(cls, passages: Iterable[Passage], **options: Any) -> HybridRetriever:
+        """The same as ``HybridRetriever(passages, **options)``."""
+        return cls(passages, **options)
+
+    @classmethod
+    def over(
+        cls, store: ChromaRetriever, *, language: str = "english", k1: float = 0.9, b: float = 0.4, **options: Any
+    ) -> HybridRetriever:
+        """Over what a Chroma collection holds: BM25 is built from it, dense search is its own.
+
+        Args:
+            store: the collection; later ``add`` and ``delete`` change it too.
+            language: of BM25's stemming and stop words.
+            k1: of BM25.
+            b: of BM25.
+            options: as for the constructor.
+        """
+        return cls(retrievers=(BM25Retriever(store.passages(), language=language, k1=k1, b=b), store), **options)
+
+    def __len__(self) -> int:
+        sizes = [len(r) for r in self.retrievers if isinstance(r, Sized)]
+        if not sizes:
+            raise TypeError("None of the retrievers knows its number of passages.")
+        return max(sizes)
+
+    def ids(self) -> list[str]:
+        """Ids of all passages of the retrievers that can list them."""
+        known = [r.ids() for r in self.retrievers if hasattr(r, "ids")]
+        return list(dict.fromkeys(i for ids in known for i in ids))
+
+    def get(self, ids: Iterable[str]) -> list[Passage]:
+        """The passages of these ids, in that order; unknown ones are left out."""
+        wanted = collect_ids(ids)
+        found: dict[str, Passage] = {}
+        for retriever in self.retrievers:
+            if hasattr(retriever, "get"):
+                found.update({p.id: p for p in retriever.get([i for i in wanted if i not in found])})
+        return [found[i] for i in wanted if i in found]
+
+    def add(self, passages: Iterable[Passage]) -> None:
+        """Add passages to every retriever; one with a known id replaces the old one.
+
+        Raises:
+            InputError: a retriever has no ``add``. Nothing is added then.
+            PassageError: a passage that cannot be stored, or two that differ under one id. Nothing is added then.
+        """
+        new = list(collect(passages).values())
+        if new:
+            # Dense search last to first: what can fail (a model, a server) goes before what cannot.
+            for add in reversed(self._methods("add")):
+                add(new)
+
+    def delete(self, ids: Iterable[str]) -> None:
+        """Remove the passages of these ids from every retriever; unknown ids are ignored."""
+        gone = collect_ids(ids)
+        if gone:
+            for delete in reversed(self._methods("delete")):
+                delete(gone)
+
+    def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
+        """The best passages of all retrievers together, best first, at most ``k``.
+
+        Arguments are those of ``BM25Retriever.retrieve``; an empty query finds nothing.
+
+        Returns:
+            Passages with ``score`` set: in [0, 1] for ``scores`` (1: the best of every list), > 0 for ``rrf``.
+
+        Raises:
+            InputError: k < 1, a filter that cannot be understood, or one that a retriever does not take.
+            RetrievalError: ``fusion="scores"`` and a retriever gave no scores.
+        """
+        return self.retrieve_many([query], k, where)[0]
+
+    def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
+        """``retrieve`` for each query; retrievers that can take them all at once do."""
+        k = check_k(k)
+        where = normalise(where)
+        texts = [check_query(q) for q in queries]
+        asked = [i for i, text in enumerate(texts) if text]
+        depth = max(k, self.depth)
+        out: list[list[Passage]] = [[] for _ in texts]
+        for first in range(0, len(asked), _BATCH):
+            batch = asked[first : first + _BATCH]
+            lists = [_ask(r, [texts[i] for i in batch], depth, where) for r in self.retrievers]
+            for i, *ranked in zip(batch, *lists):
+                out[i] = self._fuse(ranked, depth)[:k]
+        return out
+
+    def _methods(self, name: str) -> list[Callable[[list[Any]], None]]:
+        methods = [getattr(r, name, None) for r in self.retrievers]
+        missing = [type(r).__name__ for r, m in zip(self.retrievers, methods) if not callable(m)]
+        if missing:
+            raise InputError(f"{', '.join(missing)} has no {name}.", hint="Change its passages at their source.")
+        return [m for m in methods if m is not None]
+
+    def _fuse(self, ranked: Sequence[Sequence[Passage]], depth: int) -> list[Passage]:
+        total: dict[str, float] = {}
+        first: dict[str, Passage] = {}
+        for weight, passages in zip(self.weights, ranked):
+            for passage, value in zip(passages, self._values(passages, depth)):
+                first.setdefault(passage.id, passage)
+                total[passage.id] = total.get(passage.id, 0.0) + weight * value
+        scale = sum(self.weights) if self.fusion == "scores" else 1.0
+        order = sorted(first, key=lambda i: -total[i])  # stable: ties in the order of the first list
+        return [first[i].with_score(total[i] / scale) for i in order]
+
+    def _values(self, passages: Sequence[Passage], depth: int) -> list[float]:
+        if self.fusion == "rrf":
+            return [1.0 / (self.rrf_k + rank) for rank in range(1, len(passages) + 1)]
+        scores = [p.score for p in passages if p.score is not None and math.isfinite(p.score)]
+        if len(scores) < len(passages):
+            raise RetrievalError(
+                "A retriever gave passages without a score.", hint="Fuse by rank: HybridRetriever(..., fusion='rrf')."
+            )
+        if not scores:
+            return []
+        top, last = max(scores), min(scores)
+        floor = last if len(scores) >= depth else min(0.0, last)
+        return [(s - floor) / (top - floor) if top > floor else 1.0 for s in scores]
+
+
+def _check_weights(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
+    if weights is None:
+        return (1.0,) * count
+    out = tuple(float(w) for w in weights)
+    if len(out) != count or not all(math.isfinite(w) and w >= 0 for w in out) or not any(out):
+        raise InputError(
+            f"weights must be {count} numbers of at least 0, not all 0; got {list(weights)!r}.",
+            hint="One weight for each retriever, in their order.",
+        )
+    return out
+
+
+def _ask(retriever: Retriever, queries: list[str], k: int, where: dict[str, Any] | None) -> list[Sequence[Passage]]:
+    many = getattr(retriever, "retrieve_many", None)
+    call: Callable[..., Any] = many if callable(many) else retriever.retrieve
+    options: dict[str, Any] = {}
+    if where is not None:
+        if "where" not in inspect.signature(call).parameters:
+            raise InputError(
+                f"{type(retriever).__name__} takes no metadata filter.",
+                hint="Leave `where` out, or filter at its source.",
+            )
+        options["where"] = where
+    if callable(many):
+        return list(many(queries, k=k, **options))
+    return [retriever.retrieve(q, k=k, **options) for q in queries]
