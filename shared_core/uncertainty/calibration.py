@@ -72,6 +72,8 @@ class Calibration:
             return f"its version is {self.version!r}, and {VERSION} is understood"
         if self.method not in ("isotonic", "platt"):
             return f"its method is {self.method!r}"
+        if self.increasing not in (True, False):
+            return f"its direction is {self.increasing!r}"
         if self.threshold is not None and not math.isfinite(self.threshold):
             return "its threshold is not finite"
         if self.method == "platt":

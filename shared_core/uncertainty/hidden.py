@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from shared_core.uncertainty._arrays import Float64, finite, known, numbers, positive
 
+_BLOCK = 512  # columns at a time: small products stay on one thread, and waking others costs more than they do
 _PRECISION = 1e-7  # of a pivot: rounding may reach that share of it
 
 
@@ -77,10 +78,13 @@ def normalized_gram(states: ArrayLike, alpha: float = 1e-3) -> float:
     array, alpha = numbers(states, "states", 2), positive(alpha, "alpha")
     if array.shape[0] < 2 or array.shape[1] < 2 or not finite(array):
         return math.inf
-    centred = _centred(array)
-    norms, peak = np.linalg.norm(centred, axis=1), np.abs(array).max(axis=1)
+    peak = np.abs(array).max(axis=1, keepdims=True)
+    if np.any(peak == 0):
+        return math.inf
+    centred = _centred(array / peak)
+    norms = np.linalg.norm(centred, axis=1)
     # What is left of a constant row after centring is rounding, not a direction.
-    if not finite(norms) or np.any(norms <= 1e-12 * peak * math.sqrt(array.shape[1])):
+    if np.any(norms <= 1e-12 * math.sqrt(array.shape[1])):
         return math.inf
     unit = centred / norms[:, None]
     cosines = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
@@ -112,7 +116,7 @@ def _mean_log_spectrum(array: Float64, alpha: float, scale: float = 1.0) -> floa
     except np.linalg.LinAlgError:  # rounding has eaten the smallest eigenvalues altogether
         pivots = np.zeros(k)
     if pivots.min() * _PRECISION > rounding:
-        return float(np.log(pivots).sum()) / k
+        return float(np.log(pivots).mean())
     return known(_log_determinant_rotated(centred, gram, alpha, scale) / k)
 
 
@@ -123,9 +127,13 @@ def _log_determinant_rotated(centred: Float64, gram: Float64, alpha: float, scal
     of its own size, and the determinant of their Gram matrix, scaled to a unit diagonal, is exact to rounding.
     """
     _, vectors = np.linalg.eigh(gram)
-    rotated = (vectors.T @ centred) * math.sqrt(scale)
-    graded = rotated @ rotated.T
-    graded.flat[:: len(graded) + 1] += alpha
+    k, d = centred.shape
+    turn = np.ascontiguousarray(vectors.T) * math.sqrt(scale)
+    graded = np.zeros((k, k))
+    for start in range(0, d, _BLOCK):
+        rotated = turn @ centred[:, start : start + _BLOCK]
+        graded += rotated @ rotated.T
+    graded.flat[:: k + 1] += alpha
     sizes = np.diagonal(graded).copy()
     sign, logdet = np.linalg.slogdet(graded / np.sqrt(sizes[:, None] * sizes[None, :]))
     return float(logdet + np.log(sizes).sum()) if sign > 0 else math.inf

@@ -104,7 +104,7 @@ def test_unknown_is_never_confident(score: Any) -> None:
 
 def test_unknown_retrieval_means_look_it_up() -> None:
     for pair in ((math.nan, -1.0), (-1.0, math.nan), (-math.inf, -math.inf), (math.inf, -1.0)):
-        assert r.should_retrieve(r.retrieval_probability(*pair), 0.99)
+        assert r.retrieval_probability(*pair) == 1
     assert r.should_retrieve(math.nan)
     assert r.should_retrieve(0.0, 0.0)  # citations required
     with pytest.raises(InputError):

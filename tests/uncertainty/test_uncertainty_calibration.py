@@ -153,7 +153,7 @@ def test_frozen_hashable_and_picklable(fitted: Calibration) -> None:
         {"version": 99}, {"method": "magic"}, {"points": []}, {"points": [[0, 0.5], [1, 0.9]]}, {"points": [[0, 1.5]]},
         {"points": [[1, 0.5], [0, 0.4]]}, {"points": [[math.nan, 0.5]]}, {"points": [["x", 0.5]]}, {"points": [[1]]},
         {"points": 3}, {"surprise": 1}, {"method": "platt", "slope": 1.0}, {"method": "platt", "slope": math.nan},
-        {"threshold": math.nan}, {"bound_to": 3},
+        {"threshold": math.nan}, {"threshold": "x"}, {"bound_to": 3}, {"increasing": "no"},
     ],
 )  # fmt: skip
 def test_damaged_data_is_refused(change: dict[str, Any]) -> None:
