@@ -245,7 +245,7 @@ def learn_then_test_threshold(
         raise InputError("The grid of thresholds must hold finite numbers, and at least one.")
     n, risk = len(answers), float(1 - rho)
     needed = math.ceil(math.log(1 - sure) / math.log(rho) - 1e-9)  # even a risk of 0 must pass the test
-    means = np.array([sum(_false_share(claims, t) for claims in answers) / n for t in grid])
+    means = np.mean([_false_shares(claims, grid) for claims in answers], axis=0)
     p_values = compute_hoeffding_bentkus_p_value(means, n, risk)[:, 0]
     passed: Any = control_fwer(p_values, float(1 - sure), "fixed_sequence")
     promise = (
@@ -256,9 +256,15 @@ def learn_then_test_threshold(
     return CalibratedThreshold(grid[max(passed)] if len(passed) else math.inf, guarantee)
 
 
-def _false_share(claims: list[tuple[float, bool]], threshold: float) -> float:
-    kept = [is_true for score, is_true in claims if score > threshold]
-    return kept.count(False) / len(kept) if kept else 0.0
+def _false_shares(claims: list[tuple[float, bool]], thresholds: list[float]) -> Any:
+    """(len(thresholds),) false share of the claims (best first) scored above each threshold."""
+    import numpy as np
+
+    if not claims:
+        return np.zeros(len(thresholds))
+    scores, labels = np.array([s for s, _ in claims]), np.array([t for _, t in claims])
+    shares = np.concatenate([[0.0], np.cumsum(~labels) / np.arange(1, len(claims) + 1)])
+    return shares[np.searchsorted(-scores, -np.array(thresholds), side="left")]
 
 
 def _guarantee(kind: GuaranteeKind, value: float, n: int, needed: int, promise: str) -> Guarantee:

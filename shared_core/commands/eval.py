@@ -76,11 +76,13 @@ def _show(result: Evaluation) -> None:
     undefined = [name.replace("_", " ") for name, value in result.metrics.items() if not math.isfinite(value)]
     if undefined:
         err.print(f"not defined for these questions: {', '.join(undefined)}", markup=False, highlight=False)
-    failed = [r for r in result.records if r.error]
-    for record in failed[:5]:
-        err.print(f"failed: {record.id}: {record.error}", style="yellow", markup=False, highlight=False)
-    if len(failed) > 5:
-        err.print(f"… and {len(failed) - 5} more (see --json)", style="yellow")
+    failed: dict[str, list[str]] = {}
+    for record in result.records:
+        if record.error:
+            failed.setdefault(record.error, []).append(record.id)
+    for error, ids in failed.items():
+        which = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
+        err.print(f"failed ({len(ids)}: {which}): {error}", style="yellow", markup=False, highlight=False)
 
 
 @contextmanager
