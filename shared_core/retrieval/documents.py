@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -186,6 +187,8 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, suffix: st
         source.encode()
     except UnicodeEncodeError as error:
         raise DocumentError("Its name is not valid UTF-8.", hint="Rename the file.") from error
+    if any(unicodedata.category(character) == "Cc" for character in source):
+        raise DocumentError("Its name holds control characters.", hint="Rename the file.")
     kind = SUFFIXES.get(suffix.lower())
     if kind is None:
         known = " ".join(SUFFIXES)

@@ -318,8 +318,14 @@ class DocumentIndex:
 
     def _guarded(self, call: Callable[[], T]) -> T:
         """Run something of the vector store's; whatever it raises becomes an error of ours."""
+        anew = (
+            f"Move {self.path}/chroma away and run `selfreflect index` again: the texts are kept, only the vectors are "
+            "computed anew."
+        )
         try:
             return call()
+        except IndexCorruptedError as error:
+            raise IndexCorruptedError(error.message, hint=anew) from error
         except (SelfReflectError, KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # Chroma's core is Rust: its panics are not Exceptions
@@ -328,9 +334,7 @@ class DocumentIndex:
                     f"The Chroma server {self._chroma_url} failed: {error}.", hint="Start it: chroma run --path DIR"
                 ) from error
             raise IndexCorruptedError(
-                f"The vectors of the index {self.path} cannot be read: {error}.",
-                hint=f"Move {self.path}/chroma away and run `selfreflect index` again: the texts are kept, only the "
-                "vectors are computed anew.",
+                f"The vectors of the index {self.path} cannot be read: {error}.", hint=anew
             ) from error
 
 

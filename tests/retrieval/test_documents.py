@@ -349,3 +349,4 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     with open(path, "wb") as file:
         file.write(b"text")
     assert "UTF-8" in refused(Path(os.fsdecode(path))).message
+    assert "control" in refused(write(tmp_path, "a\x1fb.txt", "text")).message

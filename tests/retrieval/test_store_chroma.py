@@ -1,0 +1,137 @@
+"""The index of files with its vectors in embedded Chroma: killed, damaged, moved to another embedder."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared_core.errors import IndexCorruptedError, StoreError
+from shared_core.retrieval.store import DocumentIndex
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("chromadb")
+
+
+class HashEmbedder:
+    """Unit vectors out of a hash: the same text, the same vector, and no model."""
+
+    def __init__(self, name: str = "hash") -> None:
+        self.name = name
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        digests = [hashlib.sha256(t.encode()).digest()[:16] for t in texts]
+        rows = np.array([np.frombuffer(d, np.uint8) for d in digests], np.float32).reshape(len(digests), 16) + 1
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for i in range(12):
+        text = "\n\n".join(f"Boat {i} has number {i * 100 + j}. " + "It is moored. " * 20 for j in range(8))
+        (folder / f"d{i}.txt").write_text(text)
+    (folder / "odd.jsonl").write_text('{"text": "A \\u0000 and \\ud800.", "year": 1841, "chroma:x": 1, "none": null}')
+    return folder
+
+
+def vector_ids(index: DocumentIndex) -> list[str]:
+    index.retriever()
+    assert index._vectors is not None
+    return sorted(index._vectors.ids())
+
+
+def test_round_trip(tmp_path: Path, docs: Path) -> None:
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
+        index.update(docs)
+    (docs / "d3.txt").unlink()
+    (docs / "d4.txt").write_text("Nothing but a buoy.")
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
+        report = index.update(docs)
+        assert (report.deleted, report.changed) == (("d3.txt",), ("d4.txt",))
+        retriever = index.retriever()
+        assert retriever.retrieve("a buoy", 1)[0].text == "Nothing but a buoy."
+        assert retriever.retrieve("and", 5, where={"year": {"$lt": 1900}})[0].metadata["source"] == "odd.jsonl"
+        assert vector_ids(index) == sorted(p.id for p in index.passages())
+        by_id = {p.id: p for p in index.passages()}
+        for found in retriever.retrieve("boat number 305", 20):  # both sides hold the same passages
+            assert by_id[found.id].with_score(found.score) == found
+
+
+def test_killed_while_chroma_writes(tmp_path: Path, docs: Path) -> None:
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import chromadb\n"
+        "from shared_core.retrieval.store import DocumentIndex\n"
+        "from test_store_chroma import HashEmbedder\n"
+        "print('ready', flush=True)\n"
+        f"DocumentIndex({str(tmp_path / 'i')!r}, embedder=HashEmbedder()).update({str(docs)!r})\n"
+    )
+    deaths = 0
+    for delay in (0.1, 0.4, 0.7, 1.0):
+        child = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(delay)
+        child.kill()
+        deaths += child.wait() < 0
+        child.stdout.close()
+    assert deaths
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
+        index.update(docs)
+        assert vector_ids(index) == sorted(p.id for p in index.passages())
+        assert index.sources() == sorted(p.name for p in docs.iterdir())
+
+
+def test_damaged_vectors_are_told_and_can_be_computed_anew(tmp_path: Path, docs: Path) -> None:
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
+        index.update(docs)
+        before = index.passages()
+    for name, use in (("broken", lambda i: i.retriever()), ("again", lambda i: i.update(docs))):
+        broken = tmp_path / name  # Chroma keeps clients by path: a copy, as another process would meet it
+        shutil.copytree(tmp_path / "i", broken)
+        database = broken / "chroma" / "chroma.sqlite3"
+        database.write_bytes(b"garbage" * 2000)
+        with DocumentIndex(broken, embedder=HashEmbedder()) as index, pytest.raises(IndexCorruptedError) as caught:
+            use(index)
+        assert "texts are kept" in caught.value.hint
+        assert database.read_bytes() == b"garbage" * 2000
+    fresh = tmp_path / "fresh"
+    shutil.copytree(tmp_path / "i", fresh, ignore=shutil.ignore_patterns("chroma"))
+    with DocumentIndex(fresh, embedder=HashEmbedder()) as index:
+        assert vector_ids(index) == sorted(p.id for p in before)
+
+
+def test_an_index_is_bound_to_its_embedder(tmp_path: Path, docs: Path) -> None:
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
+        index.update(docs / "d1.txt")
+    with (
+        DocumentIndex(tmp_path / "i", embedder=HashEmbedder("other")) as index,
+        pytest.raises(StoreError, match="hash"),
+    ):
+        index.retriever()
+
+
+def test_in_memory_indexes_do_not_share(docs: Path) -> None:
+    first, second = (DocumentIndex(None, embedder=HashEmbedder()) for _ in range(2))
+    first.update(docs / "d1.txt")
+    second.update(docs / "d2.txt")
+    assert {p.metadata["source"] for p in first.retriever().retrieve("boat number", 50)} == {"d1.txt"}
+
+
+def test_a_server_that_is_down_is_no_damage(tmp_path: Path, docs: Path) -> None:
+    with DocumentIndex(tmp_path / "i", chroma_url="http://127.0.0.1:9", embedder=HashEmbedder()) as index:
+        with pytest.raises(StoreError) as caught:
+            index.update(docs)
+        assert not isinstance(caught.value, IndexCorruptedError)
+        assert len(index.sources()) == 13  # what was read is kept
