@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,6 +46,19 @@ def _known(model: type[BaseModel], error: ValidationError) -> str:
     return f"Known settings: {', '.join(sorted(group.model_fields))}"
 
 
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A worked question: what is asked, the steps (one sentence each), the answer."""
+
+    question: str
+    steps: tuple[str, ...]
+    answer: str
+
+    def render(self) -> str:
+        """As it stands in a prompt."""
+        return f"Question: {self.question}\nAnswer: {' '.join(self.steps)} So the answer is {self.answer}."
+
+
 class SeakrSettings(Settings):
     """SeaKR (paper's values as defaults)."""
 
@@ -55,6 +69,11 @@ class SeakrSettings(Settings):
     threshold: float | None = Field(
         None, description="Retrieve above it; None takes the calibrated one, else the paper's -6."
     )
+    gate: Literal["uncertainty", "flare", "always"] = Field(
+        "uncertainty", description="Retrieve when the estimator says so, when a token is improbable (FLARE), or always."
+    )
+    flare_threshold: float = Field(0.8, ge=0, le=1, description="FLARE: retrieve if a token has p at most this.")
+    flare_mask: float = Field(0.4, ge=0, le=1, description="FLARE: tokens of p at most this are left out of the query.")
     samples: int = Field(20, ge=2, le=128, description="Sampled continuations per decision (k).")
     alpha: float = Field(1e-3, gt=0, description="Regulariser of the Gram determinant.")
     layer: int | None = Field(None, description="Decoder layer; None is the middle one.")
@@ -75,6 +94,7 @@ class SeakrSettings(Settings):
         "paper", description="Average over rationales (paper), or the answer's own only (published code)."
     )
     task: str = Field("default", description="Which demonstrations: default, 2wiki, hotpotqa, iirc, simple.")
+    demonstrations: tuple[Demonstration, ...] = Field((), description="Your own, instead of the task's.")
 
 
 class ReclaimSettings(Settings):

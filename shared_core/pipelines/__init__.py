@@ -18,6 +18,7 @@ Pipeline = Callable[[str, SelfReflectSettings, Context], Flow[Answer]]
 PIPELINES: dict[str, str] = {
     "composed": "shared_core.pipelines.composed:composed",
     "reclaim": "shared_core.pipelines.reclaim:reclaim",
+    "seakr": "shared_core.pipelines.seakr:seakr",
 }
 """Where each pipeline is, by its name in the settings."""
 

@@ -1,12 +1,19 @@
-"""Re-ranking of somebody else's passages, as flows: by what answers (reading), later by what lowers uncertainty."""
+"""Re-ranking of somebody else's passages, as flows: by what answers, or by what lowers the model's uncertainty."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.flow import Flow, Read
+from shared_core.pipelines.common import Context, Trace
+from shared_core.pipelines.measure import Gauge, choose_gauge, measure
+from shared_core.pipelines.seakr_demos import demonstrations
+from shared_core.pipelines.seakr_prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.reading.base import ReadResult
+from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage, Span
 
 
@@ -52,3 +59,48 @@ def rerank_by_reading(question: str, passages: Sequence[Passage]) -> Flow[list[R
 
 def _without(passages: Sequence[Passage], known: dict[str, Ranked]) -> list[Passage]:
     return [p for p in passages if p.id not in known]
+
+
+def least_uncertain(uncertainties: Sequence[float]) -> list[int]:
+    """Places by rising uncertainty; ties and unknown ones (not finite, last) keep their order."""
+    return sorted(range(len(uncertainties)), key=lambda i: uncertainties[i] if _known(uncertainties[i]) else math.inf)
+
+
+def _known(value: float) -> bool:
+    return math.isfinite(value)
+
+
+def rerank_by_uncertainty(
+    question: str, passages: Sequence[Passage], settings: SelfReflectSettings, context: Context, trace: Trace
+) -> Flow[list[Ranked]]:
+    """Best first by how sure the model is of its answer with each passage (SeaKR, section 3.3), all in one batch.
+
+    Scores are minus the uncertainty; a passage whose uncertainty is unknown comes last. ``reason`` says how far the
+    passage lowers the uncertainty against no passage at all.
+    """
+    if not passages:
+        return []
+    gauge = choose_gauge(settings, context)
+    demos = settings.seakr.demonstrations or demonstrations("simple")
+    alone = step_prompt(question, (), (), demos, ANSWER_LEAD)
+    prompts = [alone, *(step_prompt(question, (), (p,), demos, ANSWER_LEAD) for p in passages)]
+    without, *measured = yield from measure(prompts, gauge, stop=ANSWER_STOPS, question=question)
+    yield trace.add("estimator", gauge.estimator.name, gauge.reason)
+    values = [m.uncertainty for m in measured]
+    order = least_uncertain(values)
+    finite = [-v for v in values if _known(v)]
+    floor = min(finite, default=0.0)
+    unknown = (floor - 1.0 - n for n in itertools.count())
+    ranked = []
+    for i in order:
+        known = _known(values[i])
+        reason = _effect(values[i], without.uncertainty, gauge) if known else "its uncertainty is unknown"
+        ranked.append(Ranked(passages[i], -values[i] if known else next(unknown), None, None, reason))
+    return ranked
+
+
+def _effect(value: float, alone: float, gauge: Gauge) -> str:
+    name = gauge.estimator.name
+    if not _known(alone):
+        return f"{name} {value:.3f}"
+    return f"{name} {value:.3f}, {'lower' if value < alone else 'not lower'} than {alone:.3f} without a passage"

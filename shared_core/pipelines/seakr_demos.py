@@ -6,24 +6,10 @@ Each shows the form ``Question: â€¦``, ``Answer: step. step. So the answer is â€
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from shared_core.errors import SettingsError
-
-
-@dataclass(frozen=True, slots=True)
-class Demonstration:
-    """A worked question: what is asked, the steps (one sentence each), the answer."""
-
-    question: str
-    steps: tuple[str, ...]
-    answer: str
-
-    def render(self) -> str:
-        """As it stands in a prompt."""
-        return f"Question: {self.question}\nAnswer: {' '.join(self.steps)} So the answer is {self.answer}."
-
+from shared_core.settings import Demonstration
 
 _BRIDGE = (
     Demonstration(
