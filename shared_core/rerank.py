@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from typing import Literal
 
 from shared_core import flow as flows
-from shared_core.defaults import LazyReader
+from shared_core.defaults import LazyEmbedder, LazyReader
 from shared_core.errors import InputError, QuestionError, SettingsError
 from shared_core.flow import Flow, Resources
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines.rerank import Ranked, rerank_by_reading
-from shared_core.reading.base import Reader
+from shared_core.pipelines.common import Context, Trace
+from shared_core.pipelines.rerank import Ranked, rerank_by_reading, rerank_by_uncertainty
+from shared_core.reading.base import Reader, SupportScorer
+from shared_core.retrieval.base import Embedder
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 
 RerankMethod = Literal["reading", "uncertainty"]
-METHODS: tuple[str, ...] = ("reading",)
+METHODS: tuple[str, ...] = ("reading", "uncertainty")
 
 
 class SelfReflectReranker:
@@ -25,8 +27,13 @@ class SelfReflectReranker:
     Args:
         lm: a language model backend, for methods that need one.
         settings: as for the engine.
-        method: ``reading``: by the best quote an extractive reader finds (needs no model).
+        method: ``reading``: by the best quote an extractive reader finds (needs no model); ``uncertainty``: by how
+            sure the model is of its answer with each passage (SeaKR).
         reader: extractive reader; the shipped one is loaded at first need.
+        judge, embedder: for estimators that compare meanings.
+
+    Raises:
+        SettingsError: unknown method, or one that needs a language model and there is none.
     """
 
     def __init__(
@@ -36,13 +43,26 @@ class SelfReflectReranker:
         *,
         method: RerankMethod = "reading",
         reader: Reader | None = None,
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         if method not in METHODS:
             raise SettingsError(f"There is no re-ranking method {method!r}.", hint=f"There are: {', '.join(METHODS)}.")
+        if method == "uncertainty" and lm is None:
+            raise SettingsError("Re-ranking by uncertainty needs a language model.", hint="Give lm=…")
         self.settings = settings if settings is not None else SelfReflectSettings()
         self.method = method
         self._resources = Resources(
-            models={} if lm is None else {"default": lm}, reader=reader if reader is not None else LazyReader()
+            models={} if lm is None else {"default": lm},
+            reader=reader if reader is not None else LazyReader(),
+            judge=judge,
+            embedder=embedder if embedder is not None else LazyEmbedder(),
+        )
+        self._context = Context(
+            capabilities={} if lm is None else {"default": lm.capabilities},
+            names={} if lm is None else {"default": lm.name},
+            has_judge=judge is not None,
+            has_embedder=True,
         )
 
     def rerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
@@ -61,5 +81,8 @@ class SelfReflectReranker:
         return self._ranked(question.strip(), passages, top_n)
 
     def _ranked(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
-        ranked = yield from rerank_by_reading(question, passages)
+        if self.method == "uncertainty":
+            ranked = yield from rerank_by_uncertainty(question, passages, self.settings, self._context, Trace())
+        else:
+            ranked = yield from rerank_by_reading(question, passages)
         return ranked[:top_n]

@@ -1,0 +1,122 @@
+"""``GatedRetriever``: retrieves only when the model is unsure of what it would write without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from shared_core import flow as flows
+from shared_core.defaults import LazyEmbedder
+from shared_core.errors import InputError, QuestionError, SettingsError
+from shared_core.flow import Flow, Resources
+from shared_core.lm.base import LanguageModel
+from shared_core.pipelines.common import Context
+from shared_core.pipelines.gate import gated_retrieval
+from shared_core.reading.base import SupportScorer
+from shared_core.retrieval.base import Embedder, Retriever
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Decision, Passage
+from shared_core.uncertainty.calibration import Calibration
+
+GateName = Literal["uncertainty", "flare", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class GatedResult:
+    """What the gate decided and what it let through.
+
+    Attributes:
+        passages: empty if the model knows; their metadata says why they were retrieved
+            (``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_uncertainty``, ``selfreflect_query``).
+        retrieved: whether the retriever was asked.
+        draft: what the model would have answered on its own.
+        trace: every decision.
+    """
+
+    passages: tuple[Passage, ...]
+    retrieved: bool
+    draft: str
+    trace: tuple[Decision, ...]
+
+
+class GatedRetriever:
+    """A retriever in front of which a language model is asked whether it needs one (SeaKR, FLARE).
+
+    Args:
+        retriever: anything with ``retrieve(query, k)``.
+        lm: a language model backend; not needed for ``always``.
+        settings: ``settings.seakr`` says how to measure; ``settings.calibration`` may hold the threshold.
+        gate: ``uncertainty``: retrieve if the estimator is above its threshold; ``flare``: if a token of the draft
+            is improbable (one greedy sentence, no samples); ``always``.
+        judge, embedder: for estimators that compare meanings.
+        calibrations: by purpose; read from ``settings.calibration`` if not given.
+
+    Raises:
+        SettingsError: unknown gate, or one that needs a model and there is none.
+        InputError: no retriever.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        lm: LanguageModel | None = None,
+        settings: SelfReflectSettings | None = None,
+        *,
+        gate: GateName = "uncertainty",
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+        calibrations: Mapping[str, Calibration] | None = None,
+    ) -> None:
+        if gate not in ("uncertainty", "flare", "always"):
+            raise SettingsError(f"There is no gate {gate!r}.", hint="There are: uncertainty, flare, always.")
+        if gate != "always" and lm is None:
+            raise SettingsError(f"The gate {gate!r} needs a language model.", hint="Give lm=…, or use gate='always'.")
+        if not callable(getattr(retriever, "retrieve", None)):
+            raise InputError(f"{type(retriever).__name__} is no retriever: it has no retrieve(query, k).")
+        base = settings if settings is not None else SelfReflectSettings()
+        self.settings: SelfReflectSettings = base.replace(seakr=base.seakr.replace(gate=gate))
+        self._resources = Resources(
+            models={} if lm is None else {"default": lm},
+            retriever=retriever,
+            judge=judge,
+            embedder=embedder if embedder is not None else LazyEmbedder(),
+        )
+        if calibrations is None and self.settings.calibration is not None:
+            from shared_core import calibration_io
+
+            calibrations = calibration_io.load(self.settings.calibration)
+        self._context = Context(
+            capabilities={} if lm is None else {"default": lm.capabilities},
+            names={} if lm is None else {"default": lm.name},
+            calibrations=calibrations or {},
+            has_judge=judge is not None,
+            has_embedder=True,
+        )
+
+    def ask(self, query: str, k: int = 5) -> GatedResult:
+        """The decision and the passages. QuestionError for an empty query."""
+        return flows.run(self._flow(query, k), self._resources)
+
+    async def aask(self, query: str, k: int = 5) -> GatedResult:
+        """``ask`` without blocking the event loop."""
+        return await flows.arun(self._flow(query, k), self._resources)
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        """The passages only: none if the model knows."""
+        return self.ask(query, k).passages
+
+    async def aretrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        """``retrieve`` without blocking the event loop."""
+        return (await self.aask(query, k)).passages
+
+    def _flow(self, query: str, k: int) -> Flow[GatedResult]:
+        if not isinstance(query, str) or not query.strip():
+            raise QuestionError(f"A query must be non-empty text, not {query!r}.")
+        if k < 1:
+            raise InputError(f"k must be at least 1, not {k}.")
+        return self._gated(query.strip(), k)
+
+    def _gated(self, query: str, k: int) -> Flow[GatedResult]:
+        passages, retrieved, draft, trace = yield from gated_retrieval(query, k, self.settings, self._context)
+        return GatedResult(passages, retrieved, draft, trace)
