@@ -1,0 +1,140 @@
+"""From the network's logits to candidate quotes: one per sentence, with its best short answer and its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_ANSWER_TOKENS = 25
+
+FIGURES = (
+    "log_probability",  # of this sentence among all sentences read and "no answer"
+    "best_log_probability",  # of the best one
+    "answer_log_odds",  # all sentences read against "no answer"
+    "margin",  # to the best other sentence
+    "span_logit",  # of its best short answer, against "no answer"
+    "span_share",  # log share of that short answer among the sentence's
+    "agreement",  # the best span of everything lies in this sentence
+    "window",  # the network's verdict on the window
+    "best_window",  # and on the best window read
+    "coverage",  # share of the question's content words in the sentence
+    "window_coverage",  # and in its window or title
+    "missing_numbers",  # question numbers that are neither in the window nor in the title
+    "missing_names",  # capitalised question words likewise
+    "missing_rarest",  # rarity of the rarest missing content word
+    "similarity",  # cosine of sentence and question
+    "best_similarity",  # the best such cosine of all sentences read
+    "rank",  # of the passage
+    "question_words",  # log of their number
+    "typed",  # the short answer is of the kind asked for (a number, a date, a name); 0.5 where no kind is asked for
+    "first",  # the sentence is the reader's first choice
+)
+"""What probabilities are computed from, for each candidate, in this order."""
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One sentence of one passage.
+
+    Attributes:
+        passage: number of the passage in the request.
+        start, end: the sentence, code points of the passage.
+        score: what candidates are ranked by, comparable within one request; 0 is "no answer".
+        answer: code points of the best short answer in it.
+        span: logit of that short answer; ``span_share`` its log share among all of the sentence.
+        window: the network's verdict on the sentence's window.
+        coverage, window_coverage: shares of the question's content words.
+        missing: (numbers, names, rarest) of the question's words that the window lacks.
+        similarity: cosine of sentence and question.
+        typed: the short answer is of the kind asked for.
+    """
+
+    passage: int
+    start: int
+    end: int
+    score: float
+    answer: tuple[int, int]
+    span: float
+    span_share: float
+    window: float
+    coverage: float
+    window_coverage: float
+    missing: tuple[float, float, float]
+    similarity: float
+    typed: float
+
+
+def log_sum(values: NDArray[np.float64]) -> float:
+    """log Σ exp, -inf for none."""
+    if not len(values):
+        return float("-inf")
+    top = float(values.max())
+    return top if not np.isfinite(top) else top + float(np.log(np.exp(values - top).sum()))
+
+
+def best_span(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[int, int, float, float]:
+    """The best span of a sentence: first and last token, its logit (mean of its two ends), log share among all spans.
+
+    Args:
+        start, end: (n,) logits of the sentence's tokens, n at least 1.
+    """
+    n = len(start)
+    both = start[:, None] + end[None, :]
+    offset = np.arange(n)[None, :] - np.arange(n)[:, None]
+    allowed = (offset >= 0) & (offset < MAX_ANSWER_TOKENS)
+    both = np.where(allowed, both, -np.inf)
+    first, last = np.unravel_index(int(both.argmax()), both.shape)
+    logit = float(both[first, last])
+    return int(first), int(last), logit / 2, logit - log_sum(both[allowed])
+
+
+def figures(candidates: list[Candidate], question_words: int) -> NDArray[np.float64]:
+    """(len(candidates), len(FIGURES)) for candidates that are sorted best first."""
+    scores = np.array([c.score for c in candidates], dtype=np.float64)
+    total = log_sum(scores)
+    with_null = float(np.logaddexp(0.0, total))
+    spans = np.array([c.span for c in candidates])
+    best_span_at = int(spans.argmax()) if len(spans) else -1
+    best_window = max((c.window for c in candidates), default=0.0)
+    best_similarity = max((c.similarity for c in candidates), default=0.0)
+    rows = []
+    for i, c in enumerate(candidates):
+        other = scores[1] if i == 0 and len(scores) > 1 else scores[0] if i else 0.0
+        rows.append(
+            (
+                c.score - with_null,
+                scores[0] - with_null,
+                total,
+                min(max(c.score - other, -10.0), 10.0),
+                c.span,
+                c.span_share,
+                i == best_span_at,
+                c.window,
+                best_window,
+                c.coverage,
+                c.window_coverage,
+                *c.missing,
+                c.similarity,
+                best_similarity,
+                c.passage,
+                np.log1p(question_words),
+                c.typed,
+                i == 0,
+            )
+        )
+    return np.array(rows, dtype=np.float64).reshape(-1, len(FIGURES))
+
+
+def distinct(candidates: list[Candidate], texts: list[str]) -> list[Candidate]:
+    """Sorted by score, each sentence once (the same sentence stands in overlapping chunks); ties keep their order."""
+    order = sorted(range(len(candidates)), key=lambda i: -candidates[i].score)
+    seen: set[str] = set()
+    out = []
+    for i in order:
+        text = " ".join(texts[i].split())
+        if text not in seen:
+            seen.add(text)
+            out.append(candidates[i])
+    return out

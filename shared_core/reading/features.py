@@ -1,0 +1,345 @@
+"""What a reader can see on the surface: words, matches with the question, capitals, numbers, rarity.
+
+The embedding model is uncased and blurs names and numbers; these features give back what it loses. All are per token
+of the embedding model (word pieces inherit from their word).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+TOKEN_FEATURES = 21
+QUESTION_FEATURES = 11
+RARITY_BUCKETS = 1 << 16
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]{1,2}\b)?")
+
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
+
+
+_STOP = _words(
+    "a about above after again against all also am an and any are aren't as at be because been before being below "
+    "between both but by can can't could did didn't do does doesn't doing don't down during each few for from further "
+    "had has have having he her here hers him his how i if in into is isn't it it's its itself just let me more most "
+    "my no nor not of off on once only or other our out over own same she should so some such than that the their "
+    "them then there these they this those through to too under until up very was wasn't we were what when where "
+    "which while who whom whose why will with would you your s t name type kind called"
+)
+_WH = _words("who whom whose what which when where why how")
+_NUMBER_WORDS = _words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion "
+    "trillion dozen half third quarter percent first second once twice"
+)
+_DATE_WORDS = _words(
+    "january february march april may june july august september october november december monday tuesday wednesday "
+    "thursday friday saturday sunday century decade bc ad bce ce spring summer autumn winter"
+)
+
+_ASKS_DATE = re.compile(r"\b(when|(what|which|in what|in which) (year|date|day|month|decade|century|season))\b")
+_ASKS_NUMBER = re.compile(
+    r"\b(how (many|much|long|old|far|tall|high|large|big|fast|deep|wide|heavy|often)"
+    r"|(what|which) (percent\w*|number|amount|age)"
+    r"|what (is|was|are|were) the (number|percent\w*|population|amount|total))\b"
+)
+_ASKS_NAME = re.compile(r"\b(who|whom|whose|where|(what|which) (city|country|state|person|company|place|team|river))\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, in order, as arrays: a passage's are made once and serve every question.
+
+    Attributes:
+        starts, ends: (w,) code points.
+        exact, stem, prefix: (w,) codes of the lower-case word, its stem and its first five letters (0: shorter).
+        static: (w, 10) what does not depend on the question: columns STOP … LENGTH.
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    exact: NDArray[np.int64]
+    stem: NDArray[np.int64]
+    prefix: NDArray[np.int64]
+    static: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        """Number of words."""
+        return len(self.starts)
+
+    @property
+    def stop(self) -> NDArray[np.bool_]:
+        """(w,) whether a function word."""
+        return self.static[:, STOP] > 0
+
+    @property
+    def content(self) -> NDArray[np.int64]:
+        """Codes of the stems of content words, sorted, without repetition."""
+        return np.unique(self.stem[~self.stop])
+
+
+STOP, CAPITAL, CAPITALS, NUMBER, YEAR, RARITY, NUMBER_WORD, DATE_WORD, WH, LENGTH = range(10)
+
+_local = threading.local()
+
+
+def stem(word: str) -> str:
+    """The English stem (Snowball) of a lower-case word; words of other languages mostly stay as they are."""
+    stemmer = getattr(_local, "stemmer", None)
+    if stemmer is None:  # a stemmer object may not be shared between threads
+        import Stemmer
+
+        stemmer = _local.stemmer = Stemmer.Stemmer("english")
+    return str(stemmer.stemWord(word))
+
+
+def code(word: str) -> int:
+    """A number for a word, the same in every process; never 0."""
+    return zlib.crc32(word.encode("utf-8", "surrogatepass")) + 1
+
+
+@lru_cache(maxsize=1 << 16)
+def _known(word: str) -> tuple[int, int, int, tuple[float, ...]]:
+    lower = re.sub(r"['’]s?$", "", word.lower())
+    static = (
+        lower in _STOP,
+        word[0].isupper(),
+        len(word) > 1 and word.isupper(),
+        any(c.isdigit() for c in word),
+        len(lower) == 4 and lower.isdigit() and "1000" <= lower <= "2100",
+        0.0,
+        lower in _NUMBER_WORDS,
+        lower in _DATE_WORDS,
+        lower in _WH,
+        min(len(lower), 20) / 10,
+    )
+    return code(lower), code(stem(lower)), code(lower[:5]) if len(lower) >= 5 else 0, tuple(map(float, static))
+
+
+def words_of(text: str, rarities: NDArray[np.float32]) -> Words:
+    """Split ``text`` into words; ``rarities`` (RARITY_BUCKETS,): inverse document frequency by bucket, over 10."""
+    found = [(m.start(), m.end(), _known(m.group())) for m in _WORD.finditer(text)]
+    if not found:
+        none = np.zeros(0, dtype=np.int64)
+        return Words(none, none, none, none, none, np.zeros((0, 10), np.float32))
+    starts, ends, known = zip(*found)
+    exact, stems, prefix, static = zip(*known)
+    codes = np.array(stems, dtype=np.int64)
+    table = np.array(static, dtype=np.float32)
+    table[:, RARITY] = rarities[codes % RARITY_BUCKETS]
+    return Words(
+        np.array(starts, dtype=np.int64),
+        np.array(ends, dtype=np.int64),
+        np.array(exact, dtype=np.int64),
+        codes,
+        np.array(prefix, dtype=np.int64),
+        table,
+    )
+
+
+def word_of_token(words: Words, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,) index of the word each token lies in, -1 for tokens in none (punctuation)."""
+    if not len(words):
+        return np.full(len(starts), -1, dtype=np.int64)
+    index = np.searchsorted(words.starts, starts, side="right") - 1
+    inside = (index >= 0) & (starts < words.ends[np.maximum(index, 0)])
+    return np.where(inside, index, -1)
+
+
+def sentences_of_tokens(starts: NDArray[np.int64], sentences: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """(n,) number of the sentence each token starts in (the last one begun, for tokens between two)."""
+    begins = np.array([s for s, _ in sentences] or [0], dtype=np.int64)
+    return np.maximum(np.searchsorted(begins, starts, side="right") - 1, 0)
+
+
+def _among(codes: NDArray[np.int64], pool: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(len(codes),) whether each is in ``pool``; faster than ``np.isin`` for the few there are."""
+    return np.asarray((codes[:, None] == pool[None, :]).any(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A window's (or a question's) tokens beside its words.
+
+    Attributes:
+        ids: (n,) word piece ids.
+        word: (n,) index of each token's word, -1 for none.
+        sentence: (n,) number of each token's sentence.
+        first: (n,) the token begins its word.
+    """
+
+    ids: NDArray[np.int64]
+    word: NDArray[np.int64]
+    sentence: NDArray[np.int64]
+    first: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, words: Words, ids: NDArray[np.int64], starts: NDArray[np.int64], sentences: Sequence[tuple[int, int]]
+    ) -> Tokens:
+        """Line tokens up with words and sentences."""
+        word = word_of_token(words, starts)
+        first = word >= 0
+        first[first] = starts[first] == words.starts[word[first]]
+        return cls(ids, word, sentences_of_tokens(starts, sentences), first)
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The features of one question beside one window.
+
+    Attributes:
+        tokens: (n, TOKEN_FEATURES) of the window's tokens.
+        question: (m, QUESTION_FEATURES) of the question's tokens.
+        match: (n, m) 1 where two tokens are of content words with one stem, 0.5 where merely the same word piece.
+        coverage: by sentence number, the share of the question's content words (weighed by rarity) found in it.
+    """
+
+    tokens: NDArray[np.float32]
+    question: NDArray[np.float32]
+    match: NDArray[np.float32]
+    coverage: dict[int, float]
+
+
+def surface(
+    question: Words, question_tokens: Tokens, words: Words, tokens: Tokens, title: NDArray[np.int64]
+) -> Surface:
+    """Features of ``question`` beside one window of a passage.
+
+    Args:
+        question, question_tokens: the question.
+        words: of the whole passage.
+        tokens: of the window.
+        title: codes of the title's content stems.
+    """
+    keep = ~question.stop
+    stems, index = np.unique(question.stem[keep], return_index=True)
+    weights = question.static[keep, RARITY][index] + 1e-6
+    total = float(weights.sum())
+    content = ~words.stop
+    hits = (words.stem[:, None] == stems[None, :]) & content[:, None]  # (w, u)
+    matched = hits.any(axis=1)
+
+    table = np.zeros((len(words), 15), dtype=np.float32)
+    table[:, 0] = content & _among(words.exact, question.exact[keep])
+    table[:, 1] = matched
+    table[:, 2] = ~content & _among(words.exact, question.exact[~keep])
+    table[:, 3] = words.static[:, RARITY]
+    table[:, 4] = words.static[:, RARITY] * matched
+    table[:, 5:15] = words.static
+    table[:, 14] = content & _among(words.stem, title)
+    prefixes = question.prefix[keep & (question.prefix > 0)]
+    table[:, 10] = content & _among(words.prefix, prefixes)  # in place of rarity, which stands in column 3
+
+    inside = tokens.word >= 0
+    out = np.zeros((len(tokens.ids), TOKEN_FEATURES), dtype=np.float32)
+    out[inside, :15] = table[tokens.word[inside]]
+    out[:, 15] = tokens.first
+    out[:, 16] = ~inside
+    out[:, 17] = 1.0
+    coverage: dict[int, float] = {}
+    found = np.zeros(len(stems), dtype=bool)
+    for number in np.unique(tokens.sentence):
+        mask = tokens.sentence == number
+        here = hits[tokens.word[mask & inside]].any(axis=0)
+        found |= here
+        coverage[int(number)] = float(weights[here].sum()) / total if total else 1.0
+        out[mask, 18] = coverage[int(number)]
+    in_title = _among(stems, title)
+    out[:, 19] = float(weights[found].sum()) / total if total else 1.0
+    out[:, 20] = float(weights[found | in_title].sum()) / total if total else 1.0
+    return Surface(
+        out,
+        _question_features(question, question_tokens, stems[found], title),
+        _match(question, question_tokens, words, tokens),
+        coverage,
+    )
+
+
+def _question_features(
+    question: Words, tokens: Tokens, found: NDArray[np.int64], title: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    keep = ~question.stop
+    here = keep & _among(question.stem, found)
+    missing = keep & ~here
+    named = (question.static[:, CAPITAL] > 0) & (np.arange(len(question)) > 0)
+    number = question.static[:, NUMBER] > 0
+    table = np.stack(
+        [
+            question.static[:, RARITY],
+            ~keep,
+            named,
+            number,
+            question.static[:, WH],
+            here,
+            keep & _among(question.stem, title),
+            missing * question.static[:, RARITY],
+            missing & number,
+            missing & named,
+        ],
+        axis=1,
+    ).astype(np.float32)
+    out = np.zeros((len(tokens.ids), QUESTION_FEATURES), dtype=np.float32)
+    out[:, 0] = 1.0
+    inside = tokens.word >= 0
+    out[inside, 1:] = table[tokens.word[inside]]
+    return out
+
+
+def _match(question: Words, question_tokens: Tokens, words: Words, tokens: Tokens) -> NDArray[np.float32]:
+    def codes(these: Words, at: Tokens, none: int) -> NDArray[np.int64]:
+        out = np.full(len(at.ids), none, dtype=np.int64)
+        inside = at.word >= 0
+        out[inside] = np.where(these.stop, none, these.stem)[at.word[inside]]
+        return out
+
+    same = codes(words, tokens, -1)[:, None] == codes(question, question_tokens, -2)[None, :]
+    piece = tokens.ids[:, None] == question_tokens.ids[None, :]
+    both: NDArray[np.float32] = np.maximum(same, 0.5 * piece).astype(np.float32)
+    return both
+
+
+def asked_kind(question: str) -> str | None:
+    """What a question asks for, as far as its words tell: ``date``, ``number``, ``name``, or ``None``."""
+    text = question.lower()
+    if _ASKS_DATE.search(text):
+        return "date"
+    if _ASKS_NUMBER.search(text):
+        return "number"
+    return "name" if _ASKS_NAME.search(text) else None
+
+
+def is_of_kind(kind: str | None, words: Words, start: int, end: int) -> float:
+    """1 if the words within code points [start, end) hold one of that kind, 0 if not, 0.5 if no kind is asked for."""
+    if kind is None:
+        return 0.5
+    inside = words.static[(words.starts >= start) & (words.starts < end)]
+    columns = {"date": [NUMBER, DATE_WORD], "number": [NUMBER, NUMBER_WORD], "name": [CAPITAL]}[kind]
+    return float(bool((inside[:, columns] > 0).any()))
+
+
+def speaks_english(words: Words) -> bool | None:
+    """Whether a question's words look English: ``None`` for too few to tell.
+
+    A question of four words or more without a single English function word is in another language.
+    """
+    if len(words) < 4:
+        return None
+    return bool(words.stop.any())
+
+
+def missing_words(seen: Surface) -> tuple[float, float, float]:
+    """Question words that neither window nor title holds: how many numbers, how many names, the rarest one's rarity."""
+    rows = seen.question[seen.question[:, 6] + seen.question[:, 7] == 0]
+    if not len(rows):
+        return 0.0, 0.0, 0.0
+    return float(rows[:, 9].sum()), float(rows[:, 10].sum()), float(rows[:, 8].max())
