@@ -180,6 +180,8 @@ def _normalise(text: str) -> _Normalised:
     patterns = [r"\s\s+"]
     if marks:
         patterns += [rf"[^{marks}][{marks}]+", rf"[{marks}]+"]
+    if re.search("[\u1100-\u115f][\u1160-\u11a7]", text):  # Korean in single letters
+        patterns.append("[\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?")
     if irregular:
         patterns.append(f"[{''.join(map(re.escape, irregular))}]")
     pieces: list[tuple[str, int, int]] = []  # (normalised, offset in the original, original length or -1)
@@ -243,8 +245,10 @@ def _votes(needle: str, hay: str, width: int) -> Counter[int]:
     length = _SEED if size >= 4 * _SEED else max(3, size // 4)
     rare: Counter[int] = Counter()
     common: Counter[int] = Counter()  # seeds that stand everywhere say little: used where there is nothing else
-    for offset in range(0, size - length + 1, max(length, size // _SEEDS)):
+    for offset in range(0, size - length + 1, max(1, size // _SEEDS)):
         hits = list(itertools.islice(find_all(needle[offset : offset + length], hay), _HITS_PER_SEED))
+        if not hits:
+            continue
         buckets = {(at - offset) // width for at in hits}
         (common if len(hits) == _HITS_PER_SEED else rare).update(buckets | {bucket - 1 for bucket in buckets})
     return rare or common

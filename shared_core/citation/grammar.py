@@ -21,6 +21,9 @@ Tag = str | int
 """A tag in a grammar: text, or the id of a special token."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# What no quote may hold: unpaired surrogates, and SentencePiece's own sign for a space (U+2581), which its tokenizers
+# read as a space: the tokens forced for it would spell something else.
+_UNWRITABLE = re.compile("[\ud800-\udfff\u2581]")
 _BITS = 64  # of llguidance's rule parameter
 # A character of a script written without spaces counts as a word; so does a run of other word characters and marks.
 _UNSPACED_SCRIPTS = (
@@ -79,7 +82,7 @@ def literal(text: str) -> str:
 
 def is_writable(text: str, tags: Sequence[str]) -> bool:
     """A model can write it, and it holds none of the tags."""
-    return not _SURROGATE.search(text) and not any(tag in text for tag in tags)
+    return not _UNWRITABLE.search(text) and not any(tag in text for tag in tags)
 
 
 def tag_rule(tag: Tag) -> str:
@@ -178,8 +181,8 @@ def chunk_text(text: str, unit: str) -> list[str]:
 
 
 def cut_text(text: str, tags: Sequence[str], excluded: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The stretches of ``text`` that hold no tag, no unpaired surrogate and nothing excluded, blank ones left out."""
-    holes = sorted({*excluded, *(m.span() for m in _SURROGATE.finditer(text))})
+    """The stretches of ``text`` that hold no tag, nothing unwritable and nothing excluded, blank ones left out."""
+    holes = sorted({*excluded, *(m.span() for m in _UNWRITABLE.finditer(text))})
     if tags:
         pattern = re.compile("|".join(re.escape(tag) for tag in sorted(tags, key=len, reverse=True)))
         holes = sorted([*holes, *(m.span() for m in pattern.finditer(text))])
@@ -196,8 +199,10 @@ def span_rules(pieces: Sequence[str], unit: str) -> list[str]:
     rules = [
         f"P{i}: %regex {json.dumps({'substring_chunks': chunk_text(piece, unit)})}" for i, piece in enumerate(pieces)
     ]
-    # A substring grammar also accepts the empty string: the second factor makes that impossible.
-    return [*rules, _alternatives("ANY", (f"P{i}" for i in range(len(pieces)))), r"QUOTE: ANY & /\S((?s:.)*\S)?/"]
+    # A substring grammar also accepts the empty string: the second factor makes that impossible. Python counts the
+    # separators U+001C … U+001F as white space, Rust's \s does not.
+    trimmed = r"/[^\s\x1c-\x1f]((?s:.)*[^\s\x1c-\x1f])?/"
+    return [*rules, _alternatives("ANY", (f"P{i}" for i in range(len(pieces)))), f"QUOTE: ANY & {trimmed}"]
 
 
 # --- start rules ---------------------------------------------------------------------------------------------------
