@@ -1,0 +1,73 @@
+"""An event loop in a thread of its own, on which the sync and the async forms of a backend run alike."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines on one private event loop. Safe from several threads and from several other loops.
+
+    The thread starts at the first call and ends with ``close`` or when the object is collected.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.closed = False
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result; blocks. An interrupt cancels it."""
+        future = self._submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def arun(self, work: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result, without blocking the caller's loop; cancelling the caller cancels it."""
+        return await asyncio.wrap_future(self._submit(work))
+
+    def close(self) -> None:
+        """Stop the loop, cancelling what still runs on it."""
+        with self._lock:
+            loop, self._loop, self.closed = self._loop, None, True
+        if loop is not None:
+            _stop(loop)
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Any:
+        with self._lock:
+            if self.closed:
+                work.close()
+                raise RuntimeError("This loop is closed.")
+            if self._loop is None:
+                loop = self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True).start()
+                weakref.finalize(self, _stop, loop)
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        pending = asyncio.all_tasks(loop)
+        for task in pending:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)

@@ -1,0 +1,405 @@
+"""HTTP to an OpenAI-compatible server: retries, limits, and failures as errors of the tree without secrets in them.
+
+The SDK's own retries are off, because they know no deadline over all attempts. Bodies are read as text and parsed
+here, because what comes back may be HTML or cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from shared_core.errors import (
+    BackendUnavailableError,
+    ContextOverflowError,
+    InputError,
+    LanguageModelError,
+    MissingDependencyError,
+    ModelLoadError,
+    ResponseError,
+)
+
+_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+
+
+class Failure(Exception):
+    """A request that failed: the error to hand on, and what retrying and probing need to know.
+
+    Attributes:
+        error: of the tree, without secrets.
+        status: HTTP status; ``None`` where there was no usable answer.
+        transient: trying again may help.
+        retry_after: seconds the server asked us to wait.
+    """
+
+    def __init__(
+        self,
+        error: LanguageModelError,
+        *,
+        status: int | None = None,
+        transient: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.status = status
+        self.transient = transient
+        self.retry_after = retry_after
+
+    @property
+    def refused(self) -> bool:
+        """The server understood the request and does not do that: an answer to a probe, not a failure."""
+        return self.status is not None and not self.busy and self.status not in (401, 403)
+
+    @property
+    def busy(self) -> bool:
+        """The server gave no verdict at all; asked again it might."""
+        if self.status is None:
+            return not isinstance(self.error, ResponseError)
+        return self.status in {408, 425, 429, 502, 503, 504, 529}
+
+
+class Deadline:
+    """A moment by which all attempts must be over."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, at least 0."""
+        return max(0.0, self._end - time.monotonic())
+
+
+class Secrets:
+    """Takes secrets out of text that others wrote (a server may repeat the key it refuses)."""
+
+    def __init__(self, *values: str | None) -> None:
+        forms: set[str] = set()
+        for value in values:
+            if value and value.strip():
+                forms |= {value, quote(value, safe=""), json.dumps(value)[1:-1]}
+                forms.add(base64.b64encode(value.encode()).decode())
+        self._pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
+
+    def strip(self, text: str, limit: int = 400) -> str:
+        """``text`` on one line without the secrets, at most ``limit`` characters."""
+        if self._pattern is not None:
+            text = self._pattern.sub("***", text)
+        text = " ".join(text.split())
+        return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+class Endpoint:
+    """One server.
+
+    Args:
+        base_url: such as ``http://127.0.0.1:8000/v1``; ``/v1`` is added to a bare host. Credentials in it are sent
+            as basic authentication and appear nowhere else.
+        api_key: sent as bearer token. The environment is never read for one: a key is for one server.
+        timeout: seconds for one attempt.
+        max_retries: further attempts after a transient failure.
+        max_concurrency: requests under way at once.
+        headers: further headers, taken for secret.
+
+    Attributes:
+        url: without credentials, for people.
+        calls: requests answered so far.
+
+    Raises:
+        InputError: ``base_url`` is no usable HTTP address, or a number is out of range.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None = None,
+        timeout: float = 120.0,
+        max_retries: int = 4,
+        max_concurrency: int = 8,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        for name, value, least in (
+            ("timeout", timeout, 1e-3),
+            ("max_retries", max_retries, 0),
+            ("max_concurrency", max_concurrency, 1),
+        ):
+            if not value >= least:
+                raise InputError(f"OpenAICompatibleLM: {name} must be at least {least}, not {value!r}.")
+        self.url, user, password = _split_url(base_url)
+        self._headers = dict(headers or {})
+        if user and api_key is None and not any(h.lower() == "authorization" for h in self._headers):
+            token = base64.b64encode(f"{user}:{password}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {token}"
+        self._api_key = api_key
+        self.secrets = Secrets(api_key, password, f"{user}:{password}" if password else None, *self._headers.values())
+        self._timeout, self._max_retries, self._max_concurrency = timeout, max_retries, max_concurrency
+        self._client: Any = None
+        self._slots: asyncio.Semaphore | None = None
+        self.calls = 0
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.url!r})"
+
+    @property
+    def root(self) -> str:
+        """The address without ``/v1``, where servers have their further endpoints."""
+        return self.url.removesuffix("/v1")
+
+    async def get(self, path: str, deadline: Deadline) -> dict[str, Any]:
+        """The JSON object at ``path``; Failure otherwise."""
+        return await self._send("GET", path, None, deadline)
+
+    async def post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> dict[str, Any]:
+        """The JSON object that answers ``body``; Failure otherwise."""
+        return await self._send("POST", path, body, deadline)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    # --- attempts ----------------------------------------------------------------------------------------------
+
+    async def _send(self, method: str, path: str, body: Any, deadline: Deadline) -> dict[str, Any]:
+        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+
+        def out_of_time(state: RetryCallState) -> bool:
+            return state.upcoming_sleep >= deadline.remaining
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda e: isinstance(e, Failure) and e.transient),
+            stop=lambda state: stop_after_attempt(self._max_retries + 1)(state) or out_of_time(state),
+            wait=_wait,
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        answer: dict[str, Any] = await retrying(self._attempt, method, path, body, deadline)
+        return answer
+
+    async def _attempt(self, method: str, path: str, body: Any, deadline: Deadline) -> dict[str, Any]:
+        # The failure is raised outside of the handler, so that no exception that knows the request hangs on to it.
+        try:
+            text: str | Failure = await self._exchange(method, path, body, deadline)
+        except Exception as error:
+            text = self._failure(error, deadline)
+        if isinstance(text, Failure):
+            raise text
+        self.calls += 1
+        return self._parsed(text)
+
+    async def _exchange(self, method: str, path: str, body: Any, deadline: Deadline) -> str:
+        client = self._connected()
+        assert self._slots is not None
+        seconds = None if math.isinf(deadline.remaining) else deadline.remaining
+        async with asyncio.timeout(seconds), self._slots:
+            # The SDK's timeout is one of silence; a server that drips bytes needs one over all.
+            async with asyncio.timeout(self._timeout):
+                if method == "GET":
+                    return str(await client.get(path, cast_to=str))
+                return str(await client.post(path, cast_to=str, body=body))
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            try:
+                from openai import AsyncOpenAI
+            except ImportError as error:
+                raise MissingDependencyError("openai", extra="openai", purpose="A model server") from error
+            self._client = AsyncOpenAI(
+                base_url=self.url,
+                api_key=self._api_key or "none",  # the SDK wants one, and would else look in the environment
+                timeout=self._timeout,
+                max_retries=0,
+                default_headers=self._headers,
+            )
+            self._slots = asyncio.Semaphore(self._max_concurrency)
+        return self._client
+
+    def _parsed(self, text: str) -> dict[str, Any]:
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError):
+            parsed = None
+        if isinstance(parsed, dict):
+            return parsed
+        shown = self.secrets.strip(text, 120)
+        if text.lstrip()[:1] == "<":
+            error = ResponseError(
+                f"{self.url} answered with a web page instead of JSON: {shown!r}",
+                hint="base_url should be the address of the API; it usually ends in /v1.",
+            )
+            raise Failure(error)
+        error = ResponseError(
+            f"{self.url} answered with something that is no complete JSON object: {shown!r}",
+            hint="The server or a proxy before it cuts answers off; look at its log.",
+        )
+        raise Failure(error, transient=True)
+
+    # --- failures ----------------------------------------------------------------------------------------------
+
+    def _failure(self, error: Exception, deadline: Deadline) -> Failure:
+        import openai
+
+        if isinstance(error, MissingDependencyError):
+            raise error
+        if isinstance(error, openai.APIStatusError):
+            return self._status_failure(error.status_code, error.body, error.response.headers)
+        if isinstance(error, (TimeoutError, openai.APITimeoutError)):
+            if deadline.remaining <= 0:
+                message, transient = f"{self.url} did not answer within the deadline of {deadline.seconds:g} s.", False
+            else:
+                message, transient = f"{self.url} did not answer within {self._timeout:g} s.", True
+            hint = "Give it more time (timeout=, deadline=), or ask for fewer tokens or samples."
+            return Failure(BackendUnavailableError(message, hint=hint), transient=transient)
+        if isinstance(error, openai.APIConnectionError):
+            why = self.secrets.strip(str(error.__cause__ or "") or type(error.__cause__ or error).__name__, 160)
+            return Failure(
+                BackendUnavailableError(
+                    f"There is no connection to {self.url}: {why}", hint="Is the server running, and the address right?"
+                ),
+                transient=True,
+            )
+        shown = self.secrets.strip(f"{type(error).__name__}: {error}", 200)
+        return Failure(ResponseError(f"{self.url} answered something that cannot be read: {shown}"))
+
+    def _status_failure(self, status: int, body: object, headers: Mapping[str, str]) -> Failure:
+        detail = self.secrets.strip(_detail(body))
+        overflow = context_overflow(body)
+        error: LanguageModelError
+        if overflow is not None:
+            error = overflow
+        elif status in (401, 403):
+            error = BackendUnavailableError(
+                f"{self.url} refuses us ({status}): {detail}",
+                hint="Give the server's key: api_key=, or OPENAI_API_KEY on the command line.",
+            )
+        elif status == 404:
+            missing_model = "model" in detail.lower() and "not" in detail.lower()
+            kind = ModelLoadError if missing_model else BackendUnavailableError
+            error = kind(
+                f"{self.url} does not have that (404): {detail}",
+                hint="Check the model's name (selfreflect doctor lists what the server has), and that base_url ends in "
+                "/v1 where the server wants it.",
+            )
+        elif status == 413 or is_overflow(body):
+            error = LanguageModelError(
+                f"The prompt is too long for {self.url} ({status}): {detail}",
+                hint="Retrieve fewer or shorter passages (top_k), or lower max_tokens.",
+            )
+        elif status in _RETRIED or status >= 500:
+            error = BackendUnavailableError(
+                f"{self.url} is overloaded or broken ({status}): {detail}",
+                hint="Try later, lower max_concurrency, or look at the server's log.",
+            )
+        else:
+            error = LanguageModelError(f"{self.url} refuses the request ({status}): {detail}")
+        transient = overflow is None and status in _RETRIED and "insufficient_quota" not in str(body)
+        return Failure(error, status=status, transient=transient, retry_after=_retry_after(headers))
+
+
+def _wait(state: Any) -> float:
+    """Exponential backoff with full jitter on its upper half; at least what the server asked for."""
+    import random
+
+    backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (state.attempt_number - 1))
+    failure = state.outcome.exception() if state.outcome is not None else None
+    asked = failure.retry_after if isinstance(failure, Failure) and failure.retry_after is not None else 0.0
+    return max(backoff * random.uniform(0.5, 1.0), asked)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    from email.utils import parsedate_to_datetime
+
+    value = headers.get("retry-after-ms") or ""
+    try:
+        if value:
+            return max(0.0, float(value) / 1000)
+        value = headers.get("retry-after") or ""
+        if not value:
+            return None
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _split_url(base_url: str) -> tuple[str, str, str]:
+    """The address without credentials, the user and the password."""
+    hint = "Give something like http://127.0.0.1:8000/v1."
+    try:
+        parts = urlsplit(base_url.strip())
+        port = parts.port
+    except (ValueError, AttributeError):
+        raise InputError("base_url is not an address.", hint=hint) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError("base_url must begin with http:// or https:// and name a host.", hint=hint)
+    if parts.query or parts.fragment:
+        raise InputError(
+            f"base_url of {parts.hostname} must not hold a query or fragment: addresses end up in logs.",
+            hint="Give secrets as api_key= or headers=.",
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    path = parts.path.rstrip("/") or "/v1"
+    url = urlunsplit((parts.scheme, f"{host}:{port}" if port else host, path, "", ""))
+    return url, unquote(parts.username or ""), unquote(parts.password or "")
+
+
+def _detail(body: object) -> str:
+    """What the server says, from any of the shapes in use."""
+    if isinstance(body, Mapping):
+        inner = body.get("error", body)
+        if isinstance(inner, Mapping):
+            found = inner.get("message") or inner.get("detail") or inner
+            return found if isinstance(found, str) else json.dumps(found, default=str)
+        return str(inner)
+    return str(body or "no explanation")
+
+
+_CONTEXT = re.compile(r"(?:maximum (?:context|model) length (?:is|of) |max_model_len ?= ?)(\d+)", re.IGNORECASE)
+_TOTAL = re.compile(r"(?:requested|need(?:s|ed)?) (?:a total of )?(?:at least )?(\d+) tokens", re.IGNORECASE)
+_INPUT = re.compile(
+    r"(?:(?:request has|prompt contains|messages resulted in|containing|contains)(?: at least)? |length of )"
+    r"(\d+)(?: (?:input|prompt|text))?(?: tokens)?",
+    re.IGNORECASE,
+)
+_OUTPUT = re.compile(r"(?:max(?:_completion)?_tokens'? is too large: |requested |\+ |max_tokens=)(\d+)", re.IGNORECASE)
+
+
+def context_overflow(body: object) -> ContextOverflowError | None:
+    """The overflow that a refusal tells of, if it says by how much (OpenAI, vLLM, llama.cpp)."""
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    if isinstance(inner, Mapping) and isinstance(inner.get("n_ctx"), int):
+        needed, available = inner.get("n_prompt_tokens"), inner["n_ctx"]
+        if isinstance(needed, int) and needed > available:
+            return ContextOverflowError(needed, available)
+    text = _detail(body)
+    found = _CONTEXT.search(text)
+    if found is None:
+        return None
+    available = int(found[1])
+    total, given, new = _TOTAL.search(text), _INPUT.search(text), _OUTPUT.search(text)
+    needed = max(
+        int(total[1]) if total else 0,
+        (int(given[1]) if given else 0) + (int(new[1]) if new and not total else 0),
+    )
+    return ContextOverflowError(needed, available) if needed > available else None
+
+
+def is_overflow(body: object) -> bool:
+    """Whether a refusal is about the context's length, whether or not it says by how much."""
+    code = str(body.get("code") or body.get("type") or "") if isinstance(body, Mapping) else ""
+    return "context_length" in code or "exceed_context" in code or "context length" in _detail(body).lower()
