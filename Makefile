@@ -26,7 +26,13 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
-	$(BIN)/python examples/demo.py
+	$(BIN)/selfreflect index examples/demo_docs --index .demo/index
+	$(BIN)/selfreflect ask --index .demo/index --html .demo/report.html \
+	  "Who founded the Tide Museum?" \
+	  "What depth was measured on 11 July 1933 north-west of Ellisk?" \
+	  "On what date was the Lowen Gut station opened?" \
+	  "Why was the Ellisk Race project cancelled?" \
+	  "Who developed the vaccine against the grey fever?"
 
 test: lint types unit
 

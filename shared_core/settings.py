@@ -151,7 +151,7 @@ class SelfReflectSettings(Settings):
     """Settings of the engine."""
 
     target_accuracy: float = Field(
-        0.7, gt=0, lt=1, description="ρ*: answer only what is right at least this often. Higher answers less."
+        0.5, gt=0, lt=1, description="ρ*: answer only what is right at least this often. Higher answers less."
     )
     pipeline: PipelineName = "composed"
     top_k: int = Field(5, ge=1, description="Passages to read.")

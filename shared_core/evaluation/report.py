@@ -9,9 +9,9 @@ from typing import Any
 
 from shared_core.types import Answer, Claim, Passage, Span
 
-WINDOW = 2_000
+WINDOW = 450
 """Characters of the document shown on each side of a quote, where the document is too long to show whole."""
-WHOLE = 20_000
+WHOLE = 1_600
 """Documents up to this many characters are shown whole."""
 
 DocumentText = Callable[[str], str | None]

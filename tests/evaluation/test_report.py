@@ -1,0 +1,104 @@
+"""The HTML report: every claim leads to its highlighted quote, nothing of a document can run in it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.evaluation.report import write_report
+from shared_core.types import Answer, Citation, Claim, Passage
+from tests.fakes import FirstSentenceReader, Shelf
+
+TEXT = (
+    "Preface. " * 300
+    + "The lamp was lit in 1871.\nIt burned whale oil. <script>alert(1)</script>"
+    + " Afterword." * 300
+)
+START = TEXT.index("The lamp")
+PASSAGE = Passage("p", TEXT[START : START + 80], "Lamps & more", {"source": "a<b>.md", "start": START})
+
+
+class Page(HTMLParser):
+    """Collects ids, links, the text of marks, and scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.marked = ""
+        self.scripts = 0
+        self._depth = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.ids += [values["id"]] if values.get("id") else []  # type: ignore[list-item]
+        self.links += [values["href"]] if tag == "a" and values.get("href") else []  # type: ignore[list-item]
+        self.scripts += tag == "script"
+        self._depth += tag == "mark"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._depth -= tag == "mark"
+
+    def handle_data(self, data: str) -> None:
+        self.marked += data if self._depth else ""
+
+
+def page(answer: Answer, tmp_path: Path, **options: object) -> Page:
+    parsed = Page()
+    parsed.feed(write_report([answer], tmp_path / "deep" / "r.html", **options).read_text("utf-8"))  # type: ignore[arg-type]
+    return parsed
+
+
+def answer() -> Answer:
+    return SelfReflectEngine(Shelf((PASSAGE,)), reader=FirstSentenceReader(0.9)).answer("When was the lamp lit?")
+
+
+def test_every_number_leads_to_its_highlighted_quote(tmp_path: Path) -> None:
+    found = page(answer(), tmp_path, document_text=lambda source: TEXT)
+    assert found.links == ["#a1-q1"]
+    assert "a1-q1" in found.ids
+    assert found.marked == "The lamp was lit in 1871."
+
+
+def test_a_quote_is_shown_within_its_document(tmp_path: Path) -> None:
+    html = write_report([answer()], tmp_path / "r.html", document_text=lambda source: TEXT).read_text("utf-8")
+    assert "Preface. <mark" in html
+    assert "Afterword" in html
+    assert html.count("Preface") < 100, "a long document is cut around its quotes"
+
+
+def test_offsets_that_do_not_hold_fall_back_to_the_passage(tmp_path: Path) -> None:
+    html = write_report([answer()], tmp_path / "r.html", document_text=lambda source: "changed").read_text("utf-8")
+    assert "changed" not in html
+    assert re.search(r"<mark[^>]*>The lamp was lit in <", html)
+
+
+def test_nothing_of_a_document_or_question_runs(tmp_path: Path) -> None:
+    hostile = Answer(
+        "<script>alert('q')</script>",
+        "x",
+        (Claim("<img src=x onerror=alert(1)>", 0.9, (Citation((PASSAGE.span(0, 25),)),)),),
+        (PASSAGE,),
+    )
+    found = page(hostile, tmp_path, document_text=lambda source: TEXT)
+    assert found.scripts == 0
+    assert "<img src=x" not in (tmp_path / "deep" / "r.html").read_text("utf-8")
+
+
+def test_an_abstention_shows_its_reason_and_what_was_considered(tmp_path: Path) -> None:
+    engine = SelfReflectEngine(
+        Shelf((PASSAGE,)), settings=SelfReflectSettings(target_accuracy=0.8), reader=FirstSentenceReader(0.3)
+    )
+    html = write_report([engine.answer("When was the lamp lit?")], tmp_path / "r.html").read_text("utf-8")
+    assert "No answer: support below target" in html
+    assert "Considered and left out (1)" in html
+    assert "0.30" in html
+
+
+def test_several_answers_have_links_of_their_own(tmp_path: Path) -> None:
+    parsed = Page()
+    parsed.feed(write_report([answer(), answer()], tmp_path / "r.html").read_text("utf-8"))
+    assert parsed.links == ["#a1-q1", "#a2-q1"]
+    assert len(parsed.ids) == len(set(parsed.ids))
