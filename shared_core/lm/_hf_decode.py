@@ -264,16 +264,15 @@ class Decoder:
                 branch.job.error = error
                 return
             for following in forced:
-                self._append(branch, following)
                 branch.saved += not self._session.lockstep
-                if branch.finish in {"stop", "eos"}:
+                if self._append(branch, following) in {"stop", "eos"}:
                     break
             if constraint.done and branch.finish in {None, "length"}:
                 branch.finish = "grammar"
         if branch.finish is not None:
             self._close(branch)
 
-    def _append(self, branch: Branch, token: int) -> None:
+    def _append(self, branch: Branch, token: int) -> FinishReason | None:
         branch.ids.append(token)
         branch.pending.append(token)
         if token in self._eos:
@@ -282,6 +281,7 @@ class Decoder:
             branch.finish, branch.stop = "stop", found
         elif len(branch.ids) >= branch.job.params.max_tokens:
             branch.finish = "length"
+        return branch.finish
 
     def _close(self, branch: Branch) -> None:
         """What an ended sample still has to feed: its last tokens for a hidden state, forced ones for their records."""

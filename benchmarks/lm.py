@@ -1,0 +1,256 @@
+"""What tree decoding, forced tokens and batching are worth, on a random Llama made here.
+
+    python benchmarks/lm.py [--quick] [--json FILE] [--clock cpu|wall] [--threads N]
+
+Everything is measured side by side in one process, in turns, and reported as ratios of medians. By default the clock
+is the processor time of one thread, so that other work on the machine does not count; ``--clock wall --threads N``
+measures as a user would feel it on an idle machine.
+
+Sampling is at temperature 1, top-k 50, top-p 0.9, ten new tokens, in float32. The baselines are transformers'
+``generate`` on the same model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from shared_core.flow import Generate, Resources, run, run_many
+from shared_core.lm.base import Generation, Grammar, Prompt, SamplingParams
+from shared_core.lm.transformers import TransformersLM
+
+TARGETS = {
+    "speedup_vs_num_return_sequences": "≥ 12",
+    "speedup_vs_k_generates": "≥ 10",
+    "ratio_to_prefill": "≤ 2.5",
+    "rerank_tree_speedup": "≥ 10",
+    "memory_ratio_vs_repeated": "≤ 0.2",
+    "tokens_per_forward_constrained": "≥ 10",
+    "speedup_vs_prefix_fn": "",
+    "run_many_speedup": "≥ 5",
+}
+DRAW = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
+CLOCKS: dict[str, Callable[[], float]] = {"cpu": time.process_time, "wall": time.perf_counter}
+
+
+# --- material ------------------------------------------------------------------------------------------------------
+
+
+def sentences(count: int, rng: random.Random) -> list[str]:
+    """Sentences of made-up words, some of them beginning alike."""
+    words = ["".join(rng.choice(["ka", "lo", "mi", "ren", "tu", "sal", "vor", "ne"]) for _ in range(rng.randint(1, 4)))
+             for _ in range(400)]  # fmt: skip
+    return [" ".join(rng.choice(words) for _ in range(rng.randint(10, 28))).capitalize() + "." for _ in range(count)]
+
+
+def make_tokenizer(text: Sequence[str]) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    special = ["<pad>", "<s>", "</s>"]
+    core.train_from_iterator(
+        text,
+        trainers.BpeTrainer(
+            vocab_size=1500,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+
+
+def make_model(vocabulary: int, width: int, layers: int) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=vocabulary, hidden_size=width, intermediate_size=width * 11 // 4, num_hidden_layers=layers,
+        num_attention_heads=width // 64, num_key_value_heads=width // 64, max_position_embeddings=4096,
+        bos_token_id=1, eos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
+    return LlamaForCausalLM(config).eval()
+
+
+class Bench:
+    """The model, and measuring in turns."""
+
+    def __init__(self, quick: bool, clock: Callable[[], float]) -> None:
+        self.quick, self.clock = quick, clock
+        self.rng = random.Random(0)
+        self.text = sentences(400, self.rng)
+        self.tokenizer = make_tokenizer(self.text)
+        self.model = make_model(len(self.tokenizer), *((256, 6) if quick else (384, 8)))
+        self.lm = TransformersLM(self.model, self.tokenizer)
+        self.lm._eos = []  # a random model ends at random places; every method shall write ten tokens
+
+    def ids(self, count: int, seed: int) -> list[int]:
+        rng = random.Random(seed)
+        return [rng.randrange(3, len(self.tokenizer)) for _ in range(count)]
+
+    def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
+        """Median seconds of each action; they take turns, so that a busy spell hits all of them."""
+        taken: dict[str, list[float]] = {name: [] for name in actions}
+        for _ in range(repeats):
+            for name, act in actions.items():
+                self.lm.clear_cache()
+                start = self.clock()
+                act()
+                taken[name].append(self.clock() - start)
+        return {name: statistics.median(t) for name, t in taken.items()}
+
+    def generate(self, ids: Sequence[int], **options: Any) -> Any:
+        prompt = torch.tensor([list(ids)])
+        with torch.inference_mode():
+            return self.model.generate(
+                prompt, attention_mask=torch.ones_like(prompt), do_sample=True, pad_token_id=0, **DRAW, **options
+            )
+
+    def sample(self, lm: TransformersLM, prompts: Sequence[Sequence[int]], n: int, tokens: int) -> None:
+        params = SamplingParams(n=n, max_tokens=tokens, seed=1, **DRAW)  # type: ignore[arg-type]
+        for result in lm.generate([Generate(Prompt.tokens(p), params) for p in prompts]):
+            if not isinstance(result, Generation):
+                raise result
+
+
+# --- figures -------------------------------------------------------------------------------------------------------
+
+
+def one_prompt(b: Bench) -> dict[str, float]:
+    """20 samples of a 960-token prompt."""
+    ids = b.ids(960, 1)
+
+    def prefill() -> None:
+        with torch.inference_mode():
+            b.model(torch.tensor([ids]), use_cache=True, logits_to_keep=1)
+
+    def tree() -> None:
+        b.sample(b.lm, [ids], 20, 10)
+
+    b.times(1, tree=tree, prefill=prefill)  # warm up
+    often = b.times(5, tree=tree, prefill=prefill)
+    seldom = b.times(
+        1 if b.quick else 3,
+        tree=tree,
+        at_once=lambda: b.generate(ids, num_return_sequences=20, max_new_tokens=10),
+        one_by_one=lambda: [b.generate(ids, max_new_tokens=10) for _ in range(20)],
+    )
+    tree()
+    repeated = TransformersLM(b.model, b.tokenizer, layout="fallback")
+    repeated._eos = []
+    b.sample(repeated, [ids], 20, 10)
+    return {
+        "tree_seconds": often["tree"],
+        "speedup_vs_num_return_sequences": seldom["at_once"] / often["tree"],
+        "speedup_vs_k_generates": seldom["one_by_one"] / often["tree"],
+        "ratio_to_prefill": often["tree"] / often["prefill"],
+        "memory_ratio_vs_repeated": b.lm.peak_cache_bytes / repeated.peak_cache_bytes,
+    }
+
+
+def rerank(b: Bench) -> dict[str, float]:
+    """20 samples for each of 10 passages behind one 600-token few-shot prefix, as SeaKR's re-ranking asks for."""
+    prefix = b.ids(600, 2)
+    prompts = [prefix + b.ids(100, 10 + i) for i in range(10)]
+    taken = b.times(
+        1 if b.quick else 3,
+        tree=lambda: b.sample(b.lm, prompts, 20, 10),
+        one_by_one=lambda: [b.generate(p, num_return_sequences=20, max_new_tokens=10) for p in prompts],
+    )
+    return {"rerank_tree_speedup": taken["one_by_one"] / taken["tree"]}
+
+
+def constrained(b: Bench) -> dict[str, float]:
+    """Verbatim quotes: one of the 19 sentences of five passages and a closing tag, chosen by the (random) model."""
+    quotes = b.text[:19]
+    grammar = Grammar("start: (" + " | ".join(json.dumps(s) for s in quotes) + ') "</claim>"', "quotes")
+    prompt = b.ids(300, 3)
+
+    def ours(seed: int) -> Generation:
+        params = SamplingParams(max_tokens=200, temperature=1.0, seed=seed, grammar=grammar)
+        [result] = b.lm.generate([Generate(Prompt.tokens(prompt), params)])
+        if not isinstance(result, Generation):
+            raise result
+        assert result.text.removesuffix("</claim>") in quotes
+        return result
+
+    trie: dict[int, Any] = {}
+    for quote in quotes:
+        node = trie
+        for token in [*b.tokenizer.encode(quote + "</claim>", add_special_tokens=False), 2]:
+            node = node.setdefault(token, {})
+
+    def allowed(_: int, ids: torch.Tensor) -> list[int]:
+        node = trie
+        for token in ids[len(prompt) :].tolist():
+            node = node[token]
+        return list(node)
+
+    def theirs() -> None:
+        b.generate(prompt, max_new_tokens=200, prefix_allowed_tokens_fn=allowed, eos_token_id=2)
+
+    ours(0)
+    runs = [ours(seed) for seed in range(30)]  # the prompt is cached: every pass writes
+    tokens, passes = sum(r.usage.generated_tokens for r in runs), sum(r.usage.forwards for r in runs)
+    repeats = 3 if b.quick else 7
+    seeds = iter(range(1000))
+    taken = b.times(repeats, ours=lambda: ours(next(seeds)), theirs=theirs)
+    return {"tokens_per_forward_constrained": tokens / passes, "speedup_vs_prefix_fn": taken["theirs"] / taken["ours"]}
+
+
+def many(b: Bench) -> dict[str, float]:
+    """32 questions behind a 300-token few-shot prefix, 32 new tokens each, as flows."""
+    prefix = b.ids(300, 4)
+    params = SamplingParams(max_tokens=32)
+
+    def flow(i: int) -> Any:
+        result = yield Generate(Prompt.tokens(prefix + b.ids(20 + i % 7, 100 + i)), params)
+        return result.samples[0].token_ids
+
+    resources = Resources(models={"default": b.lm})
+    together = run_many([flow(i) for i in range(32)], resources)
+    assert together == [run(flow(i), resources) for i in range(32)], "batching changed a result"
+    taken = b.times(
+        1 if b.quick else 3,
+        together=lambda: run_many([flow(i) for i in range(32)], resources),
+        one_by_one=lambda: [run(flow(i), resources) for i in range(32)],
+    )
+    return {"run_many_speedup": taken["one_by_one"] / taken["together"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smaller model, fewer repeats")
+    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
+    parser.add_argument("--clock", choices=sorted(CLOCKS), default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    bench = Bench(options.quick, CLOCKS[options.clock])
+    figures: dict[str, float] = {"model_parameters": float(sum(p.numel() for p in bench.model.parameters()))}
+    for measure in (one_prompt, rerank, constrained, many):
+        figures |= measure(bench)
+    title = f"Tree decoding, {figures['model_parameters'] / 1e6:.1f} M parameters, {options.threads} thread(s), {options.clock} time"
+    table = Table("figure", "value", "target", title=title)
+    for name, value in figures.items():
+        table.add_row(name, f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}", TARGETS.get(name, ""))
+    Console().print(table)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(figures, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

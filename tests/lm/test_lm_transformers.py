@@ -1,0 +1,544 @@
+"""The transformers backend on small random models: every layout must give what plain forward passes give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared_core.errors import (
+    CapabilityError,
+    ContextOverflowError,
+    GenerationError,
+    GrammarError,
+    LanguageModelError,
+    ModelLoadError,
+)
+from shared_core.lm.base import (
+    Capture,
+    Generate,
+    Generation,
+    Grammar,
+    HiddenStates,
+    LanguageModel,
+    Prompt,
+    Sample,
+    SamplingParams,
+    Score,
+    Scores,
+    States,
+)
+from shared_core.lm.transformers import TransformersLM
+
+FEW_SHOT = Prompt.trusted("Question: When was the town founded? Answer: The town was founded in 1204.\n")
+QUESTIONS = [
+    "Who built the bridge?",
+    "Who built the bridge over the river Thale?",
+    "When?",
+    "What does the museum keep?",
+]
+ALL = SamplingParams(
+    n=3, max_tokens=9, temperature=1.0, top_k=50, top_p=0.9, seed=7, logprobs=True, verdicts=("[Relevant]", 9),
+    token_statistics=True, capture=Capture(),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # the models are so small that threads only wait for each other
+    yield
+    torch.set_num_threads(before)
+
+
+def make(kind: str, tokenizer: Any) -> Any:
+    import torch
+    import transformers as tf
+
+    torch.manual_seed(1)
+    size, ends = len(tokenizer), {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    if kind == "gpt2":
+        config = tf.GPT2Config(vocab_size=size, n_embd=32, n_layer=2, n_head=2, n_positions=512, **ends)
+        return tf.GPT2LMHeadModel(config).eval()
+    if kind == "mamba":
+        return tf.MambaForCausalLM(tf.MambaConfig(vocab_size=size, hidden_size=32, num_hidden_layers=2, **ends)).eval()
+    config = tf.MistralConfig(
+        vocab_size=size, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, sliding_window=16 if kind == "window" else None, max_position_embeddings=512, **ends,
+    )  # fmt: skip
+    return tf.MistralForCausalLM(config).eval()
+
+
+@pytest.fixture(scope="module")
+def layouts(tiny_model: Any, tiny_tokenizer: Any) -> dict[str, TransformersLM]:
+    names = ("auto", "tree", "rows", "fallback")
+    return {n: TransformersLM(tiny_model, tiny_tokenizer, layout=n) for n in names}  # type: ignore[arg-type]
+
+
+def requests(params: SamplingParams = ALL) -> list[Generate]:
+    return [Generate(FEW_SHOT + Prompt.untrusted(q) + Prompt.trusted(" Answer:"), params) for q in QUESTIONS]
+
+
+def samples(results: list[Any]) -> list[Sample]:
+    for result in results:
+        if not isinstance(result, Generation):
+            raise result
+    return [s for r in results for s in r.samples]
+
+
+def same(a: list[Sample], b: list[Sample], tolerance: float = 2e-4) -> None:
+    assert [s.token_ids for s in a] == [s.token_ids for s in b]
+    assert [(s.text, s.finish_reason, s.stop) for s in a] == [(s.text, s.finish_reason, s.stop) for s in b]
+    for x, y in zip(a, b):
+        for field in ("logprobs", "verdict_logprobs", "entropy", "logsumexp", "hidden_state"):
+            left, right = getattr(x, field), getattr(y, field)
+            assert (left is None) == (right is None)
+            if left is not None:
+                np.testing.assert_allclose(left, right, atol=tolerance, rtol=tolerance, err_msg=field)
+
+
+# --- equal in every layout, and equal to plain forward passes
+
+
+def test_all_layouts_give_the_same(layouts: dict[str, TransformersLM]) -> None:
+    expected = samples(layouts["fallback"].generate(requests()))
+    assert len({s.token_ids for s in expected}) > 8  # the samples do differ
+    for name in ("auto", "tree", "rows"):
+        same(samples(layouts[name].generate(requests())), expected)
+
+
+def test_batched_and_alone_give_the_same(layouts: dict[str, TransformersLM]) -> None:
+    mixed = [
+        *requests(),
+        Generate(Prompt.untrusted("river"), SamplingParams(max_tokens=30)),
+        Generate(FEW_SHOT, SamplingParams(n=2, max_tokens=5, temperature=0.7, seed=3)),
+        Generate(FEW_SHOT, SamplingParams(n=2, max_tokens=14, temperature=1.3, top_p=0.8, seed=3)),
+    ]
+    together = samples(layouts["auto"].generate(mixed))
+    layouts["auto"].clear_cache()
+    alone = [s for r in mixed for s in samples(layouts["auto"].generate([r]))]
+    same(together, alone)
+
+
+def test_statistics_are_those_of_a_plain_forward_pass(tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any) -> None:
+    import torch
+
+    for request, result in zip(requests(), tiny_lm.generate(requests())):
+        prompt = tiny_lm.encoder.encode(request.prompt)
+        for sample in result.samples:
+            ids = [*prompt, *sample.token_ids]
+            eos = [] if ids[-1] == tiny_tokenizer.eos_token_id else [tiny_tokenizer.eos_token_id]
+            states: list[Any] = []
+            hook = tiny_model.model.layers[1].mlp.register_forward_hook(lambda m, i, o, keep=states: keep.append(o))
+            with torch.no_grad():
+                logits = tiny_model(torch.tensor([ids + eos])).logits[0].double()
+            hook.remove()
+            rows = logits[len(prompt) - 1 : len(ids) - 1]
+            logp = rows.log_softmax(-1)
+            picked = logp[torch.arange(len(rows)), torch.tensor(sample.token_ids)]
+            np.testing.assert_allclose(sample.logprobs, picked, atol=1e-4)
+            columns = [tiny_lm.encoder.token_id("[Relevant]"), 9]
+            np.testing.assert_allclose(sample.verdict_logprobs, logp[:, columns], atol=1e-4)
+            np.testing.assert_allclose(sample.entropy, -(logp.exp() * logp).sum(-1), atol=1e-4)
+            np.testing.assert_allclose(sample.logsumexp, rows.logsumexp(-1), atol=1e-4)
+            np.testing.assert_allclose(sample.hidden_state, states[0][0, -1], atol=1e-3)
+            assert sample.hidden_state.dtype == np.float32
+
+
+def test_greedy_equals_transformers_generate(tiny_model: Any, tiny_lm: Any) -> None:
+    import torch
+
+    for request in requests(SamplingParams(max_tokens=20)):
+        ids = torch.tensor([tiny_lm.encoder.encode(request.prompt)])
+        expected = tiny_model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=20, do_sample=False)
+        [result] = tiny_lm.generate([request])
+        assert list(result.samples[0].token_ids) == expected[0, ids.shape[1] :].tolist()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "plain"])
+def test_other_architectures_decode_as_trees(kind: str, tiny_tokenizer: Any) -> None:
+    model = make(kind, tiny_tokenizer)
+    tree, plain = TransformersLM(model, tiny_tokenizer), TransformersLM(model, tiny_tokenizer, layout="fallback")
+    assert tree.fallback == ""
+    same(samples(tree.generate(requests())), samples(plain.generate(requests())))
+
+
+@pytest.mark.parametrize("kind", ["window", "mamba"])
+def test_unsuitable_models_fall_back(kind: str, tiny_tokenizer: Any) -> None:
+    import torch
+
+    model = make(kind, tiny_tokenizer)
+    lm = TransformersLM(model, tiny_tokenizer)
+    assert ("recurrent" in lm.fallback) == (kind == "mamba")
+    params = SamplingParams(n=2, max_tokens=6, temperature=1.0, seed=5, logprobs=True)
+    results = lm.generate(requests(params))
+    for request, result in zip(requests(params), results):
+        assert isinstance(result, Generation)
+        prompt = lm.encoder.encode(request.prompt)
+        for sample in result.samples:
+            with torch.no_grad():
+                logp = model(torch.tensor([[*prompt, *sample.token_ids]])).logits[0].log_softmax(-1)
+            rows = logp[len(prompt) - 1 : -1]
+            picked = rows[torch.arange(len(rows)), torch.tensor(sample.token_ids)]
+            np.testing.assert_allclose(sample.logprobs, picked, atol=1e-4)
+    same(samples(results), [s for r in requests(params) for s in samples(lm.generate([r]))])
+
+
+def test_within_its_window_a_sliding_model_decodes_as_a_tree(tiny_tokenizer: Any) -> None:
+    lm = TransformersLM(make("window", tiny_tokenizer), tiny_tokenizer)
+    [short] = lm._waves([lm._generate_job(Generate(Prompt.untrusted("The"), SamplingParams(max_tokens=4)))])
+    [long] = lm._waves([lm._generate_job(Generate(FEW_SHOT, SamplingParams(max_tokens=4)))])
+    assert type(short[0]).__name__ == "Forest"
+    assert type(long[0]).__name__ == "Repeated"
+
+
+def test_small_memory_cuts_batches_without_changing_results(tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any) -> None:
+    tight = TransformersLM(tiny_model, tiny_tokenizer, cache_bytes=1)
+    same(samples(tight.generate(requests())), samples(tiny_lm.generate(requests())))
+
+
+# --- what is shared is computed once
+
+
+def test_shared_prefixes_are_computed_once_and_kept(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    lm = TransformersLM(tiny_model, tiny_tokenizer)
+    shared = len(lm.encoder.encode(FEW_SHOT)) - 1
+    first = lm.generate(requests())
+    assert sum(r.usage.prompt_tokens for r in first) < sum(lm.count_tokens(r.prompt) for r in requests()) - 2 * shared
+    assert sum(r.usage.cached_tokens for r in first) == 0
+    again = lm.generate(requests())
+    assert sum(r.usage.cached_tokens for r in again) >= shared
+    same(samples(again), samples(first))
+    lm.clear_cache()
+    assert sum(r.usage.cached_tokens for r in lm.generate(requests())) == 0
+
+
+def test_a_dialogue_between_two_contexts_prefills_neither_again(tiny_lm: Any) -> None:
+    """Interleaved generation: the long context and the short one take turns, each continuing what was written."""
+    tiny_lm.clear_cache()
+    long, short = FEW_SHOT + FEW_SHOT, Prompt.trusted("Claims: ")
+    params = SamplingParams(max_tokens=6)
+    for turn in range(3):
+        [a] = tiny_lm.generate([Generate(long, params)])
+        [b] = tiny_lm.generate([Generate(short, params)])
+        if turn:
+            assert a.usage.prompt_tokens - a.usage.cached_tokens <= 8
+            assert b.usage.prompt_tokens - b.usage.cached_tokens <= 8
+        reference, claim = Prompt.tokens(a.samples[0].token_ids), Prompt.tokens(b.samples[0].token_ids)
+        long, short = long + reference + claim, short + claim + reference
+
+
+def test_the_prefix_cache_is_bounded(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    lm = TransformersLM(tiny_model, tiny_tokenizer, prefix_cache_bytes=40_000)
+    for q in QUESTIONS * 3:
+        lm.generate([Generate(FEW_SHOT + Prompt.untrusted(q), SamplingParams(max_tokens=3))])
+        assert lm._prefixes.nbytes <= 40_000
+    off = TransformersLM(tiny_model, tiny_tokenizer, prefix_cache_bytes=0)
+    off.generate(requests())
+    assert len(off._prefixes) == 0
+
+
+# --- sampling
+
+
+def test_seeds(tiny_lm: Any) -> None:
+    def drawn(seed: int | None) -> list[tuple[int, ...]]:
+        params = SamplingParams(n=4, max_tokens=8, temperature=1.0, seed=seed)
+        return [s.token_ids for s in samples(tiny_lm.generate([Generate(FEW_SHOT, params)]))]
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert drawn(None) != drawn(None)
+    assert len(set(drawn(1))) == 4
+
+
+def test_sampling_follows_the_distribution(tiny_model: Any, tiny_lm: Any) -> None:
+    import torch
+
+    with torch.no_grad():
+        logits = tiny_model(torch.tensor([tiny_lm.encoder.encode(FEW_SHOT)])).logits[0, -1]
+    for params in (
+        SamplingParams(n=4000, max_tokens=1, temperature=2.0, seed=0),
+        SamplingParams(n=4000, max_tokens=1, temperature=2.0, top_k=6, seed=0),
+        SamplingParams(n=4000, max_tokens=1, temperature=2.0, top_p=0.6, seed=0),
+        SamplingParams(n=4000, max_tokens=1, temperature=2.0, top_k=12, top_p=0.5, seed=0),
+    ):
+        p = (logits / 2.0).softmax(-1)
+        if params.top_k:
+            p[p < p.topk(params.top_k).values[-1]] = 0
+        p = p / p.sum()
+        order = p.argsort(descending=True)
+        before = p[order].cumsum(0) - p[order]
+        p[order[before >= params.top_p]] = 0
+        p = (p / p.sum()).numpy()
+        drawn = [s.token_ids[0] for s in samples(tiny_lm.generate([Generate(FEW_SHOT, params)]))]
+        observed = np.bincount(drawn, minlength=len(p)) / len(drawn)
+        assert observed[p == 0].sum() == 0
+        top = p.argsort()[-5:]
+        deviation = np.sqrt(p[top] * (1 - p[top]) / len(drawn))
+        assert np.all(np.abs(observed[top] - p[top]) <= 5 * deviation)
+
+
+def test_stop_strings_are_cut_exactly(tiny_lm: Any) -> None:
+    [free] = tiny_lm.generate([Generate(FEW_SHOT, SamplingParams(max_tokens=30))])
+    text = free.text
+    for start in range(1, min(12, len(text) - 2)):
+        stop = text[start : start + 2]
+        if "�" in stop:
+            continue
+        [cut] = tiny_lm.generate([Generate(FEW_SHOT, SamplingParams(max_tokens=30, stop=(stop, "never there")))])
+        sample = cut.samples[0]
+        assert (sample.finish_reason, sample.stop) == ("stop", stop)
+        assert sample.text == text[: text.index(stop)]
+        kept = SamplingParams(max_tokens=30, stop=(stop,), include_stop=True)
+        [with_stop] = tiny_lm.generate([Generate(FEW_SHOT, kept)])
+        assert with_stop.text == sample.text + stop
+        assert free.samples[0].token_ids[: len(sample.token_ids)] == sample.token_ids
+
+
+def test_min_tokens_and_eos(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    lm = TransformersLM(tiny_model, tiny_tokenizer)
+    params = SamplingParams(n=64, max_tokens=12, temperature=3.0, seed=1)
+    ended = [s for s in samples(lm.generate([Generate(FEW_SHOT, params)])) if s.finish_reason == "eos"]
+    assert ended
+    for sample in ended:
+        assert sample.token_ids[-1] == tiny_tokenizer.eos_token_id
+        assert sample.token_ids.count(tiny_tokenizer.eos_token_id) == 1
+        assert not sample.text.endswith("</s>")
+    forced = SamplingParams(n=64, max_tokens=12, min_tokens=12, temperature=3.0, seed=1)
+    assert all(len(s.token_ids) == 12 for s in samples(lm.generate([Generate(FEW_SHOT, forced)])))
+
+
+# --- grammar
+
+QUOTES = Grammar(
+    'start: ("The river Thale rises in the hills." | "The bridge was built by Mira Dorn.") "</claim>"', "quotes"
+)
+
+
+def test_grammar_with_forced_tokens_gives_the_same_in_every_layout(layouts: dict[str, TransformersLM]) -> None:
+    params = SamplingParams(
+        n=3, max_tokens=60, temperature=1.0, seed=2, logprobs=True, grammar=QUOTES, capture=Capture(append_eos=False)
+    )
+    mixed = [*requests(params), *requests()]
+    expected = samples(layouts["fallback"].generate(mixed))
+    for name in ("auto", "tree", "rows"):
+        results = layouts[name].generate(mixed)
+        same(samples(results), expected)
+        assert sum(r.usage.forwards_saved for r in results) > 20
+    quoted = expected[: 3 * len(QUESTIONS)]
+    assert {s.finish_reason for s in quoted} == {"grammar"}
+    assert {s.text for s in quoted} == {
+        "The river Thale rises in the hills.</claim>", "The bridge was built by Mira Dorn.</claim>",
+    }  # fmt: skip
+
+
+def test_forced_tokens_cost_no_forward_passes_of_their_own(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    lm = TransformersLM(tiny_model, tiny_tokenizer)
+    [result] = lm.generate([Generate(FEW_SHOT, SamplingParams(max_tokens=60, grammar=QUOTES))])
+    assert result.usage.generated_tokens > 10
+    assert result.usage.forwards <= 5
+
+
+def test_special_tokens_in_a_grammar_by_id(tiny_lm: Any) -> None:
+    relevant, irrelevant = (tiny_lm.encoder.token_id(t) for t in ("[Relevant]", "[Irrelevant]"))
+    grammar = Grammar(f"start: (<[{relevant}]> | <[{irrelevant}]>) /[a-z]{{2,4}}/")
+    params = SamplingParams(n=8, max_tokens=10, temperature=1.0, seed=0, grammar=grammar)
+    drawn = samples(tiny_lm.generate([Generate(FEW_SHOT, params)]))
+    assert {s.token_ids[0] for s in drawn} <= {relevant, irrelevant}
+    assert all(s.text.startswith(("[Relevant]", "[Irrelevant]")) for s in drawn)
+
+
+@pytest.mark.parametrize("lark", ['start: "a', "start: nothing", "start: <[99999]>", 'start: A\nA: "x" /[a&&b]/'])
+def test_bad_grammars_fail_alone_with_a_reason(lark: str, tiny_lm: Any) -> None:
+    bad = Generate(FEW_SHOT, SamplingParams(max_tokens=5, grammar=Grammar(lark, "mine")))
+    failed, fine = tiny_lm.generate([bad, Generate(FEW_SHOT, SamplingParams(max_tokens=5))])
+    assert isinstance(failed, GrammarError)
+    assert "mine" in failed.message
+    assert isinstance(fine, Generation)
+
+
+def test_grammar_with_limits(tiny_lm: Any) -> None:
+    def one(lark: str, **limits: int) -> Sample:
+        params = SamplingParams(grammar=Grammar(lark), **limits)  # type: ignore[arg-type]
+        return samples(tiny_lm.generate([Generate(FEW_SHOT, params)]))[0]
+
+    assert one("start: /a{40}/", max_tokens=7).finish_reason == "length"
+    assert one("start: /[a-z]*/", max_tokens=20, min_tokens=5).token_ids.__len__() >= 5
+    cut = one('start: "The river Thale rises in the hills"', max_tokens=2)
+    assert (cut.text, cut.finish_reason) == ("The river", "length")
+    assert one('start: "ab"', max_tokens=9, min_tokens=9).text == "ab"  # the grammar ends before
+    assert one('start: ""', max_tokens=5, min_tokens=3).text == ""
+
+
+# --- scores and states
+
+
+def test_scores_in_every_layout(layouts: dict[str, TransformersLM], tiny_model: Any) -> None:
+    import torch
+
+    continuations = tuple(map(Prompt.untrusted, ["river", " the town was founded in 1841", " </s>", ""]))
+    request = [Score(FEW_SHOT, continuations), Score(Prompt.untrusted("The"), continuations[:1])]
+    for lm in layouts.values():
+        first, second = lm.score(request)
+        assert isinstance(first, Scores)
+        assert isinstance(second, Scores)
+        for continuation, found in zip(continuations, first.token_logprobs):
+            prompt, tail = lm.encoder.encode(FEW_SHOT), lm.encoder.encode_continuation(continuation)
+            with torch.no_grad():
+                logp = tiny_model(torch.tensor([prompt + tail])).logits[0].log_softmax(-1)
+            expected = [float(logp[len(prompt) - 1 + i, t]) for i, t in enumerate(tail)]
+            np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "residual"])
+def test_hidden_states_in_every_layout(kind: Any, layouts: dict[str, TransformersLM], tiny_model: Any) -> None:
+    import torch
+
+    sequences = tuple(FEW_SHOT + Prompt.untrusted(q) for q in QUESTIONS)
+    for position in ("eos", "last"):
+        for lm in layouts.values():
+            [found] = lm.hidden_states([HiddenStates(sequences, layer=0, position=position, kind=kind)])
+            assert isinstance(found, States)
+            assert found.states.shape == (len(QUESTIONS), 48)
+            for row, sequence in zip(found.states, sequences):
+                ids = lm.encoder.encode(sequence) + ([2] if position == "eos" else [])
+                kept: list[Any] = []
+                module = tiny_model.model.layers[0] if kind == "residual" else tiny_model.model.layers[0].mlp
+                hook = module.register_forward_hook(lambda m, i, o, keep=kept: keep.append(o))
+                with torch.no_grad():
+                    tiny_model(torch.tensor([ids]))
+                hook.remove()
+                np.testing.assert_allclose(row, kept[0][0, -1], atol=1e-3)
+
+
+def test_a_capture_is_the_state_of_the_whole_sequence(tiny_lm: Any) -> None:
+    [result] = tiny_lm.generate(
+        [Generate(FEW_SHOT, SamplingParams(n=3, max_tokens=5, temperature=1, seed=0, capture=Capture()))]
+    )
+    for sample in result.samples:
+        ids = sample.token_ids[:-1] if sample.finish_reason == "eos" else sample.token_ids
+        [states] = tiny_lm.hidden_states([HiddenStates((FEW_SHOT + Prompt.tokens(ids),))])
+        np.testing.assert_allclose(sample.hidden_state, states.states[0], atol=1e-3)
+
+
+# --- bad input
+
+
+def test_overflow_is_refused_before_the_model_runs(tiny_lm: Any) -> None:
+    before = tiny_lm._runner.forwards
+    long = Prompt.untrusted("river " * 2000)
+    [result] = tiny_lm.generate([Generate(long, SamplingParams(max_tokens=10))])
+    assert isinstance(result, ContextOverflowError)
+    assert result.needed == tiny_lm.count_tokens(long) + 10
+    assert result.available == 1024
+    assert isinstance(tiny_lm.score([Score(long, (Prompt.untrusted("a"),))])[0], ContextOverflowError)
+    assert isinstance(tiny_lm.hidden_states([HiddenStates((long,))])[0], ContextOverflowError)
+    assert tiny_lm._runner.forwards == before
+
+
+def test_nan_logits_fail_only_the_request_that_has_them(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    import copy
+
+    model = copy.deepcopy(tiny_model)
+    poison = tiny_tokenizer.convert_tokens_to_ids("[Irrelevant]")
+    model.model.embed_tokens.weight.data[poison] = math.nan
+    for layout in ("auto", "tree", "rows", "fallback"):
+        lm = TransformersLM(model, tiny_tokenizer, layout=layout)  # type: ignore[arg-type]
+        bad = Generate(FEW_SHOT + Prompt.trusted("[Irrelevant] and more"), ALL)
+        results = lm.generate([*requests()[:2], bad, *requests()[2:]])
+        assert isinstance(results[2], GenerationError), layout
+        good = [r for i, r in enumerate(results) if i != 2]
+        same(samples(good), samples(TransformersLM(tiny_model, tiny_tokenizer).generate(requests())))
+        same(samples(lm.generate(requests())), samples(good))  # and nothing bad was kept
+
+
+def test_a_failing_forward_pass_is_an_error_of_the_request(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    import copy
+
+    model = copy.deepcopy(tiny_model)
+
+    def explode(*args: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    lm = TransformersLM(model, tiny_tokenizer)
+    model.model.layers[1].mlp.register_forward_pre_hook(explode)
+    [result] = lm.generate([Generate(FEW_SHOT)])
+    assert isinstance(result, GenerationError)
+    assert "out of memory" in str(result)
+
+
+def test_bad_requests_fail_alone(tiny_lm: Any) -> None:
+    results = tiny_lm.generate(
+        [
+            Generate(FEW_SHOT, SamplingParams(max_tokens=2, verdicts=("not one token at all",))),
+            Generate(FEW_SHOT, SamplingParams(max_tokens=2, capture=Capture(layer=99))),
+            Generate(Prompt.tokens([10**6]), SamplingParams(max_tokens=2)),
+            Generate(FEW_SHOT, SamplingParams(max_tokens=2)),
+        ]
+    )
+    assert [type(r) for r in results] == [LanguageModelError, CapabilityError, LanguageModelError, Generation]
+    assert all(r.hint for r in results[:3])
+    assert tiny_lm.generate([]) == []
+
+
+def test_a_tokenizer_without_bos_pad_and_eos(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    bare = PreTrainedTokenizerFast(tokenizer_object=tiny_tokenizer.backend_tokenizer)
+    lm = TransformersLM(tiny_model, bare)
+    results = lm.generate([Generate(FEW_SHOT, ALL), Generate(Prompt.untrusted("a"), ALL)])
+    assert all(isinstance(r, Generation) for r in results)
+
+
+@pytest.mark.parametrize("what", ["missing", "file", "empty", "config only"])
+def test_what_is_not_a_checkpoint_is_refused(what: str, tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    path = tmp_path / "model"
+    if what == "file":
+        path.write_text("weights")
+    elif what != "missing":
+        path.mkdir()
+    if what == "config only":
+        (path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(ModelLoadError) as error:
+        TransformersLM(str(path))
+    assert error.value.hint
+    assert str(path) in error.value.message
+
+
+def test_an_unknown_name_on_an_offline_hub_is_refused(monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelLoadError, match="someone/some-model") as error:
+        TransformersLM("someone/some-model")
+    assert "HF_HUB_OFFLINE" in error.value.hint
+
+
+def test_a_saved_checkpoint_loads(tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any, tmp_path: Any) -> None:
+    tiny_model.save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    lm = TransformersLM(str(tmp_path), device="cpu")
+    assert isinstance(lm, LanguageModel)
+    assert lm.capabilities.context_length == 1024
+    assert lm.capabilities.grammar
+    same(samples(lm.generate(requests())), samples(tiny_lm.generate(requests())))
+
+
+async def test_async_forms(tiny_lm: Any) -> None:
+    same(samples(await tiny_lm.agenerate(requests())), samples(tiny_lm.generate(requests())))
+    [scores] = await tiny_lm.ascore([Score(FEW_SHOT, (Prompt.untrusted("river"),))])
+    assert isinstance(scores, Scores)
+
+
+def test_calls_from_several_threads(tiny_lm: Any) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    expected = samples(tiny_lm.generate(requests()))
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: samples(tiny_lm.generate(requests())), range(6)):
+            same(result, expected)
