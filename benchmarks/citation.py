@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -183,12 +184,12 @@ class Bench:
         out = Result()
         for _ in range(repeats):
             compiler = xg.GrammarCompiler(info, cache_enabled=False)
-            compiled = timed(lambda c=compiler: c.compile_grammar(grammar), out.build)
+            compiled = timed(partial(compiler.compile_grammar, grammar), out.build)
         mask = xg.allocate_token_bitmask(1, self.size)
         for quote in quotes:
             matcher = xg.GrammarMatcher(compiled)
             for token in self.ids(quote + CLOSE):
-                timed(lambda m=matcher: m.fill_next_token_bitmask(mask), out.steps)
+                timed(partial(matcher.fill_next_token_bitmask, mask), out.steps)
                 matcher.accept_token(token)
                 out.tokens += 1
                 out.sampled += 1
@@ -245,7 +246,7 @@ class Bench:
             tokens = self.ids(quote + CLOSE)
             for at in range(len(tokens)):
                 prefix = torch.tensor([tokens[:at]], dtype=torch.long)
-                timed(lambda prefix=prefix: processor(prefix, scores), out.steps)
+                timed(partial(processor, prefix, scores), out.steps)
                 out.tokens += 1
                 out.sampled += 1
         return out
@@ -282,8 +283,8 @@ def texts_and_offsets(quick: bool) -> dict[str, float]:
     fuzzy: Timings = []
     align_quote("warm the normalised texts up, as the first quote of an answer does", large)
     for quote in quotes:
-        timed(lambda q=quote: index.resolve(q), resolve)
-        timed(lambda q=quote: align_quote(q[:10] + "x" + q[12:], large), fuzzy)
+        timed(partial(index.resolve, quote), resolve)
+        timed(partial(align_quote, quote[:10] + "x" + quote[12:], large), fuzzy)
     size = sum(len(p.text) for p in large)
     figures = {
         "split_mb_per_s": len(text.encode()) / min(runs) / 1e6,
@@ -320,14 +321,14 @@ def main() -> None:
         found["xgrammar"] = attempt(
             "xgrammar",
             "xgrammar",
-            lambda s=sentences, q=quotes, n=count: bench.xgrammar(s, q, 1 if n > 100 else repeats),
+            partial(bench.xgrammar, sentences, quotes, 1 if count > 100 else repeats),
         )
         if count <= (20 if args.quick else 100):
             found["outlines-core"] = attempt(
-                "outlines-core", "outlines-core", lambda s=sentences, q=quotes: bench.outlines(s, q)
+                "outlines-core", "outlines-core", partial(bench.outlines, sentences, quotes)
             )
         found["prefix_allowed_tokens_fn"] = attempt(
-            "transformers", "transformers", lambda s=sentences, q=quotes: bench.trie(s, q, repeats)
+            "transformers", "transformers", partial(bench.trie, sentences, quotes, repeats)
         )
         for name, result in found.items():
             if result:
