@@ -242,7 +242,8 @@ def main() -> None:
     figures: dict[str, float] = {"model_parameters": float(sum(p.numel() for p in bench.model.parameters()))}
     for measure in (one_prompt, rerank, constrained, many):
         figures |= measure(bench)
-    title = f"Tree decoding, {figures['model_parameters'] / 1e6:.1f} M parameters, {options.threads} thread(s), {options.clock} time"
+    size = figures["model_parameters"] / 1e6
+    title = f"Tree decoding, {size:.1f} M parameters, {options.threads} thread(s), {options.clock} time"
     table = Table("figure", "value", "target", title=title)
     for name, value in figures.items():
         table.add_row(name, f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}", TARGETS.get(name, ""))

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from shared_core.lm._hf_cache import KeyValues, PrefixCache, SlotCache
 from shared_core.lm._hf_model import Runner
@@ -25,7 +24,9 @@ from shared_core.lm._hf_plan import Ids, RowTree, common_length, row_tree, simil
 Feed = tuple[int, Sequence[int]]
 """A branch and the tokens to append to it, at least one."""
 
-_CHUNK = 1024  # tokens of a row fed at once: bounds the mask
+_CHUNK = 1024  # tokens of a sequence fed at once where a mask is needed
+_MASK = 1 << 25  # entries of a mask at most
+_BATCH = 1 << 14  # tokens of a batch fed at once without a mask
 _SPARSE = 0.6  # below this share of slots in use the cache is compacted
 
 
@@ -140,28 +141,31 @@ class Forest:
         longest = max(len(t.tokens) for t in trees)
         if not longest:
             return
-        ids = np.zeros((len(trees), longest), dtype=np.int64)
+        rows = len(trees)
+        ids = np.zeros((rows, longest), dtype=np.int64)
         positions = np.zeros_like(ids)
-        seen = np.zeros((len(trees), longest, width + longest), dtype=bool)
-        seen[:, np.arange(longest), width + np.arange(longest)] = True  # padding sees itself: no empty softmax
         for r, tree in enumerate(trees):
-            size = len(tree.tokens)
-            ids[r, :size], positions[r, :size] = tree.tokens, tree.positions
-            seen[r, :size, : tree.start] = True
-            seen[r, :size, width : width + size] = tree.mask()
-        plain = width == 0 and all(len(t.paths) == 1 for t in trees)  # causal attention needs no mask
-        for start in range(0, longest, _CHUNK):
-            end = min(start + _CHUNK, longest)
-            mask = None if plain and start == 0 else self._additive(seen[:, start:end, : width + end])
-            self._run.forward(
-                torch.from_numpy(ids[:, start:end]).to(self._device),
-                torch.from_numpy(positions[:, start:end]).to(self._device),
-                cache, mask, [],
-            )  # fmt: skip
+            ids[r, : len(tree.tokens)], positions[r, : len(tree.tokens)] = tree.tokens, tree.positions
+        # Causal attention from the first slot on needs no mask of ours: padding stands behind all that is real.
+        plain = width == 0 and all(len(t.paths) == 1 for t in trees) and rows * longest <= _BATCH
+        chunk = longest if plain else _chunk(rows, width + longest)
+        for start in range(0, longest, chunk):
+            end = min(start + chunk, longest)
+            mask = None if plain else self._prefill_mask(trees, width, start, end)
+            tokens, places = (torch.from_numpy(x[:, start:end]).to(self._device) for x in (ids, positions))
+            self._run.forward(tokens, places, cache, mask, [])
 
-    def _additive(self, seen: torch.Tensor | NDArray[np.bool_]) -> torch.Tensor:
-        if isinstance(seen, np.ndarray):
-            seen = torch.from_numpy(np.ascontiguousarray(seen)).to(self._device)
+    def _prefill_mask(self, trees: list[RowTree], width: int, start: int, end: int) -> torch.Tensor:
+        seen = np.zeros((len(trees), end - start, width + end), dtype=bool)
+        seen[:, np.arange(end - start), width + np.arange(start, end)] = True  # padding sees itself: no empty softmax
+        for r, tree in enumerate(trees):
+            size, last = len(tree.tokens), min(end, len(tree.tokens))
+            seen[r, : max(0, last - start), : tree.start] = True
+            if last > start:
+                seen[r, : last - start, width : width + min(size, end)] = tree.mask(start, last)[:, :end]
+        return self._additive(torch.from_numpy(seen).to(self._device))
+
+    def _additive(self, seen: torch.Tensor) -> torch.Tensor:
         mask = torch.zeros(seen.shape, dtype=self._run.dtype, device=self._device)
         return mask.masked_fill_(~seen, torch.finfo(self._run.dtype).min)[:, None]
 
@@ -198,7 +202,11 @@ class Forest:
             wanted += [(r, c + j) for j in range(0 if each else size - 1, size)]
         last = [(r, c + size - 1) for r, c, size in places]
         return self._run.collect(
-            width, _CHUNK, wanted, last, lambda a, b, w: self._step(ids[:, a:b], positions[:, a:b], owner[:, a:b], w)
+            width,
+            _chunk(rows, self._cache.slots + width),
+            wanted,
+            last,
+            lambda a, b, w: self._step(ids[:, a:b], positions[:, a:b], owner[:, a:b], w),
         )
 
     def _step(self, ids: Ids, positions: Ids, owner: Ids, columns: list[int]) -> torch.Tensor:
@@ -296,6 +304,11 @@ class Forest:
         slots = self._visible[r, q, : self._cache.slots].nonzero()[:, 0]
         if len(slots) == len(ids):
             self._prefixes.put(ids, self._cache.read(r, slots))
+
+
+def _chunk(rows: int, slots: int) -> int:
+    """Tokens of each row to feed at once, such that the mask stays small."""
+    return max(16, min(_CHUNK, _MASK // max(1, rows * slots)))
 
 
 def _opened(bodies: Sequence[Ids], found: Sequence[int]) -> Opened:

@@ -1,4 +1,4 @@
-"""A transformers model made ready: loaded, examined, run, and tapped for hidden states.
+"""A transformers model examined, run, and tapped for hidden states.
 
 Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
@@ -6,15 +6,13 @@ Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from shared_core.errors import CapabilityError, ModelLoadError
+from shared_core.errors import CapabilityError
 from shared_core.lm._hf_plan import Cost
 
 Tap = tuple[int, str]
@@ -22,92 +20,6 @@ Tap = tuple[int, str]
 
 _MLP_NAMES = ("mlp", "feed_forward", "ffn", "block_sparse_moe", "moe", "feedforward")
 _LAYER_LISTS = ("layers", "h", "blocks", "block")
-
-
-# --- loading -------------------------------------------------------------------------------------------------------
-
-
-def load(name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote_code: bool) -> tuple[Any, Any]:
-    """Model and tokenizer from a hub name or a local path.
-
-    Raises:
-        ModelLoadError: neither exists, the path is not a checkpoint, or the hub cannot be reached.
-    """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    path = Path(name).expanduser()
-    local = path.exists()
-    if local:
-        _check_checkpoint(path)
-    offline = any(os.environ.get(v, "").lower() in {"1", "true", "yes", "on"} for v in _OFFLINE)
-    options = {"local_files_only": local or offline, "trust_remote_code": trust_remote_code}
-    source = str(path) if local else name
-    try:
-        if tokenizer is None or isinstance(tokenizer, str):
-            tokenizer = AutoTokenizer.from_pretrained(tokenizer or source, **options)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype or default_dtype(device), **options)
-    except Exception as error:
-        if isinstance(error, (KeyboardInterrupt, MemoryError)):
-            raise
-        raise ModelLoadError(
-            f"No causal language model could be loaded from {name!r}: {type(error).__name__}: {_first_line(error)}",
-            hint=_load_hint(name, local, offline),
-        ) from error
-    return model.to(device or default_device()), tokenizer
-
-
-_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-
-
-def _check_checkpoint(path: Path) -> None:
-    if not path.is_dir():
-        raise ModelLoadError(
-            f"{str(path)!r} is a file, not a checkpoint.",
-            hint="Give the folder that holds config.json, the weights and the tokenizer.",
-        )
-    if not (path / "config.json").exists():
-        adapter = (path / "adapter_config.json").exists()
-        raise ModelLoadError(
-            f"The folder {str(path)!r} is not a checkpoint: it has no config.json.",
-            hint="It holds an adapter: merge it into its base model first."
-            if adapter
-            else "Give the folder that `save_pretrained` wrote.",
-        )
-
-
-def _load_hint(name: str, local: bool, offline: bool) -> str:
-    if local:
-        return (
-            "The folder must hold config.json, weights (safetensors) and tokenizer files of one causal language model."
-        )
-    if offline:
-        return "The hub is switched off (HF_HUB_OFFLINE) and the model is not in the local cache: give a local path."
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        return "There is no such folder."
-    return "Check the name, the network and access to the model, or give the path of a checkpoint on this machine."
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300]
-
-
-def default_device() -> str:
-    """The accelerator if there is one."""
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def default_dtype(device: str | None) -> Any:
-    """float32 on a CPU (half precision is slow and coarse there), else what the checkpoint was saved in."""
-    return torch.float32 if (device or default_device()).startswith("cpu") else "auto"
-
-
-def default_cache_bytes(device: Any) -> int:
-    """Memory to give to the keys and values of one batch."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0] // 2)
-    return 2 << 30
 
 
 # --- running -------------------------------------------------------------------------------------------------------
@@ -308,7 +220,7 @@ def tree_obstacle(runner: Runner) -> str:
     try:
         error = _probe(runner)
     except Exception as failure:
-        return f"it refused a masked forward pass ({type(failure).__name__}: {_first_line(failure)})"
+        return f"it refused a masked forward pass ({type(failure).__name__}: {failure})"
     tolerance = 1e-3 if runner.dtype == torch.float32 else 0.1
     return "" if error <= tolerance else f"its logits in a tree are off by {error:.2g}"
 

@@ -40,14 +40,15 @@ class RowTree:
     positions: NDArray[np.int64]
     paths: list[NDArray[np.int64]]
 
-    def mask(self) -> NDArray[np.bool_]:
-        """(nodes, nodes): whether a node sees another, that is whether it is its ancestor or itself."""
+    def mask(self, start: int, end: int) -> NDArray[np.bool_]:
+        """(end - start, nodes): whether a node of that stretch sees another, that is its ancestor or itself."""
         size = len(self.tokens)
         if len(self.paths) == 1:
-            return np.tri(size, dtype=bool)
-        seen = np.zeros((size, size), dtype=bool)
+            return np.tri(max(0, end - start), size, start, dtype=bool)
+        seen = np.zeros((max(0, end - start), size), dtype=bool)
         for path in self.paths:
-            seen[np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
+            depth = np.flatnonzero((path >= start) & (path < end))
+            seen[np.ix_(path[depth] - start, path)] |= np.arange(len(path)) <= depth[:, None]
         return seen
 
 

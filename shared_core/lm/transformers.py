@@ -1,4 +1,4 @@
-"""Any causal language model of transformers, as the white-box backend: every capability except attention weights.
+"""Any causal language model of transformers, as the white-box backend: every capability there is.
 
 Requests are grouped by the token ids they begin with; what they share is computed once, and all samples of all
 requests are decoded together (``_hf_forest``). Models that this does not suit are decoded as ordinary batches
@@ -7,6 +7,7 @@ requests are decoded together (``_hf_forest``). Models that this does not suit a
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import secrets
 import threading
@@ -21,10 +22,9 @@ from shared_core.errors import (
     GenerationError,
     InputError,
     LanguageModelError,
-    MissingDependencyError,
-    ModelLoadError,
 )
 from shared_core.lm._detokenize import Detokenizer
+from shared_core.lm._hf_load import default_cache_bytes, eos_ids, given_tokenizer, installed, load, require_packages
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,
@@ -100,24 +100,25 @@ class TransformersLM(BaseLanguageModel):
         name: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
-        _require_packages()
+        require_packages()
         from shared_core.lm import _hf_model as hf
+        from shared_core.lm._hf_attention import attention_module
         from shared_core.lm._hf_cache import PrefixCache
 
         if isinstance(model, str) or hasattr(model, "__fspath__"):
             given = str(model)
-            model, tokenizer = hf.load(given, tokenizer, device, dtype, trust_remote_code)
+            model, tokenizer = load(given, tokenizer, device, dtype, trust_remote_code)
             self.name = name or given.rstrip("/")
         else:
             if device is not None or dtype is not None:
                 model = model.to(device=device, dtype=dtype)
             self.name = name or getattr(model, "name_or_path", "") or type(model).__name__
-            tokenizer = _tokenizer(tokenizer, self.name)
+            tokenizer = given_tokenizer(tokenizer, self.name)
         self.model, self.tokenizer = model, tokenizer
         self.encoder = Encoder(tokenizer)
         self._detokenizer = Detokenizer(tokenizer)
         self._runner = hf.Runner(model)
-        self._eos = _eos_ids(model, tokenizer)
+        self._eos = eos_ids(model, tokenizer)
         self._layout = layout
         self._lock = threading.RLock()
         self._prefixes = PrefixCache(prefix_cache_bytes)
@@ -131,17 +132,17 @@ class TransformersLM(BaseLanguageModel):
                 "%s: no tree decoding, because %s; every sample repeats its prompt.", self.name, self.fallback
             )
         self._cost = self._runner.cost
-        self._cache_bytes = cache_bytes or hf.default_cache_bytes(self._runner.device)
+        self._cache_bytes = cache_bytes or default_cache_bytes(self._runner.device)
         self.peak_cache_bytes = 0
         fast = getattr(tokenizer, "backend_tokenizer", None) is not None
         self.capabilities = Capabilities(
             token_logprobs=True,
             verdict_logprobs=True,
-            grammar=fast and _installed("llguidance"),
+            grammar=fast and installed("llguidance"),
             hidden_states=True,
             token_prompts=True,
             score=True,
-            attention=False,
+            attention=attention_module(self._runner) is not None,
             token_statistics=True,
             context_length=context_length or hf.context_length(self._runner.config),
         )
@@ -191,6 +192,8 @@ class TransformersLM(BaseLanguageModel):
         if params.capture is not None:
             self._check_eos(params.capture.append_eos)
             job.tap = self._runner.tap(params.capture.layer, params.capture.kind)
+        if params.attention and not self.capabilities.attention:
+            raise CapabilityError("attention", self.name, hint="Use gate='uncertainty' or 'flare'.")
         if params.grammar is not None:
             if not self.capabilities.grammar:
                 raise CapabilityError("grammar", self.name, hint="It needs llguidance and a fast tokenizer.")
@@ -340,8 +343,24 @@ class TransformersLM(BaseLanguageModel):
 
     # --- results -----------------------------------------------------------------------------------------------
 
-    def _generation(self, job: Job) -> Generation:
-        return Generation(tuple(self._sample(job, b) for b in job.branches), _usage(job))
+    def _generation(self, job: Job) -> GenerateResult:
+        samples = [self._sample(job, b) for b in job.branches]
+        if job.params.attention:
+            try:
+                samples = self._attended(job, samples)
+            except GenerationError as error:
+                return error
+        return Generation(tuple(samples), _usage(job))
+
+    def _attended(self, job: Job, samples: list[Sample]) -> list[Sample]:
+        from shared_core.lm._hf_attention import last_layer_attention
+
+        with self._lock, self._inference():
+            before = self._runner.forwards
+            generated = [b.ids for b in job.branches]
+            weights = last_layer_attention(self._runner, self._detokenizer, job.ids.tolist(), generated)
+            job.forwards += self._runner.forwards - before
+        return [dataclasses.replace(s, attention=w) for s, w in zip(samples, weights)]
 
     def _sample(self, job: Job, branch: Branch) -> Sample:
         params = job.params
@@ -400,39 +419,3 @@ def _as_result(error: InputError) -> LanguageModelError:
     result = LanguageModelError(error.message, hint=error.hint)
     result.__cause__ = error
     return result
-
-
-def _tokenizer(tokenizer: Any, name: str) -> Any:
-    if isinstance(tokenizer, str) or hasattr(tokenizer, "__fspath__"):
-        from transformers import AutoTokenizer
-
-        try:
-            return AutoTokenizer.from_pretrained(str(tokenizer))
-        except Exception as error:
-            raise ModelLoadError(f"No tokenizer could be loaded from {str(tokenizer)!r}: {error}") from error
-    if tokenizer is None:
-        raise ModelLoadError(f"The model {name!r} came without a tokenizer.", hint="TransformersLM(model, tokenizer)")
-    return tokenizer
-
-
-def _eos_ids(model: Any, tokenizer: Any) -> list[int]:
-    """The tokenizer's EOS first, then the others at which the model is meant to stop (end of turn, …)."""
-    declared = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    if declared is None:
-        declared = getattr(model.config, "eos_token_id", None)
-    others = declared if isinstance(declared, (list, tuple)) else [declared]
-    size = int(model.get_input_embeddings().num_embeddings)
-    ids = dict.fromkeys(int(i) for i in [tokenizer.eos_token_id, *others] if i is not None)
-    return [i for i in ids if 0 <= i < size]
-
-
-def _installed(package: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(package) is not None
-
-
-def _require_packages() -> None:
-    for package in ("torch", "transformers"):
-        if not _installed(package):
-            raise MissingDependencyError(package, extra="transformers", purpose="A local language model")

@@ -1,0 +1,137 @@
+"""Loading of models and tokenizers of transformers, and what can be said about them before anything is run.
+
+torch and transformers are imported inside the functions, after ``require_packages`` has looked for them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from shared_core.errors import MissingDependencyError, ModelLoadError
+
+
+def load(name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote_code: bool) -> tuple[Any, Any]:
+    """Model and tokenizer from a hub name or a local path.
+
+    Raises:
+        ModelLoadError: neither exists, the path is not a checkpoint, or the hub cannot be reached.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    path = Path(name).expanduser()
+    local = path.exists()
+    if local:
+        _check_checkpoint(path)
+    offline = any(os.environ.get(v, "").lower() in {"1", "true", "yes", "on"} for v in _OFFLINE)
+    options = {"local_files_only": local or offline, "trust_remote_code": trust_remote_code}
+    source = str(path) if local else name
+    try:
+        if tokenizer is None or isinstance(tokenizer, str):
+            tokenizer = AutoTokenizer.from_pretrained(tokenizer or source, **options)
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype or default_dtype(device), **options)
+    except Exception as error:
+        if isinstance(error, (KeyboardInterrupt, MemoryError)):
+            raise
+        raise ModelLoadError(
+            f"No causal language model could be loaded from {name!r}: {type(error).__name__}: {_first_line(error)}",
+            hint=_load_hint(name, local, offline),
+        ) from error
+    return model.to(device or default_device()), tokenizer
+
+
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+def _check_checkpoint(path: Path) -> None:
+    if not path.is_dir():
+        raise ModelLoadError(
+            f"{str(path)!r} is a file, not a checkpoint.",
+            hint="Give the folder that holds config.json, the weights and the tokenizer.",
+        )
+    if not (path / "config.json").exists():
+        adapter = (path / "adapter_config.json").exists()
+        raise ModelLoadError(
+            f"The folder {str(path)!r} is not a checkpoint: it has no config.json.",
+            hint="It holds an adapter: merge it into its base model first."
+            if adapter
+            else "Give the folder that `save_pretrained` wrote.",
+        )
+
+
+def _load_hint(name: str, local: bool, offline: bool) -> str:
+    if local:
+        return (
+            "The folder must hold config.json, weights (safetensors) and tokenizer files of one causal language model."
+        )
+    if offline:
+        return "The hub is switched off (HF_HUB_OFFLINE) and the model is not in the local cache: give a local path."
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        return "There is no such folder."
+    return "Check the name, the network and access to the model, or give the path of a checkpoint on this machine."
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:300]
+
+
+def default_device() -> str:
+    """The accelerator if there is one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def default_dtype(device: str | None) -> Any:
+    """float32 on a CPU (half precision is slow and coarse there), else what the checkpoint was saved in."""
+    import torch
+
+    return torch.float32 if (device or default_device()).startswith("cpu") else "auto"
+
+
+def default_cache_bytes(device: Any) -> int:
+    """Memory to give to the keys and values of one batch."""
+    import torch
+
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] // 2)
+    return 2 << 30
+
+
+def given_tokenizer(tokenizer: Any, name: str) -> Any:
+    if isinstance(tokenizer, str) or hasattr(tokenizer, "__fspath__"):
+        from transformers import AutoTokenizer
+
+        try:
+            return AutoTokenizer.from_pretrained(str(tokenizer))
+        except Exception as error:
+            raise ModelLoadError(f"No tokenizer could be loaded from {str(tokenizer)!r}: {error}") from error
+    if tokenizer is None:
+        raise ModelLoadError(f"The model {name!r} came without a tokenizer.", hint="TransformersLM(model, tokenizer)")
+    return tokenizer
+
+
+def eos_ids(model: Any, tokenizer: Any) -> list[int]:
+    """The tokenizer's EOS first, then the others at which the model is meant to stop (end of turn, …)."""
+    declared = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    if declared is None:
+        declared = getattr(model.config, "eos_token_id", None)
+    others = declared if isinstance(declared, (list, tuple)) else [declared]
+    size = int(model.get_input_embeddings().num_embeddings)
+    ids = dict.fromkeys(int(i) for i in [tokenizer.eos_token_id, *others] if i is not None)
+    return [i for i in ids if 0 <= i < size]
+
+
+def installed(package: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(package) is not None
+
+
+def require_packages() -> None:
+    for package in ("torch", "transformers"):
+        if not installed(package):
+            raise MissingDependencyError(package, extra="transformers", purpose="A local language model")
