@@ -67,17 +67,26 @@ class SeakrSettings(Settings):
         True, description="Use the next-best estimator where a capability is missing, and say so."
     )
     threshold: float | None = Field(
-        None, description="Retrieve above it; None takes the calibrated one, else the paper's -6."
+        None, description="Retrieve above it; None takes the calibrated one, else the paper's -6 (gram, k = 20)."
     )
-    gate: Literal["uncertainty", "flare", "always"] = Field(
-        "uncertainty", description="Retrieve when the estimator says so, when a token is improbable (FLARE), or always."
+    gate: Literal["uncertainty", "flare", "dragin", "always"] = Field(
+        "uncertainty",
+        description="Retrieve when the estimator says so, when a token is improbable (FLARE), when an uncertain word is "
+        "attended to (DRAGIN, needs attention weights), or always.",
     )
     flare_threshold: float = Field(0.8, ge=0, le=1, description="FLARE: retrieve if a token has p at most this.")
     flare_mask: float = Field(0.4, ge=0, le=1, description="FLARE: tokens of p at most this are left out of the query.")
+    dragin_threshold: float = Field(1.0, gt=0, description="DRAGIN: retrieve if a word's value is above this.")
+    dragin_words: int = Field(25, ge=1, description="DRAGIN: words of the query.")
     samples: int = Field(20, ge=2, le=128, description="Sampled continuations per decision (k).")
     alpha: float = Field(1e-3, gt=0, description="Regulariser of the Gram determinant.")
     layer: int | None = Field(None, description="Decoder layer; None is the middle one.")
     hidden: Literal["mlp", "residual"] = Field("mlp", description="Which vector of the layer.")
+    position: Literal["eos", "last"] = Field(
+        "eos",
+        description="State at an end-of-sequence token put behind each sample (paper), or at its last token: for models "
+        "without such a token.",
+    )
     temperature: float = Field(1.0, gt=0)
     top_k_sampling: int = Field(50, ge=0)
     top_p: float = Field(0.9, gt=0, le=1)
@@ -107,7 +116,7 @@ class ReclaimSettings(Settings):
     min_sentences: int = Field(1, ge=1, description="Sentences per reference.")
     max_sentences: int = Field(3, ge=1)
     reuse: bool = Field(True, description="The same sentence may be cited in more than one reference.")
-    max_reference_tokens: int = Field(1024, ge=8, description="A reference cut off by it is left out.")
+    max_reference_tokens: int = Field(256, ge=8, description="A reference cut off by it is left out.")
     max_claim_tokens: int = Field(96, ge=1)
     regenerate: int = Field(2, ge=0, description="Attempts to repair a quote of a model without grammars.")
     fuzzy_threshold: float = Field(0.85, gt=0, le=1, description="Similarity at which a free quote still counts.")

@@ -135,12 +135,20 @@ def _reference(
         return None  # reuse is off and every sentence has been cited
     if len(pairs) >= options.min_pairs:
         grammar = _optional(grammar)
-    params = SamplingParams(max_tokens=options.max_reference_tokens, grammar=grammar, seed=settings.seed)
+    params = SamplingParams(max_tokens=_longest(index, settings), grammar=grammar, seed=settings.seed)
     block: Generation = yield Generate(reference_prompt(question, passages, pairs), params, model="reference")
     text = block.text.strip()
     if not text.endswith(REFERENCE_END.strip()):
         return None  # ended, or cut off by the limit: half a quote is none
     return index.resolve(text[len(REFERENCE_LEAD.strip()) : -len(REFERENCE_END.strip())])
+
+
+def _longest(index: CitationIndex, settings: SelfReflectSettings) -> int:
+    """Tokens a reference can need: at most one for each byte, so that little context is set aside for short ones."""
+    sizes = sorted((len(s.text.encode("utf-8", "replace")) for s in index.sentences), reverse=True)
+    count = settings.reclaim.max_sentences if settings.reclaim.mode == "sentence" else len(sizes)
+    tags = len((PAIR_GAP + REFERENCE_LEAD + REFERENCE_END).encode())
+    return min(settings.reclaim.max_reference_tokens, sum(sizes[:count]) + count + tags)
 
 
 def _optional(grammar: Grammar) -> Grammar:
@@ -172,7 +180,7 @@ def _unified(
         max_sentences=options.max_sentences,
         reuse=options.reuse,
     )
-    limit = options.max_pairs * (options.max_reference_tokens + options.max_claim_tokens)
+    limit = options.max_pairs * (_longest(index, settings) + options.max_claim_tokens)
     params = SamplingParams(max_tokens=limit, grammar=grammar, seed=settings.seed)
     answer: Generation = yield Generate(reference_prompt(question, passages, ()), params, model="reference")
     claims: list[Claim] = []
