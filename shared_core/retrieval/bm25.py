@@ -10,6 +10,7 @@ k1 = 0.9 and b = 0.4 are the values Anserini found good for passages (Yang, Fang
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +47,7 @@ class BM25Retriever:
     Args:
         passages: to start with.
         language: of stemming and stop words (``Tokenizer``); any language is found, the chosen one best.
-        k1: how much repetition of a word counts, ≥ 0.
+        k1: how much repetition of a word counts, > 0.
         b: how much long passages are held back, in [0, 1].
         backend: ``bm25s``, ``rank_bm25``, or ``auto``: the first from 5,000 passages on. Scores agree to 1e-9
             and rank the same.
@@ -67,8 +68,8 @@ class BM25Retriever:
         backend: Backend = "auto",
         tokenizer: Callable[[str], list[str]] | None = None,
     ) -> None:
-        if not (math.isfinite(k1) and k1 >= 0):
-            raise InputError(f"k1 must be a finite number of at least 0, not {k1!r}.", hint="Usual: 0.9 to 2.")
+        if not (math.isfinite(k1) and k1 > 0):
+            raise InputError(f"k1 must be a positive number, not {k1!r}.", hint="Usual: 0.9 to 2.")
         if not 0 <= b <= 1:
             raise InputError(f"b must lie in [0, 1], not {b!r}.", hint="Usual: 0.4 to 0.75.")
         if backend not in ("auto", "rank_bm25", "bm25s"):
@@ -161,6 +162,7 @@ class BM25Retriever:
 
 
 def _rank_bm25(words: list[list[str]], k1: float, b: float) -> Scorer:
+    import numpy as np
     from rank_bm25 import BM25Okapi
 
     model: Any = BM25Okapi(words, k1=k1, b=b)
@@ -171,13 +173,18 @@ def _rank_bm25(words: list[list[str]], k1: float, b: float) -> Scorer:
     # Its own idf is negative for words of more than half of the passages, and patched by a floor.
     n = len(words)
     model.idf = {word: math.log(1 + (n - df + 0.5) / (df + 0.5)) for word, df in counts.items()}
-    scores: Scorer = model.get_scores
+
+    def scores(query: list[str]) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):  # 0/0 for passages without words, if b = 1
+            return np.nan_to_num(model.get_scores(query))
+
     return scores
 
 
 def _bm25s(words: list[list[str]], k1: float, b: float) -> Scorer:
     import bm25s
 
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets DEBUG, and so fills an application's log
     model: Any = bm25s.BM25(k1=k1, b=b, method="atire", idf_method="lucene", dtype="float64")
     model.index(words, show_progress=False)
     scores: Scorer = model.get_scores

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shared_core.errors import InputError, StoreError
+from shared_core.errors import InputError, PassageError, StoreError
 from shared_core.retrieval.base import Embedder, Where
 from shared_core.retrieval.checks import absent, check_k, check_query, collect, collect_ids
 from shared_core.retrieval.chroma_client import connect, delete_quietly, guard, open_collection
@@ -126,7 +126,7 @@ class ChromaRetriever:
         new = list(collect(passages).values())
         for passage in new:
             if _SEPARATOR in passage.id:
-                raise InputError(
+                raise PassageError(
                     f"The id {passage.id!r} holds the control character U+001F.", hint="Choose another id."
                 )
         for batch in _batches(new, _BATCH):

@@ -1,4 +1,4 @@
-"""What of a passage is embedded: each sentence by itself, with the title.
+"""What of a passage is embedded: each sentence by itself.
 
 One vector for a whole passage blurs what single sentences say, and the models cut off what exceeds their length (256
 word pieces for MiniLM) without a word. So each sentence gets a vector, and a passage is as near to a query as
@@ -40,8 +40,7 @@ def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str
     text = passage.text.strip()
     if granularity == "passage" or not text:
         return [f"{title}\n{text}".strip() or passage.id]
-    prefix = f"{title}. " if title else ""
-    return [prefix + part for sentence in _sentences(text) for part in _limit(sentence)]
+    return [part for sentence in _sentences(text) for part in _limit(sentence)]
 
 
 def _sentences(text: str) -> list[str]:

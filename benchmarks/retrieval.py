@@ -1,0 +1,190 @@
+"""Recall of the gold passage by BM25, dense and hybrid retrieval on a closed corpus of 10,207 passages.
+
+    python benchmarks/retrieval.py [--quick] [--json FILE] [--data DIR] [--cache FILE]
+
+`squad2_*`: is the question's paragraph among the first k? `hotpotqa`, `musique`: share of the gold passages among the
+first k (two to four a question). `nq`: as squad2, with the 1,300 gold passages added to the corpus. The data are not
+part of the project (see README).
+`--quick` takes a fifth of the questions and passages. `--cache` keeps vectors between runs, by the hash of each text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from shared_core.retrieval import BM25Retriever, DenseRetriever, HybridRetriever, MiniLMEmbedder
+from shared_core.types import Passage
+
+KS = (1, 3, 5, 10)
+DATA = Path(__file__).resolve().parents[1] / "../shared/data/rag"
+
+
+@dataclass(frozen=True)
+class Query:
+    text: str
+    gold: tuple[str, ...]
+
+
+class CachedEmbedder:
+    """Another embedder with a memory that can be kept in a file."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._inner = MiniLMEmbedder()
+        self._path = path
+        self._known: dict[str, NDArray[np.float32]] = {}
+        if path is not None and path.exists():
+            with np.load(path) as file:
+                self._known = dict(zip(file["keys"].tolist(), file["vectors"]))
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        keys = [hashlib.sha256(t.encode()).hexdigest() for t in texts]
+        new = {key: text for key, text in zip(keys, texts) if key not in self._known}
+        if new:
+            self._known.update(zip(new, self._inner.embed(list(new.values()))))
+        return np.stack([self._known[key] for key in keys])
+
+    def save(self) -> None:
+        if self._path is not None and self._known:
+            np.savez(self._path, keys=np.array(list(self._known)), vectors=np.stack(list(self._known.values())))
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def questions(data: Path, corpus: Sequence[Passage]) -> tuple[dict[str, list[Query]], list[Passage]]:
+    """The question sets, and passages to add to the corpus for `nq`."""
+    sets = {
+        f"squad2_{split}": [
+            Query(r["question"], (r["passage_id"],)) for r in read_lines(data / f"squad2_{split}.jsonl.gz")
+        ]
+        for split in ("tune", "test")
+    }
+    by_text: dict[str, str] = {}
+    for passage in corpus:
+        by_text.setdefault(_key(passage.title, passage.text), passage.id)
+    hotpot = []
+    for r in json.loads((data / "hotpotqa_train.json").read_text("utf-8")):
+        titles = {title for title, _ in r["supporting_facts"]}
+        gold = {by_text.get(_key(title, "".join(parts))) for title, parts in r["context"] if title in titles}
+        hotpot.append(Query(r["question"], tuple(g for g in gold if g)))
+    musique = []
+    for r in json.loads((data / "musique_train.json").read_text("utf-8")):
+        found = {by_text.get(_key(p["title"], p["paragraph_text"])) for p in r["paragraphs"] if p["is_supporting"]}
+        musique.append(Query(r["question"], tuple(g for g in found if g)))
+    sets["hotpotqa"] = [q for q in hotpot if q.gold]
+    sets["musique"] = [q for q in musique if q.gold]
+    rows = read_lines(data / "nq_gold_passage.jsonl.gz")
+    sets["nq"] = [Query(r["question"], (r["id"],)) for r in rows]
+    return sets, [Passage(r["id"], r["passage"], r["title"]) for r in rows]
+
+
+def _key(title: str, text: str) -> str:
+    return "".join(f"{title}|{text}".split())
+
+
+def recall(queries: Sequence[Query], ranked: Sequence[Sequence[Passage]]) -> dict[int, float]:
+    out = {}
+    for k in KS:
+        shares = [len(set(q.gold) & {p.id for p in r[:k]}) / len(q.gold) for q, r in zip(queries, ranked)]
+        out[k] = sum(shares) / len(shares)
+    return out
+
+
+def seconds_per_query(retriever: Any, queries: Sequence[str], repeat: int = 3) -> float:
+    retriever.retrieve(queries[0])  # the first query builds what is built lazily
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        for query in queries:
+            retriever.retrieve(query)
+        times.append((time.perf_counter() - start) / len(queries))
+    return sorted(times)[repeat // 2]
+
+
+def timed(make: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    made = make()
+    return made, time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--cache", type=Path, help="file (.npz) to keep vectors in")
+    options = parser.parse_args()
+    figures = run(options.data, quick=options.quick, cache=options.cache)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1), "utf-8")
+
+
+def run(data: Path, *, quick: bool, cache: Path | None) -> dict[str, float]:
+    corpus = [Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / "corpus.jsonl.gz")]
+    sets, extra = questions(data, corpus)
+    if quick:
+        sets = {name: random.Random(0).sample(queries, max(20, len(queries) // 5)) for name, queries in sets.items()}
+        gold = {g for queries in sets.values() for q in queries for g in q.gold}
+        corpus = [p for i, p in enumerate(corpus) if i % 5 == 0 or p.id in gold]
+        extra = [p for p in extra if p.id in gold]
+    embedder = CachedEmbedder(cache)
+    figures: dict[str, float] = {"passages": len(corpus)}
+    lexical, dense = BM25Retriever(corpus), DenseRetriever(embedder=embedder)
+    _, figures["index_seconds_dense"] = timed(lambda: dense.add(corpus))
+    embedder.save()
+    retrievers: dict[str, Any] = {
+        "bm25": lexical,
+        "dense": dense,
+        "hybrid": HybridRetriever(retrievers=(lexical, dense)),
+        "hybrid_rrf": HybridRetriever(retrievers=(lexical, dense), fusion="rrf"),
+    }
+    table = Table("questions", "", *(f"recall@{k}" for k in KS), title=f"{len(corpus):,} passages")
+    for name, queries in sets.items():
+        if name == "nq":
+            lexical.add(extra)
+            dense.add(extra)
+        for kind, retriever in retrievers.items():
+            found = recall(queries, retriever.retrieve_many([q.text for q in queries], k=max(KS)))
+            figures.update({f"recall_at_{k}_{kind}_{name}": value for k, value in found.items()})
+            table.add_row(f"{name} ({len(queries):,})", kind, *(f"{found[k]:.3f}" for k in KS))
+    embedder.save()
+    Console().print(table)
+    figures.update(speed(corpus, [q.text for q in sets["squad2_tune"]], retrievers["hybrid"]))
+    Console().print({k: round(v, 4) for k, v in figures.items() if "recall" not in k})
+    return figures
+
+
+def speed(corpus: Sequence[Passage], queries: Sequence[str], hybrid: Any) -> dict[str, float]:
+    """Query time of the two BM25 libraries side by side, as a ratio; and of the hybrid (vectors of queries cached)."""
+    out: dict[str, float] = {}
+    for size in (500, 2_000, len(corpus)):
+        part = corpus[:size]
+        slow = seconds_per_query(BM25Retriever(part, backend="rank_bm25"), queries[:20])
+        fast = seconds_per_query(BM25Retriever(part, backend="bm25s"), queries[:20])
+        out[f"ratio_rank_bm25_to_bm25s_{size}"] = slow / fast
+    out["seconds_per_query_hybrid"] = seconds_per_query(hybrid, queries[:50])
+    return out
+
+
+if __name__ == "__main__":
+    main()

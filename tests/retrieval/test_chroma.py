@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import gc
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hashing import HashingEmbedder
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, PassageError, StoreError
+from shared_core.retrieval import BM25Retriever, ChromaRetriever, DenseRetriever, HybridRetriever
+from shared_core.types import Passage
+
+pytest.importorskip("chromadb")
+
+CORPUS = [
+    Passage("a", "Mira Dorn built the bridge. It stands to this day in the old town. Boats pass under it.", "Bridges"),
+    Passage(
+        "ü/c 1", "東京タワーは東京にある。富士山は日本一高い。", "東京", {"n": 2, "f": 2.0, "t": True, "none": None}
+    ),
+    Passage("e", "", "", {"empty": "", "inf": float("inf"), "none": None}),
+    Passage("z", "line one\n\n  line two\t\x00 end ", " spaced "),
+]
+
+
+def chroma(**options: Any) -> ChromaRetriever:
+    return ChromaRetriever(embedder=HashingEmbedder(), **options)
+
+
+def exercise(retriever: ChromaRetriever) -> None:
+    """Everything a collection must do, wherever it lies."""
+    retriever.add(CORPUS)
+    assert set(retriever.ids()) == {p.id for p in CORPUS}
+    assert len(retriever) == 4
+    assert retriever.get(["z", "nobody", "ü/c 1", "a", "e"]) == [CORPUS[3], CORPUS[1], CORPUS[0], CORPUS[2]]
+    assert retriever.retrieve("Boats pass under it.", k=1)[0].with_score(None) == CORPUS[0]
+    assert retriever.retrieve("富士山は日本一高い。", k=50)[0].id == "ü/c 1"
+    assert len(retriever.retrieve("boats", k=50)) == 4
+    assert retriever.retrieve("  ") == []
+    assert [p.id for p in retriever.retrieve("boats", where={"t": True, "n": {"$lt": 3}})] == ["ü/c 1"]
+    assert retriever.retrieve("boats", where={"none": "x"}) == []
+    many = retriever.retrieve_many(["boats", "", "富士山"], 2)
+    assert many == [retriever.retrieve("boats", 2), [], retriever.retrieve("富士山", 2)]
+    retriever.add([Passage("a", "Only this now.", metadata={"k": "v"}), Passage("ü/c 1", "短い", metadata={"n": 3})])
+    assert retriever.get(["a"]) == [Passage("a", "Only this now.", metadata={"k": "v"})]
+    assert retriever.retrieve("boats", where={"t": True}) == []
+    assert retriever.retrieve("boats", where={"n": 3})[0].text == "短い"
+    assert all((p.score or 0) < 0.9 for p in retriever.retrieve("Boats pass under it."))
+    retriever.delete(["a", "nobody"])
+    assert set(retriever.ids()) == {"ü/c 1", "e", "z"}
+    assert {p.id for p in retriever.passages()} == {"ü/c 1", "e", "z"}
+    retriever.delete(retriever.ids())
+    assert len(retriever) == 0
+    assert retriever.retrieve("boats") == []
+
+
+def test_in_memory() -> None:
+    exercise(chroma())
+
+
+def test_in_memory_collections_are_apart_and_freed() -> None:
+    one, two = chroma(), chroma()
+    one.add(CORPUS)
+    assert (len(one), len(two)) == (4, 0)
+    client, name = one._client, one._collection.name
+    del one
+    gc.collect()
+    assert name not in {c.name for c in client.list_collections()}
+
+
+def test_in_a_folder_it_lasts(tmp_path: Path) -> None:
+    exercise(chroma(path=tmp_path / "index"))
+    chroma(path=tmp_path / "index").add(CORPUS)
+    again = chroma(path=tmp_path / "index", create=False)
+    assert again.get(["a"]) == [CORPUS[0]]
+    assert HybridRetriever.over(again).retrieve("who built the bridge")[0].id == "a"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    program = Path(sys.executable).with_name("chroma")
+    if not program.exists():
+        pytest.skip("the chroma command is not installed")
+    folder = tmp_path_factory.mktemp("server")
+    command = [str(program), "run", "--path", str(folder), "--host", "127.0.0.1", "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(600):
+            assert process.poll() is None, "chroma run ended"
+            try:
+                urllib.request.urlopen(f"{url}/api/v2/heartbeat", timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def test_on_a_server(server: str) -> None:
+    exercise(chroma(url=server))
+    with pytest.raises(IndexMissingError):
+        chroma(url=server, collection="nobody", create=False)
+    with pytest.raises(StoreError, match="another"):
+        ChromaRetriever(url=server, embedder=HashingEmbedder("another"))
+
+
+def test_a_server_that_is_down_is_named() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with pytest.raises(StoreError, match=str(port)) as caught:
+        chroma(url=f"http://127.0.0.1:{port}")
+    assert "chroma run" in caught.value.hint
+
+
+def test_a_collection_is_bound_to_its_embedder(tmp_path: Path) -> None:
+    chroma(path=tmp_path).add(CORPUS)
+    with pytest.raises(StoreError, match="hashing-64"):
+        ChromaRetriever(path=tmp_path, embedder=HashingEmbedder("another"))
+    with pytest.raises(StoreError, match="granularity"):
+        chroma(path=tmp_path, granularity="passage")
+
+
+def test_damage_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "chroma.sqlite3").write_bytes(b"no database " * 1000)
+    with pytest.raises(IndexCorruptedError):
+        chroma(path=tmp_path / "bad")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError):
+        chroma(path=tmp_path / "file")
+    with pytest.raises(IndexMissingError):
+        chroma(path=tmp_path / "nothing", create=False)
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_bad_input_is_refused(tmp_path: Path) -> None:
+    retriever = chroma()
+    with pytest.raises(InputError):
+        retriever.retrieve("boats", 0)
+    with pytest.raises(PassageError):
+        retriever.add([Passage("a", "one"), Passage("a", "two")])
+    with pytest.raises(PassageError):
+        retriever.add([Passage("a\x1f1", "x")])
+    assert len(retriever) == 0
+    for options in ({"path": tmp_path, "url": "http://x"}, {"url": "nonsense"}, {"url": "http://h:99999"}):
+        with pytest.raises(InputError):
+            chroma(**options)
+    with pytest.raises(InputError, match="named"):
+        chroma(collection="a", path=tmp_path)
+
+
+def test_an_interrupted_write_is_repaired_by_adding_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    retriever = chroma()
+    upsert = retriever._upsert
+    monkeypatch.setattr(retriever, "_upsert", lambda rows, texts: upsert(rows, texts) if texts is None else 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        retriever.add(CORPUS)
+    monkeypatch.undo()
+    assert len(retriever) == 0
+    assert retriever.retrieve("Boats pass under it.") == []
+    retriever.add([Passage("a", "Short.")])
+    assert retriever.retrieve("Boats pass under it.", k=5)[0].with_score(None) == Passage("a", "Short.")
+    assert (retriever.retrieve("Boats pass under it.")[0].score or 0) < 0.9
+
+
+VALUES = st.one_of(
+    st.text("ab é", max_size=4), st.integers(-5, 5), st.floats(allow_nan=False), st.booleans(), st.none()
+)
+PASSAGES = st.lists(
+    st.builds(
+        Passage,
+        st.text("abcé/ ", min_size=1, max_size=4),
+        st.text("ab .\n。", max_size=30),
+        st.text("xy", max_size=3),
+        st.dictionaries(st.text("kl", min_size=1, max_size=2), VALUES, max_size=3),
+    ),
+    max_size=8,
+    unique_by=lambda p: p.id,
+)
+
+
+@pytest.fixture(scope="module")
+def shared() -> ChromaRetriever:
+    return chroma()
+
+
+@settings(deadline=None, derandomize=True, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(passages=PASSAGES, query=st.text("ab ", max_size=6), k=st.integers(1, 10))
+def test_round_trip_and_agreement_with_exact_search(
+    shared: ChromaRetriever, passages: list[Passage], query: str, k: int
+) -> None:
+    shared.delete(shared.ids())
+    shared.add(passages)
+    assert shared.get([p.id for p in passages]) == passages
+    exact = DenseRetriever(passages, embedder=HashingEmbedder())
+    for where in (None, {"k": {"$ne": 1}}, {"l": {"$in": [True, "a", 0]}}):
+        mine, theirs = shared.retrieve(query, k, where), exact.retrieve(query, k, where)
+        assert [p.score for p in mine] == pytest.approx([p.score for p in theirs], abs=1e-4)
+        wide = {p.id for p in BM25Retriever(passages).retrieve(query, 50, where)}
+        assert wide <= {p.id for p in exact.retrieve(query, 50, where)} or not query.strip()
