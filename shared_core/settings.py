@@ -71,8 +71,8 @@ class SeakrSettings(Settings):
     )
     gate: Literal["uncertainty", "flare", "dragin", "always"] = Field(
         "uncertainty",
-        description="Retrieve when the estimator says so, when a token is improbable (FLARE), when an uncertain word is "
-        "attended to (DRAGIN, needs attention weights), or always.",
+        description="Retrieve when the estimator says so, when a token is improbable (FLARE), when an uncertain word "
+        "is attended to (DRAGIN, needs attention weights), or always.",
     )
     flare_threshold: float = Field(0.8, ge=0, le=1, description="FLARE: retrieve if a token has p at most this.")
     flare_mask: float = Field(0.4, ge=0, le=1, description="FLARE: tokens of p at most this are left out of the query.")
@@ -84,8 +84,8 @@ class SeakrSettings(Settings):
     hidden: Literal["mlp", "residual"] = Field("mlp", description="Which vector of the layer.")
     position: Literal["eos", "last"] = Field(
         "eos",
-        description="State at an end-of-sequence token put behind each sample (paper), or at its last token: for models "
-        "without such a token.",
+        description="State at an end-of-sequence token put behind each sample (paper), or at its last token: for "
+        "models without such a token.",
     )
     temperature: float = Field(1.0, gt=0)
     top_k_sampling: int = Field(50, ge=0)
@@ -164,6 +164,10 @@ class SelfReflectSettings(Settings):
     )
     pipeline: PipelineName = "composed"
     top_k: int = Field(5, ge=1, description="Passages to read.")
+    rerank: Literal["auto", "none", "reading", "uncertainty"] = Field(
+        "auto", description="Composed pipeline: by uncertainty where the model shows hidden states (auto), or as named."
+    )
+    candidates: int | None = Field(None, ge=1, description="Passages to re-rank; None is twice top_k.")
     max_claims: int = Field(3, ge=1, description="Claims of an answer of the composed pipeline at most.")
     on_abstain: Literal["say", "show", "raise", "fallback"] = Field(
         "say",

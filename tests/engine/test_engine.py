@@ -31,7 +31,7 @@ def test_an_answer_quotes_its_passage_at_offsets_that_hold() -> None:
     (span,) = answer.numbered_spans()
     assert answer.passage(span.passage_id).text[span.start : span.end] == span.text
     assert answer.confidence == 0.9
-    assert answer.utility == pytest.approx((0.9 - 0.7) / 0.3)
+    assert answer.utility == pytest.approx((0.9 - 0.5) / 0.5)
 
 
 def test_every_door_gives_the_same_answer() -> None:
@@ -125,10 +125,10 @@ def test_policy_raise_raises_with_the_answer() -> None:
 
 
 def test_policy_fallback_marks_the_models_own_knowledge() -> None:
-    answer = engine(0.3, on_abstain="fallback", lm=ScriptedLM(["1871, I think."])).answer(QUESTION)
+    answer = engine(0.3, on_abstain="fallback", lm=ScriptedLM(["NO ANSWER", "1871, I think."])).answer(QUESTION)
     assert answer.abstained
     assert "not from the documents, unverified: 1871, I think." in answer.text
-    assert answer.usage.calls == 1
+    assert answer.usage.calls == 2
 
 
 def test_policy_fallback_without_a_model_is_refused_early() -> None:

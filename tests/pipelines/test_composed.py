@@ -1,0 +1,66 @@
+"""The composed default with a language model: what the model allows for is used, and the trace says what was not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.lm.base import Generate
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.types import Answer
+from tests.fakes import FirstSentenceReader, Shelf
+
+QUESTION = "When was the lamp lit?"
+GOOD = "<reference>S1</reference><claim>It was lit in 1871.</claim>"
+
+
+class Yes:
+    name = "yes"
+
+    def score(self, pairs: Any) -> list[float | None]:
+        return [0.95] * len(pairs)
+
+
+def ask(lm: Any, question: str = QUESTION, **settings: Any) -> Answer:
+    return SelfReflectEngine(
+        Shelf(), lm, SelfReflectSettings(**settings), judge=Yes(), reader=FirstSentenceReader(0.9)
+    ).answer(question)
+
+
+def test_a_text_only_model_writes_cited_claims() -> None:
+    answer = ask(ScriptedLM([GOOD]))
+    assert answer.text == "It was lit in 1871. [1]"
+    assert answer.numbered_spans()[0].text == "The lamp was lit in 1871."
+    assert answer.metadata["pipeline"] == "composed"
+    assert [d.kind for d in answer.trace] == ["gate", "citation", "write", "support", "keep", "answer"]
+
+
+def test_nothing_retrieved_needs_no_model() -> None:
+    lm = ScriptedLM([])
+    assert ask(lm, "Who painted zebras?").reason == "nothing retrieved"
+    assert lm.requests == []
+
+
+def test_passages_can_be_re_ranked_by_reading() -> None:
+    answer = ask(ScriptedLM([GOOD]), "the lamp and the captain", rerank="reading", top_k=1)
+    assert len(answer.passages) == 1
+    assert next(d for d in answer.trace if d.kind == "rerank").outcome == "1 of 2 passages"
+
+
+def test_a_white_box_model_re_ranks_by_uncertainty(tiny_lm: Any) -> None:
+    answer = ask(
+        tiny_lm,
+        "the lamp and the captain",
+        seakr={"samples": 3, "max_step_tokens": 6},
+        reclaim={"max_pairs": 1, "max_claim_tokens": 8},
+    )
+    assert next(d for d in answer.trace if d.kind == "rerank").values["method"] == "uncertainty"
+    assert any(d.kind == "estimator" and d.outcome == "gram" for d in answer.trace)
+
+
+@pytest.mark.parametrize("lm", [ScriptedLM(lambda request: ""), ScriptedLM(lambda request: "\x00<claim>")])
+def test_a_model_that_says_nothing_of_use_leads_to_an_abstention(lm: ScriptedLM) -> None:
+    assert ask(lm).abstained
+    assert all(isinstance(r, Generate) for r in lm.requests)
