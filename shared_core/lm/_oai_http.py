@@ -137,15 +137,16 @@ class Endpoint:
             if not value >= least:
                 raise InputError(f"OpenAICompatibleLM: {name} must be at least {least}, not {value!r}.")
         self.url, user, password = _split_url(base_url)
+        login = f"{user}:{password}" if user or password else None
         self._headers = dict(headers or {})
-        if user and api_key is None and not any(h.lower() == "authorization" for h in self._headers):
-            token = base64.b64encode(f"{user}:{password}".encode()).decode()
-            self._headers["Authorization"] = f"Basic {token}"
+        if login and api_key is None and not any(h.lower() == "authorization" for h in self._headers):
+            self._headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
         self._api_key = api_key
-        self.secrets = Secrets(api_key, password, f"{user}:{password}" if password else None, *self._headers.values())
+        self.secrets = Secrets(api_key, password, login, *self._headers.values())
         self._timeout, self._max_retries, self._max_concurrency = timeout, max_retries, max_concurrency
         self._client: Any = None
         self._slots: asyncio.Semaphore | None = None
+        self._sleep = asyncio.sleep
         self.calls = 0
 
     def __repr__(self) -> str:
@@ -182,7 +183,7 @@ class Endpoint:
             retry=retry_if_exception(lambda e: isinstance(e, Failure) and e.transient),
             stop=lambda state: stop_after_attempt(self._max_retries + 1)(state) or out_of_time(state),
             wait=_wait,
-            sleep=asyncio.sleep,
+            sleep=self._sleep,
             reraise=True,
         )
         answer: dict[str, Any] = await retrying(self._attempt, method, path, body, deadline)

@@ -78,8 +78,8 @@ class OpenAICompatibleLM(BaseLanguageModel):
 
     Raw prompts go to ``/completions`` where that does what is asked for, else to the chat as one user message. Chat
     prompts go to ``/chat/completions``. Where ``n`` is ignored, that many requests are sent, the i-th with
-    ``seed + i``. ``top_k`` and ``min_tokens`` are sent where set; servers other than vLLM may ignore them. ``Sample.stop`` and the
-    exact ``finish_reason`` need a server that tells them (vLLM's ``stop_reason``).
+    ``seed + i``. ``top_k`` and ``min_tokens`` are sent where set; servers other than vLLM may ignore them.
+    ``Sample.stop`` and the exact ``finish_reason`` need a server that tells them (vLLM's ``stop_reason``).
 
     Args:
         base_url: such as ``http://127.0.0.1:8000/v1`` (``/v1`` is added to a bare host). May hold credentials.
@@ -294,9 +294,7 @@ class OpenAICompatibleLM(BaseLanguageModel):
         params, prompt = request.params, request.prompt
         if not prompt:
             raise InputError("The prompt is empty.")
-        for asked, capability in ((params.capture, "hidden_states"), (params.token_statistics, "token_statistics")):
-            if asked:
-                raise CapabilityError(capability, able.model, hint="Use a transformers model, or allow another way.")
+        refuse_white_box(params, able.model)
         route = self._route(able, prompt, params)
         verdicts, fields = await self._verdicts(params, route, able, deadline)
         ids = await self._ids(prompt, route, able, deadline)
@@ -449,6 +447,13 @@ def _sampling_fields(params: SamplingParams, route: Route) -> dict[str, Any]:
         if params.include_stop and params.stop:
             fields["include_stop_str_in_output"] = True
     return fields
+
+
+def refuse_white_box(params: SamplingParams, name: str) -> None:
+    """CapabilityError if what only the model's insides could tell is asked for."""
+    for asked, capability in (("capture", "hidden_states"), ("token_statistics",) * 2, ("attention",) * 2):
+        if getattr(params, asked, None):
+            raise CapabilityError(capability, name, hint="Use a transformers model, or allow another estimator.")
 
 
 def _lacking(route: Route, params: SamplingParams) -> str:

@@ -1,0 +1,247 @@
+"""A small OpenAI-compatible server for tests: an obedient one, or one that fails in every way servers fail.
+
+It runs in this process on an ephemeral port of 127.0.0.1. Its tokenizer knows a few control tokens and else one token
+for each character; its model says what it is told to.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
+from types import MappingProxyType
+from typing import Any
+
+CONTROL = {"<s>": 1, "</s>": 2, "[Relevant]": 3, "[Irrelevant]": 4, "<|im_start|>": 5, "<|im_end|>": 6, "[Odd]": 7}
+ALL = frozenset(
+    {"n", "logprobs", "given_ids", "returns_ids", "grammar", "id_prompts", "tokenize", "info", "prompt_logprobs"}
+    | {"echo", "chat", "completions", "continues"}
+)
+"""What a vLLM server does."""
+
+_FIELDS = {"model", "messages", "prompt", "max_tokens", "temperature", "top_p", "stop", "seed", "n", "logprobs"}
+_BY_FEATURE = {
+    "given_ids": {"logprob_token_ids", "return_tokens_as_token_ids"},
+    "returns_ids": {"return_token_ids", "skip_special_tokens", "spaces_between_special_tokens"},
+    "grammar": {"structured_outputs"},
+    "prompt_logprobs": {"prompt_logprobs"},
+    "continues": {"continue_final_message", "add_generation_prompt"},
+    "echo": {"echo"},
+    "logprobs": {"top_logprobs"},
+}
+
+Fault = Mapping[str, Any]
+"""``status``, ``body`` (text or what is to become JSON), ``headers``, ``delay`` (seconds), ``drop`` (no answer)."""
+
+
+def tokenize(text: str, *, special: bool = True) -> list[int]:
+    """Ids as the server's tokenizer makes them."""
+    pieces = re.split("(" + "|".join(map(re.escape, CONTROL)) + ")", text)
+    return [1] * special + [i for p in pieces for i in ([CONTROL[p]] if p in CONTROL else [1000 + ord(c) for c in p])]
+
+
+def decode(ids: Iterable[int]) -> str:
+    """The text of ids."""
+    names = {i: s for s, i in CONTROL.items()}
+    return "".join(names[i] if i in names else chr(i - 1000) for i in ids)
+
+
+class FakeServer:
+    """An OpenAI-compatible server in a thread.
+
+    Args:
+        features: of ``ALL``; what is not there is ignored, or refused if ``strict``.
+        strict: refuse unknown fields, as OpenAI does.
+        reply: the model: text for a request body.
+        models: entries of ``/v1/models``.
+        logprob: of every generated token.
+
+    Attributes:
+        faults: played for the next requests for text, one each, in the place of answers; ``None`` answers normally.
+        requests: (path, body, headers) of every request, in order.
+    """
+
+    def __init__(
+        self,
+        features: Iterable[str] = ALL,
+        *,
+        strict: bool = False,
+        reply: Callable[[Mapping[str, Any]], str] = lambda body: "The sky is blue",
+        models: Iterable[Mapping[str, Any]] = ({"id": "tiny", "max_model_len": 500},),
+        logprob: Any = -0.5,
+        rivals: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.features, self.strict, self.reply, self.logprob = frozenset(features), strict, reply, logprob
+        self.models, self.rivals = list(models), dict(rivals or {})
+        self.faults: deque[Fault | None] = deque()
+        self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
+        self.lock = threading.Lock()
+        self.busy = self.busiest = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                outer._handle(self, {})
+
+            def do_POST(self) -> None:
+                raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+                outer._handle(self, json.loads(raw))
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *args: Any) -> None:
+                pass  # clients that gave up
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> FakeServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def texts(self) -> list[dict[str, Any]]:
+        """The bodies of the requests for text so far."""
+        return [b for p, b, _ in self.requests if p.endswith("completions")]
+
+    # --- answering ---------------------------------------------------------------------------------------------
+
+    def _handle(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        with self.lock:
+            self.requests.append((handler.path, body, {k.lower(): v for k, v in handler.headers.items()}))
+            fault = self.faults.popleft() if handler.path.endswith("completions") and self.faults else None
+            self.busy += 1
+            self.busiest = max(self.busiest, self.busy)
+        try:
+            if fault is not None:
+                self._play(handler, fault)
+                return
+            status, answer = self._answer(handler.path, body)
+            self._write(handler, status, json.dumps(answer))
+        finally:
+            with self.lock:
+                self.busy -= 1
+
+    def _play(self, handler: BaseHTTPRequestHandler, fault: Fault) -> None:
+        time.sleep(fault.get("delay", 0))
+        if fault.get("drop"):
+            handler.close_connection = True
+            return
+        body = fault.get("body", {"error": {"message": "played"}})
+        self._write(
+            handler,
+            fault.get("status", 200),
+            body if isinstance(body, str) else json.dumps(body),
+            fault.get("headers", {}),
+            fault.get("length"),
+        )
+
+    def _write(
+        self,
+        handler: BaseHTTPRequestHandler,
+        status: int,
+        text: str,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        length: int | None = None,
+    ) -> None:
+        raw = text.encode()
+        handler.send_response(status)
+        kind = "text/html" if text.startswith("<") else "application/json"
+        for key, value in {"Content-Type": kind, "Content-Length": str(length or len(raw)), **headers}.items():
+            handler.send_header(key, value)
+        handler.end_headers()
+        handler.wfile.write(raw)
+        if length:
+            handler.close_connection = True
+
+    def _answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if path == "/v1/models":
+            return 200, {"object": "list", "data": self.models}
+        if path == "/tokenize" and "tokenize" in self.features:
+            return 200, {"tokens": tokenize(body["prompt"], special=body["add_special_tokens"])}
+        if path == "/tokenizer_info" and "info" in self.features:
+            return 200, {"added_tokens_decoder": {str(i): s for s, i in CONTROL.items() if s != "[Odd]"}}
+        if path == "/v1/chat/completions" and "chat" in self.features:
+            return self._text(body, chat=True)
+        if path == "/v1/completions" and "completions" in self.features:
+            return self._text(body, chat=False)
+        return 404, {"detail": "Not Found"}
+
+    def _text(self, body: dict[str, Any], *, chat: bool) -> tuple[int, Any]:
+        known = _FIELDS.union(*(v for k, v in _BY_FEATURE.items() if k in self.features))
+        unknown = sorted(set(body) - known)
+        if self.strict and unknown:
+            return 400, {"error": {"message": f"Unrecognized request argument supplied: {unknown[0]}"}}
+        if "continues" in self.features and body.get("continue_final_message") and body.get("add_generation_prompt"):
+            return 400, {"error": {"message": "Cannot set both"}}
+        if body["model"] not in {m["id"] for m in self.models}:
+            return 404, {"error": {"message": f"The model `{body['model']}` does not exist.", "code": 404}}
+        prompt = body.get("prompt", "")
+        if isinstance(prompt, list) and "id_prompts" not in self.features:
+            return 400, {"error": {"message": "prompt must be a string"}}
+        n = body.get("n", 1) if "n" in self.features else 1
+        size = len(prompt) if isinstance(prompt, list) else len(tokenize(str(prompt or body.get("messages"))))
+        choices = [self._choice(body, i, chat=chat) for i in range(n)]
+        usage = {"prompt_tokens": size, "completion_tokens": 4 * n, "prompt_tokens_details": {"cached_tokens": 1}}
+        return 200, {"choices": choices, "usage": usage}
+
+    def _choice(self, body: dict[str, Any], index: int, *, chat: bool) -> dict[str, Any]:
+        said = self.reply(body)
+        if "grammar" in self.features and "structured_outputs" in body:
+            literal = re.search(r'"([^"]*)"', body["structured_outputs"]["grammar"])
+            said = literal[1] if literal else ""
+        tokens = re.findall(r"\s*\S+", said)
+        if body.get("echo") and "echo" in self.features:
+            tokens = re.findall(r"\s*\S+", body["prompt"]) + tokens[:1]
+            said = "".join(tokens)
+        offsets = [0, *accumulate(map(len, tokens))][: len(tokens)]
+        choice: dict[str, Any] = {"index": index, "finish_reason": "stop"}
+        choice |= {"message": {"role": "assistant", "content": said}} if chat else {"text": said}
+        if "returns_ids" in self.features:
+            choice["stop_reason"] = None
+            if body.get("return_token_ids"):
+                choice["token_ids"] = [*range(10, 10 + len(tokens)), 2]
+        if body.get("logprobs") and "logprobs" in self.features:
+            choice["logprobs"] = self._logprobs(body, tokens, offsets, chat=chat)
+        if "prompt_logprobs" in body and "prompt_logprobs" in self.features and isinstance(body["prompt"], list):
+            rest = body["prompt"][1:]
+            choice["prompt_logprobs"] = [None, *({str(i): {"logprob": -i / 1000}} for i in rest)]
+        return choice
+
+    def _logprobs(self, body: dict[str, Any], tokens: list[str], offsets: list[int], *, chat: bool) -> dict[str, Any]:
+        given = body.get("logprob_token_ids") if "given_ids" in self.features else None
+        if given:
+            tops: dict[str, Any] = {f"token_id:{i}": -float(i) for i in given}
+            tokens = [f"token_id:{10 + i}" for i in range(len(tokens))]
+        else:
+            wanted = int(body.get("top_logprobs", 0) if chat else body["logprobs"])
+            filler = {f"w{i}": -9.0 - i for i in range(wanted)}
+            tops = dict(list({**self.rivals, **filler}.items())[:wanted])
+        if chat:
+            rivals = [{"token": t, "logprob": p} for t, p in tops.items()]
+            return {"content": [{"token": t, "logprob": self.logprob, "top_logprobs": rivals} for t in tokens]}
+        values = [self.logprob] * len(tokens)
+        if body.get("echo"):
+            values = [None, *(-float(len(t)) for t in tokens[1:])]
+        return {
+            "tokens": tokens,
+            "token_logprobs": values,
+            "top_logprobs": [tops for _ in tokens],
+            "text_offset": offsets,
+        }
