@@ -19,7 +19,8 @@ from shared_core.settings import SelfReflectSettings
 from shared_core.types import Decision, Passage
 from shared_core.uncertainty.calibration import Calibration
 
-GateName = Literal["uncertainty", "flare", "always"]
+GateName = Literal["uncertainty", "flare", "dragin", "always"]
+GATES: tuple[str, ...] = ("uncertainty", "flare", "dragin", "always")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class GatedResult:
 
     Attributes:
         passages: empty if the model knows; their metadata says why they were retrieved
-            (``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_uncertainty``, ``selfreflect_query``).
+            (``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_query``, ``selfreflect_estimator``,
+            ``selfreflect_uncertainty``).
         retrieved: whether the retriever was asked.
         draft: what the model would have answered on its own.
         trace: every decision.
@@ -41,14 +43,15 @@ class GatedResult:
 
 
 class GatedRetriever:
-    """A retriever in front of which a language model is asked whether it needs one (SeaKR, FLARE).
+    """A retriever in front of which a language model is asked whether it needs one (SeaKR, FLARE, DRAGIN).
 
     Args:
         retriever: anything with ``retrieve(query, k)``.
         lm: a language model backend; not needed for ``always``.
         settings: ``settings.seakr`` says how to measure; ``settings.calibration`` may hold the threshold.
         gate: ``uncertainty``: retrieve if the estimator is above its threshold; ``flare``: if a token of the draft
-            is improbable (one greedy sentence, no samples); ``always``.
+            is improbable; ``dragin``: if a word of it is uncertain and attended to (both one greedy sentence, no
+            samples); ``always``.
         judge, embedder: for estimators that compare meanings.
         calibrations: by purpose; read from ``settings.calibration`` if not given.
 
@@ -68,8 +71,8 @@ class GatedRetriever:
         embedder: Embedder | None = None,
         calibrations: Mapping[str, Calibration] | None = None,
     ) -> None:
-        if gate not in ("uncertainty", "flare", "always"):
-            raise SettingsError(f"There is no gate {gate!r}.", hint="There are: uncertainty, flare, always.")
+        if gate not in GATES:
+            raise SettingsError(f"There is no gate {gate!r}.", hint=f"There are: {', '.join(GATES)}.")
         if gate != "always" and lm is None:
             raise SettingsError(f"The gate {gate!r} needs a language model.", hint="Give lm=…, or use gate='always'.")
         if not callable(getattr(retriever, "retrieve", None)):

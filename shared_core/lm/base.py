@@ -134,6 +134,7 @@ class SamplingParams:
         grammar: constrains the samples.
         capture: also return hidden states.
         token_statistics: also return per-position entropy and logsumexp of the raw logits.
+        attention: also return the last layer's attention weights; costs one more forward pass over each sample.
     """
 
     _: KW_ONLY
@@ -151,6 +152,7 @@ class SamplingParams:
     grammar: Grammar | None = None
     capture: Capture | None = None
     token_statistics: bool = False
+    attention: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -213,6 +215,23 @@ class HiddenStates:
 # --- results -------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Attention:
+    """Weights of the last layer's attention for one sample of T tokens after a prompt of C tokens.
+
+    Attributes:
+        within: (heads, T, T) float32, ``[h, q, t]`` the weight that generated token q gives to generated token t.
+        context: (T, C) float32, mean over heads: the weight that each generated token gives to each prompt token.
+        context_tokens: (C,) text of the prompt's tokens.
+        context_text: text of the whole prompt as the model saw it.
+    """
+
+    within: NDArray[np.float32]
+    context: NDArray[np.float32]
+    context_tokens: tuple[str, ...]
+    context_text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One continuation.
@@ -228,6 +247,7 @@ class Sample:
             the server did not say.
         entropy: (T,) of the raw distribution, nats; ``logsumexp``: (T,) of the raw logits.
         hidden_state: (d,) float32, if captured.
+        attention: last-layer weights, if asked for.
     """
 
     text: str
@@ -240,6 +260,7 @@ class Sample:
     entropy: tuple[float, ...] | None = None
     logsumexp: tuple[float, ...] | None = None
     hidden_state: NDArray[np.float32] | None = None
+    attention: Attention | None = None
 
     @property
     def cumulative_logprob(self) -> float | None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from shared_core.flow import Flow, Read
 from shared_core.pipelines.common import Context, Trace
-from shared_core.pipelines.measure import Gauge, choose_gauge, measure
+from shared_core.pipelines.gauge import choose_gauge
+from shared_core.pipelines.measure import Measurement, measure
 from shared_core.pipelines.seakr_demos import demonstrations
 from shared_core.pipelines.seakr_prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.reading.base import ReadResult
@@ -75,8 +76,9 @@ def rerank_by_uncertainty(
 ) -> Flow[list[Ranked]]:
     """Best first by how sure the model is of its answer with each passage (SeaKR, section 3.3), all in one batch.
 
-    Scores are minus the uncertainty; a passage whose uncertainty is unknown comes last. ``reason`` says how far the
-    passage lowers the uncertainty against no passage at all.
+    Scores are minus the uncertainty; a passage whose uncertainty is unknown comes last, and so does one that does not
+    fit the model's context (``on_overflow="raise"``: raised). ``reason`` says how far the passage lowers the
+    uncertainty against no passage at all, by which estimator.
     """
     if not passages:
         return []
@@ -84,23 +86,32 @@ def rerank_by_uncertainty(
     demos = settings.seakr.demonstrations or demonstrations("simple")
     alone = step_prompt(question, (), (), demos, ANSWER_LEAD)
     prompts = [alone, *(step_prompt(question, (), (p,), demos, ANSWER_LEAD) for p in passages)]
-    without, *measured = yield from measure(prompts, gauge, stop=ANSWER_STOPS, question=question)
-    yield trace.add("estimator", gauge.estimator.name, gauge.reason)
+    tolerate = settings.on_overflow == "drop"
+    found = yield from measure(prompts, gauge, stop=ANSWER_STOPS, question=question, tolerate_overflow=tolerate)
+    without, measured = found[0], found[1:]
+    if without.error is not None:
+        raise without.error  # even without any passage
+    yield trace.add("estimator", gauge.estimator.name, gauge.reason, without_passage=without.known)
     values = [m.uncertainty for m in measured]
-    order = least_uncertain(values)
-    finite = [-v for v in values if _known(v)]
-    floor = min(finite, default=0.0)
+    floor = min((-v for v in values if _known(v)), default=0.0)
     unknown = (floor - 1.0 - n for n in itertools.count())
     ranked = []
-    for i in order:
+    for i in least_uncertain(values):
         known = _known(values[i])
-        reason = _effect(values[i], without.uncertainty, gauge) if known else "its uncertainty is unknown"
-        ranked.append(Ranked(passages[i], -values[i] if known else next(unknown), None, None, reason))
+        reason = _effect(values[i], without.uncertainty) if known else _unknown(measured[i])
+        by = gauge.estimator.name if gauge.estimator.name == settings.seakr.estimator else gauge.reason
+        ranked.append(Ranked(passages[i], -values[i] if known else next(unknown), None, None, f"{reason} ({by})"))
+    yield trace.add("rerank", ranked[0].passage.id, ranked[0].reason, passages=len(ranked))
     return ranked
 
 
-def _effect(value: float, alone: float, gauge: Gauge) -> str:
-    name = gauge.estimator.name
+def _effect(value: float, alone: float) -> str:
     if not _known(alone):
-        return f"{name} {value:.3f}"
-    return f"{name} {value:.3f}, {'lower' if value < alone else 'not lower'} than {alone:.3f} without a passage"
+        return f"uncertainty {value:.3f} with it; unknown without a passage"
+    return f"uncertainty {value:.3f} with it, {'lower' if value < alone else 'not lower'} than {alone:.3f} without"
+
+
+def _unknown(measurement: Measurement) -> str:
+    if measurement.error is not None:
+        return "longer than the model's context"
+    return "its uncertainty is unknown" if measurement.text else "nothing was written with it"

@@ -11,26 +11,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from shared_core.errors import ContextOverflowError
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.common import Context, Trace, decide
-from shared_core.pipelines.measure import (
+from shared_core.pipelines.gauge import (
     Gauge,
-    Measurement,
     Threshold,
+    choose_gate,
     choose_gauge,
     choose_threshold,
     gauge_report,
-    measure,
+    with_gate,
 )
+from shared_core.pipelines.measure import Measurement, measure
 from shared_core.pipelines.rerank import least_uncertain
 from shared_core.pipelines.seakr_answer import answer_claim
 from shared_core.pipelines.seakr_demos import demonstrations
 from shared_core.pipelines.seakr_prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
 from shared_core.pipelines.seakr_query import formulate, triggered
-from shared_core.settings import Demonstration, SelfReflectSettings
-from shared_core.types import Answer, Passage, Retrieved
-from shared_core.uncertainty import choose_answer, final_answer, rationale_uncertainty
+from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
+from shared_core.types import Answer, Claim, Passage, Retrieved
+from shared_core.uncertainty import choose_answer, final_answer, is_answer, rationale_uncertainty
 
 
 @dataclass
@@ -49,6 +51,10 @@ class _State:
     kept: list[Passage] = field(default_factory=list)
     queries: set[str] = field(default_factory=set)
 
+    @property
+    def options(self) -> SeakrSettings:
+        return self.settings.seakr
+
     def prompt(self, extra: Sequence[Passage] = (), lead: str = "") -> Prompt:
         return step_prompt(self.question, self.steps, [*self.kept, *extra], self.demos, lead)
 
@@ -56,18 +62,17 @@ class _State:
 def seakr(question: str, settings: SelfReflectSettings, context: Context) -> Flow[Answer]:
     """The whole loop. The trace holds ``estimator``, then ``gate``, ``query``, ``rerank`` for each step, ``reason``."""
     trace = Trace()
-    gauge = choose_gauge(settings, context)
+    multi_hop = settings.seakr.multi_hop
+    gauge = choose_gauge(settings, context, form="step" if multi_hop else "answer")
+    gate, why = choose_gate(settings, context)
+    settings = with_gate(settings, gate)
     threshold = choose_threshold(gauge, settings, context)
-    yield gauge_report(gauge, threshold, trace)
-    options = settings.seakr
-    demos = options.demonstrations or demonstrations(options.task if options.multi_hop else "simple")
+    yield gauge_report(gauge, threshold, trace, why)
+    demos = settings.seakr.demonstrations or demonstrations(settings.seakr.task if multi_hop else "simple")
     state = _State(question, settings, context, gauge, threshold, demos, trace)
-    if options.multi_hop:
-        text, uncertainty = yield from _multi_hop(state)
-    else:
-        text, uncertainty = yield from _single_hop(state)
-    claims = []
-    if text is not None:
+    text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
+    claims: list[Claim] = []
+    if text is not None and is_answer(text):
         claims = [(yield from answer_claim(question, text, uncertainty, state.kept, gauge, settings, context, trace))]
     return (yield from decide(question, claims, state.kept, settings, trace, pipeline="seakr"))
 
@@ -77,10 +82,10 @@ def seakr(question: str, settings: SelfReflectSettings, context: Context) -> Flo
 
 def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
     said: str | None = None
-    while len(state.steps) < state.settings.seakr.max_steps:
+    while len(state.steps) < state.options.max_steps:
         step = yield from _step(state)
-        if not step.text:
-            yield state.trace.add("stop", "nothing more to say")
+        if not step.text or step.text in state.steps:
+            yield state.trace.add("stop", "nothing more to say" if not step.text else "a step repeats itself")
             break
         state.steps.append(step.text)
         state.uncertainties.append(step.uncertainty)
@@ -94,26 +99,38 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
 
 def _step(state: _State) -> Flow[Measurement]:
     """The next sentence: as the model writes it if it is sure, else with a passage that it retrieved for it."""
-    (draft,) = yield from measure([state.prompt()], state.gauge, stop=STEP_STOPS, question=state.question)
-    wanted, reason = triggered(draft, state.threshold, state.settings.seakr)
-    yield state.trace.add(
-        "gate", "retrieve" if wanted else "know", reason, uncertainty=_finite(draft.uncertainty), draft=draft.text[:200]
-    )
+    draft = yield from _draft(state, "", STEP_STOPS)
+    wanted = yield from _gate(state, draft)
     if not wanted:
         return draft
     found = yield from _new_passages(state, draft)
-    if not found:
-        return draft
-    return (yield from _with_best(state, found, lead=""))
+    best = (yield from _with_best(state, found, lead="", stop=STEP_STOPS)) if found else None
+    return best or draft
+
+
+def _draft(state: _State, lead: str, stop: tuple[str, ...]) -> Flow[Measurement]:
+    (draft,) = yield from _measured(state, [()], lead, stop, attention=state.options.gate == "dragin")
+    if draft.error is not None:
+        raise draft.error  # even without any passage
+    return draft
+
+
+def _gate(state: _State, draft: Measurement) -> Flow[bool]:
+    wanted, reason = triggered(draft, state.threshold, state.options)
+    empty = f"; {draft.empty} of {len(draft.samples)} samples are empty" if draft.empty else ""
+    yield state.trace.add(
+        "gate", "retrieve" if wanted else "know", reason + empty, uncertainty=draft.known, draft=draft.text[:200]
+    )
+    return wanted
 
 
 def _new_passages(state: _State, draft: Measurement) -> Flow[list[Passage]]:
     """Up to N passages not kept yet; none if a limit is reached, the query repeats or nothing new is found."""
-    options = state.settings.seakr
+    options = state.options
     if len(state.kept) >= options.max_passages:
         yield state.trace.add("query", "none", "the limit of passages is reached", passages=len(state.kept))
         return []
-    query = formulate(state.question, draft, state.steps[-1] if state.steps else "", options)
+    query = formulate(state.question, draft, state.steps, options)
     if query in state.queries:
         yield state.trace.add("query", "none", "the query was asked before", query=query)
         return []
@@ -128,43 +145,80 @@ def _new_passages(state: _State, draft: Measurement) -> Flow[list[Passage]]:
 
 
 def _with_best(
-    state: _State, found: Sequence[Passage], *, lead: str, stop: tuple[str, ...] = STEP_STOPS
-) -> Flow[Measurement]:
-    """Write on with each passage in turn, in one batch; keep the one of least uncertainty."""
-    prompts = [state.prompt([p], lead) for p in found]
-    measured = yield from measure(prompts, state.gauge, stop=stop, question=state.question)
-    order = least_uncertain([m.uncertainty for m in measured])
-    best = order[0]
+    state: _State, found: Sequence[Passage], *, lead: str, stop: tuple[str, ...]
+) -> Flow[Measurement | None]:
+    """Write on with each passage in turn, in one batch; keep the one of least uncertainty. ``None`` if none fits."""
+    measured = yield from _measured(state, [(p,) for p in found], lead, stop)
+    best = least_uncertain([m.uncertainty for m in measured])[0]
+    fitting = [i for i, m in enumerate(measured) if m.error is None]
+    if not fitting:
+        return None
+    if best not in fitting:  # all uncertainties are unknown
+        best = fitting[0]
     state.kept.append(found[best])
+    known = measured[best].known is not None
     yield state.trace.add(
         "rerank",
         found[best].id,
-        "with this passage the model is surest",
-        uncertainty=_finite(measured[best].uncertainty),
+        "with this passage the model is surest" if known else "its uncertainty is unknown: the first passage found",
+        uncertainty=measured[best].known,
         passages=len(found),
         place=best + 1,
     )
     return measured[best]
 
 
+def _measured(
+    state: _State,
+    extras: Sequence[tuple[Passage, ...]],
+    lead: str,
+    stop: tuple[str, ...],
+    *,
+    attention: bool = False,
+) -> Flow[list[Measurement]]:
+    """One measurement with each of ``extras`` beside the kept passages, all in one batch.
+
+    What does not fit the model's context is told by ``error`` (``on_overflow="raise"``: raised). Where not one fits,
+    the passages kept first are given up, one after the other, and it is tried again.
+    """
+    while True:
+        prompts = [state.prompt(extra, lead) for extra in extras]
+        measured = yield from measure(
+            prompts,
+            state.gauge,
+            stop=stop,
+            question=state.question,
+            attention=attention,
+            tolerate_overflow=state.settings.on_overflow == "drop",
+        )
+        errors = [m.error for m in measured if m.error is not None]
+        if not errors:
+            return measured
+        if len(errors) < len(measured) or not state.kept:
+            yield state.trace.add("context", f"{len(errors)} of {len(measured)} prompts left out", errors[0].message)
+            return measured
+        yield from _give_up_oldest(state, errors[0])
+
+
+def _give_up_oldest(state: _State, error: ContextOverflowError) -> Flow[None]:
+    gone = state.kept.pop(0)
+    yield state.trace.add("context", f"passage {gone.id} left out", error.message)
+
+
 def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
     """Self-aware reasoning: the answer from the rationales against one from all kept passages at once."""
-    options = state.settings.seakr
+    options = state.options
+    published = options.reasoning_uncertainty == "published_code"
     own = math.inf
-    if said is None or options.reasoning_uncertainty == "published_code":
-        prompt = state.prompt(lead=ANSWER_LEAD)
-        (short,) = yield from measure([prompt], state.gauge, stop=ANSWER_STOPS, question=state.question)
+    if said is None or published:
+        if said is not None:
+            state.steps.pop()  # the step that says the answer: it is said again, and measured, after the lead
+        (short,) = yield from _measured(state, [()], ANSWER_LEAD, ANSWER_STOPS)
         own = short.uncertainty
         said = said or final_answer(f"the answer is {short.text}")
-    from_rationales = rationale_uncertainty(state.uncertainties) if state.uncertainties else own
-    if options.reasoning_uncertainty == "published_code":
-        from_rationales = own
-    prompt = step_prompt(state.question, (), state.kept, state.demos)
-    (thought,) = yield from measure(
-        [prompt], state.gauge, stop=ANSWER_STOPS, max_tokens=4 * options.max_step_tokens, question=state.question
-    )
-    known = final_answer(thought.text)
-    answer, source = choose_answer(said, from_rationales, known, thought.uncertainty)
+    from_rationales = own if published or not state.uncertainties else rationale_uncertainty(state.uncertainties)
+    known, uncertainty = yield from _from_knowledge(state)
+    answer, source = choose_answer(said, from_rationales, known, uncertainty)
     yield state.trace.add(
         "reason",
         f"answer from {source}",
@@ -172,9 +226,30 @@ def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
         rationales=said,
         rationales_uncertainty=_finite(from_rationales),
         knowledge=known,
-        knowledge_uncertainty=_finite(thought.uncertainty),
+        knowledge_uncertainty=_finite(uncertainty),
     )
-    return answer, from_rationales if source == "rationales" else thought.uncertainty
+    return answer, from_rationales if source == "rationales" else uncertainty
+
+
+def _from_knowledge(state: _State) -> Flow[tuple[str | None, float]]:
+    """The answer by a whole chain of thought over all kept passages, as far as they fit."""
+    passages = list(state.kept)
+    while True:
+        prompt = step_prompt(state.question, (), passages, state.demos)
+        (thought,) = yield from measure(
+            [prompt],
+            state.gauge,
+            stop=ANSWER_STOPS,
+            max_tokens=4 * state.options.max_step_tokens,
+            question=state.question,
+            tolerate_overflow=state.settings.on_overflow == "drop",
+        )
+        if thought.error is None:
+            return final_answer(thought.text), thought.uncertainty
+        if not passages:
+            yield state.trace.add("context", "no answer from knowledge", thought.error.message)
+            return None, math.inf
+        yield state.trace.add("context", f"passage {passages.pop(0).id} left out", thought.error.message)
 
 
 # --- simple questions ----------------------------------------------------------------------------------------------
@@ -182,19 +257,13 @@ def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
 
 def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
     """At most one retrieval, with the question itself as query."""
-    (draft,) = yield from measure(
-        [state.prompt(lead=ANSWER_LEAD)], state.gauge, stop=ANSWER_STOPS, question=state.question
-    )
-    wanted, reason = triggered(draft, state.threshold, state.settings.seakr)
-    yield state.trace.add(
-        "gate", "retrieve" if wanted else "know", reason, uncertainty=_finite(draft.uncertainty), draft=draft.text[:200]
-    )
+    draft = yield from _draft(state, ANSWER_LEAD, ANSWER_STOPS)
+    wanted = yield from _gate(state, draft)
     if wanted:
-        k = state.settings.seakr.rerank_passages
-        found: tuple[Passage, ...] = yield Retrieve(state.question, k, state.settings.where)
+        found: tuple[Passage, ...] = yield Retrieve(state.question, state.options.rerank_passages, state.settings.where)
         yield Report(Retrieved(state.question, found))
-        if found:
-            draft = yield from _with_best(state, found, lead=ANSWER_LEAD, stop=ANSWER_STOPS)
+        best = (yield from _with_best(state, found, lead=ANSWER_LEAD, stop=ANSWER_STOPS)) if found else None
+        draft = best or draft
     return final_answer(f"the answer is {draft.text}"), draft.uncertainty
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from shared_core.citation import CitationIndex
@@ -10,7 +11,7 @@ from shared_core.errors import LanguageModelError
 from shared_core.flow import Flow, Score
 from shared_core.lm.base import Prompt, Scores
 from shared_core.pipelines.common import Context, Trace
-from shared_core.pipelines.measure import Gauge
+from shared_core.pipelines.gauge import Gauge, answer_binding
 from shared_core.pipelines.support import support
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Citation, Claim, Passage
@@ -32,9 +33,11 @@ def answer_claim(
     without passages the model's own P(True); unknown otherwise. It cites the sentences that hold its words.
     """
     citations = cite_answer(text, passages)
+    known = uncertainty if math.isfinite(uncertainty) else None
+    yield trace.add("uncertainty", gauge.estimator.name, "of the answer", uncertainty=known, answer=text)
     calibration = context.calibrations.get("answer")
     if calibration is not None:
-        calibration.require(model=context.model_name("default"), **gauge.binding)
+        calibration.require(**answer_binding(gauge, settings, context))
         found = calibration.probability(uncertainty)
         yield trace.add("support", "calibrated uncertainty", f"on {calibration.n} questions", support=found)
         return Claim(text, found, citations, short_answer=text)
@@ -54,7 +57,8 @@ def cite_answer(text: str, passages: Sequence[Passage]) -> tuple[Citation, ...]:
     needle = " ".join(text.split()).casefold().strip(" .")
     if needle in ("", "yes", "no"):
         return ()
-    holding = [s for s in CitationIndex(passages).sentences if needle in " ".join(s.text.split()).casefold()]
+    whole = re.compile(rf"(?<!\w){re.escape(needle)}(?!\w)")
+    holding = [s for s in CitationIndex(passages).sentences if whole.search(" ".join(s.text.split()).casefold())]
     return tuple(Citation((s,)) for s in holding[:2])
 
 

@@ -1,34 +1,30 @@
-"""When to retrieve and what to search for, from a tentative sentence: SeaKR, FLARE, DRAGIN's query form."""
+"""When to retrieve and what to search for, from a tentative sentence: SeaKR, FLARE, DRAGIN."""
 
 from __future__ import annotations
 
 import math
 
-from shared_core.pipelines.measure import Measurement, Threshold
+from shared_core.pipelines.attended import attended_words, attention_from, probabilities
+from shared_core.pipelines.gauge import Threshold
+from shared_core.pipelines.measure import Measurement
 from shared_core.settings import SeakrSettings
-from shared_core.uncertainty import flare_triggered, masked_query, seakr_query
-
-
-def probabilities(draft: Measurement) -> tuple[list[str], list[float]] | None:
-    """(tokens, probabilities) of the greedy sentence; ``None`` where the model gives none."""
-    sample = draft.greedy
-    if sample.logprobs is None or sample.tokens is None or len(sample.tokens) != len(sample.logprobs):
-        return None
-    return list(sample.tokens), [math.exp(min(p, 0.0)) if not math.isnan(p) else math.nan for p in sample.logprobs]
+from shared_core.uncertainty import Trigger, dragin_query, dragin_trigger, flare_triggered, masked_query, seakr_query
 
 
 def triggered(draft: Measurement, threshold: Threshold, options: SeakrSettings) -> tuple[bool, str]:
-    """Whether to retrieve for this sentence, and why."""
+    """Whether to retrieve for this sentence, and why. What is unknown retrieves."""
     if not draft.text:
         return True, "nothing was written"
     if options.gate == "always":
         return True, "the gate is always open"
     if options.gate == "flare":
-        found = probabilities(draft)
+        found = probabilities(draft.greedy)
         if found is None:
             return True, "token probabilities are not known"
         wanted = flare_triggered(found[1], options.flare_threshold)
         return wanted, f"{'a' if wanted else 'no'} token has p ≤ {options.flare_threshold:g}"
+    if options.gate == "dragin":
+        return _dragin(draft, options)
     if threshold.value is None:
         return True, "no threshold is known"
     if not math.isfinite(draft.uncertainty):
@@ -37,19 +33,56 @@ def triggered(draft: Measurement, threshold: Threshold, options: SeakrSettings) 
     return wanted, f"uncertainty {draft.uncertainty:.3f} {'>' if wanted else '≤'} {threshold.value:.3f}"
 
 
-def formulate(question: str, draft: Measurement, previous_step: str, options: SeakrSettings) -> str:
-    """The search query; the question where the sentence leaves no word, or its probabilities are not known."""
-    found = probabilities(draft)
+def _dragin(draft: Measurement, options: SeakrSettings) -> tuple[bool, str]:
+    words = attended_words(draft.greedy)
+    if words is None or not words.words:
+        return True, "attention weights are not known"
+    trigger = _trigger(draft, options)
+    if trigger is None:
+        return False, f"no word has a value > {options.dragin_threshold:g}"
+    value = trigger.values[trigger.word]
+    if math.isnan(value):
+        return True, "the values of its words are unknown"
+    return True, f"the word {words.words[trigger.word].text!r} has the value {value:.3f} > {options.dragin_threshold:g}"
+
+
+def _trigger(draft: Measurement, options: SeakrSettings) -> Trigger | None:
+    words = attended_words(draft.greedy)
+    if words is None or not words.words:
+        return None
+    return dragin_trigger(words.attention, words.entropies, [len(words.words)], options.dragin_threshold)
+
+
+def formulate(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
+    """The search query; the question where the sentence leaves no word, or what it takes is not known.
+
+    Args:
+        question: as asked.
+        draft: the tentative sentence.
+        steps: those before it.
+        options: gate, thresholds and lengths.
+    """
+    if options.gate == "dragin":
+        return _attended_query(question, draft, steps, options) or question
+    found = probabilities(draft.greedy)
     if found is None or not draft.text:
         return question
-    tokens, p = found
+    pieces, p = found
     if options.gate == "flare":
-        return masked_query(tokens, p, threshold=options.flare_mask) or question
+        return masked_query(pieces, p, threshold=options.flare_mask) or question
     return seakr_query(
         question,
-        tokens,
+        pieces,
         p,
-        previous_step=previous_step,
+        previous_step=steps[-1] if steps else "",
         threshold=options.query_token_probability,
         max_tokens=options.max_query_tokens,
     )
+
+
+def _attended_query(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
+    words, trigger = attended_words(draft.greedy), _trigger(draft, options)
+    if words is None or trigger is None:
+        return ""
+    before, weights = attention_from(draft.greedy, words, trigger.word, question, " ".join(steps))
+    return dragin_query(before, weights, options.dragin_words)

@@ -5,7 +5,7 @@ Pure functions: arrays in, float out; higher = more uncertain; what is unknown (
 
 from __future__ import annotations
 
-from shared_core.uncertainty.answers import choose_answer, final_answer, rationale_uncertainty
+from shared_core.uncertainty.answers import choose_answer, final_answer, is_answer, rationale_uncertainty
 from shared_core.uncertainty.calibration import (
     Calibration,
     choose_threshold,
@@ -42,6 +42,7 @@ from shared_core.uncertainty.query import (
     flare_triggered,
     is_content_word,
     masked_query,
+    pieces_of,
     seakr_query,
     uncertain_spans,
     word_attention,
@@ -90,11 +91,11 @@ __all__ = [
     "cluster_by_similarity", "confident_prefix", "connected_clusters", "degree_matrix", "discrete_semantic_entropy",
     "dragin", "dragin_query", "dragin_scores", "dragin_trigger", "eccentricity", "eigenscore", "eigenvalue_laplacian",
     "energy", "equivalent_from_classes", "estimate_all", "final_answer", "fit_calibration", "flare_triggered",
-    "get_estimator", "gram_uncertainty", "greedy_clusters", "is_content_word", "jaccard_similarity",
+    "get_estimator", "gram_uncertainty", "greedy_clusters", "is_answer", "is_content_word", "jaccard_similarity",
     "length_normalized_entropy", "lexical_similarity", "masked_query", "max_sequence_probability",
     "mean_negative_log_likelihood", "mean_token_entropy", "min_token_probability", "monte_carlo_entropy",
     "monte_carlo_normalized_entropy", "multi_perplexity", "normalized_gram", "number_of_semantic_sets", "p_true",
-    "parse_confidence", "parse_verdict", "perplexity", "plan_pairs", "rationale_uncertainty", "required",
+    "parse_confidence", "parse_verdict", "perplexity", "pieces_of", "plan_pairs", "rationale_uncertainty", "required",
     "rouge_similarity", "seakr_query", "semantic_entropy", "semantic_entropy_monte_carlo", "sufficiency_uncertainty",
     "token_entropy", "uncertain_spans", "verbalised_uncertainty", "word_attention", "word_means", "words_of",
 ]  # fmt: skip

@@ -61,7 +61,7 @@ def choose_answer(
     Returns:
         The answer and where it is from: ``rationales`` or ``knowledge``.
     """
-    first, second = _said(from_rationales), _said(from_knowledge)
+    first, second = is_answer(from_rationales), is_answer(from_knowledge)
     if first != second:
         return (from_rationales, "rationales") if first else (from_knowledge, "knowledge")
     a = math.inf if math.isnan(rationale_score) else rationale_score
@@ -69,5 +69,6 @@ def choose_answer(
     return (from_rationales, "rationales") if a < b else (from_knowledge, "knowledge")
 
 
-def _said(answer: str | None) -> bool:
+def is_answer(answer: str | None) -> bool:
+    """Whether something is said: not missing, not empty, not "unknown"."""
     return bool(answer and answer.strip() and not _UNKNOWN.search(answer))

@@ -113,11 +113,11 @@ _GRAPH, _MEANINGS = _needs("similarity"), _needs("entailment")
 # fmt: off
 _ALL = (
     Estimator("gram", _STATES, _SAMPLES, 2, "nats", "Gram determinant of the samples' hidden states (SeaKR)",
-              lambda s: hidden.gram_uncertainty(s.need("states"))),
+              lambda s: hidden.gram_uncertainty(s.need("states"), s.alpha)),
     Estimator("normalized_gram", _STATES, _SAMPLES, 2, "0-1", "the same, independent of k and scale",
-              lambda s: hidden.normalized_gram(s.need("states"))),
+              lambda s: hidden.normalized_gram(s.need("states"), s.alpha)),
     Estimator("eigenscore", _STATES, _SAMPLES, 2, "log10", "spectrum of the hidden states' covariance (INSIDE)",
-              lambda s: hidden.eigenscore(s.need("states"))),
+              lambda s: hidden.eigenscore(s.need("states"), s.alpha)),
     Estimator("perplexity", _LOGPROBS, _ANSWER, 0, "perplexity", "of the greedy answer",
               lambda s: tokens.perplexity(s.answer())),
     Estimator("multi_perplexity", _LOGPROBS, _SAMPLES, 1, "perplexity", "mean over the samples",

@@ -49,6 +49,40 @@ def words_of(tokens: Sequence[str]) -> tuple[Word, ...]:
     return tuple(Word("".join(c), tuple(p)) for c, p in words)
 
 
+def pieces_of(text: str, tokens: Sequence[str]) -> tuple[Word, ...]:
+    """``text`` cut where its tokens end: each piece with the tokens (by position) it is made of.
+
+    Tokens that hold part of a character only (shown as U+FFFD) join into one piece. Tokens beyond the end of the
+    text (an end-of-sequence token, what follows a stop string) belong to none.
+    """
+    pieces: list[Word] = []
+    waiting: list[int] = []
+    at = 0
+    for i, token in enumerate(tokens):
+        if at == len(text):
+            break
+        if not token:
+            continue
+        if text.startswith(token, at) and not waiting:
+            pieces.append(Word(token, (i,)))
+            at += len(token)
+            continue
+        rest = text[at:]
+        if not waiting and token.startswith(rest):  # the stop string ended inside this token
+            pieces.append(Word(rest, (i,)))
+            at = len(text)
+            break
+        place = text.find(token, at + 1) if waiting and "\ufffd" not in token else -1
+        if place < 0:
+            waiting.append(i)
+            continue
+        pieces += [Word(text[at:place], tuple(waiting)), Word(token, (i,))]
+        waiting, at = [], place + len(token)
+    if at < len(text) and waiting:
+        pieces.append(Word(text[at:], tuple(waiting)))
+    return tuple(pieces)
+
+
 def is_content_word(word: str) -> bool:
     """Whether a word carries meaning of its own: not punctuation, not an English function word.
 

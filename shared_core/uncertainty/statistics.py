@@ -29,6 +29,7 @@ class SampleStatistics:
         word_attention, word_entropies: per word of the greedy answer (DRAGIN).
         verbalised: replies to "how sure are you, 0–100?"; ``sufficiency``: to "do you know enough to answer?".
         p_true: (log P(True), log P(False)) of the greedy answer.
+        alpha: regulariser of the estimators over hidden states.
     """
 
     texts: tuple[str, ...] | None = None
@@ -44,6 +45,7 @@ class SampleStatistics:
     verbalised: tuple[str, ...] | None = None
     sufficiency: tuple[str, ...] | None = None
     p_true: tuple[float, float] | None = None
+    alpha: float = 1e-3
 
     def __post_init__(self) -> None:
         """Freeze the arrays (as copies) and refuse statistics of different numbers of samples."""

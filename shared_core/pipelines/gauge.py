@@ -1,0 +1,209 @@
+"""Which estimator, gate and threshold a pipeline goes by: chosen openly, bound to how they were calibrated."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from shared_core.errors import CapabilityError
+from shared_core.flow import Report
+from shared_core.pipelines.common import Context, Trace
+from shared_core.settings import SeakrSettings, SelfReflectSettings
+from shared_core.uncertainty import Cost, Estimator, best_available, get_estimator
+from shared_core.uncertainty.calibration import BindingValue
+
+Gate = Literal["uncertainty", "flare", "dragin", "always"]
+Form = Literal["answer", "step"]
+"""What is measured: a short answer, or one step (sentence) of a chain of thought."""
+
+_GATE_NEEDS: dict[Gate, tuple[str, ...]] = {
+    "dragin": ("attention", "token_statistics", "token_logprobs"),
+    "flare": ("token_logprobs",),
+    "uncertainty": (),
+}
+"""Gates in the order in which one stands in for the one before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """An estimator as chosen for a model, with how to sample for it.
+
+    Attributes:
+        estimator: the one to go by; ``also``: further ones, fed by the same samples.
+        reason: why this one, for the trace.
+        options: how to sample.
+        abilities: names of the model's capabilities.
+        judge: whether meanings are compared by a judge of entailment (else by an embedder).
+        seed: of the samples.
+        form: what is measured.
+    """
+
+    estimator: Estimator
+    reason: str
+    options: SeakrSettings
+    abilities: frozenset[str]
+    judge: bool = False
+    seed: int | None = 0
+    also: tuple[Estimator, ...] = ()
+    form: Form = "answer"
+
+    @property
+    def binding(self) -> dict[str, str | int | float | None]:
+        """What a calibration of it is bound to, beside the model: the same prompts, samples and statistics."""
+        sampled = self.estimator.cost >= Cost.SAMPLES
+        hidden = "hidden_states" in self.estimator.needs
+        compared = bool(self.estimator.needs & {"similarity", "entailment"})
+        options = self.options
+        return {
+            "estimator": self.estimator.name,
+            "form": self.form,
+            "demonstrations": self._demonstrations,
+            "k": options.samples if sampled else None,
+            "temperature": options.temperature if sampled else None,
+            "top_p": options.top_p if sampled else None,
+            "sample_top_k": options.top_k_sampling if sampled else None,
+            "meanings": ("judge" if self.judge else "embedder") if compared else None,
+            "layer": options.layer if hidden else None,
+            "hidden": options.hidden if hidden else None,
+            "position": options.position if hidden else None,
+            "alpha": options.alpha if hidden else None,
+            "max_step_tokens": options.max_step_tokens,
+        }
+
+    @property
+    def _demonstrations(self) -> str:
+        own = self.options.demonstrations
+        if own:
+            return "own " + hashlib.sha256("\n".join(d.render() for d in own).encode()).hexdigest()[:12]
+        return self.options.task if self.form == "step" else "simple"
+
+
+def choose_gauge(
+    settings: SelfReflectSettings,
+    context: Context,
+    *,
+    role: str = "default",
+    also: Sequence[str] = (),
+    form: Form = "answer",
+) -> Gauge:
+    """The estimator of the settings if the model can serve it, else the next best if the settings allow that.
+
+    Raises:
+        CapabilityError: there is no model, or it lacks what the estimator needs and ``allow_fallback`` is off.
+        InputError: there is no estimator of that name.
+    """
+    options = settings.seakr
+    model = context.model(role)
+    if model is None:
+        raise CapabilityError("text", "none", hint="Uncertainty needs a language model: SelfReflectEngine(…, lm=…).")
+    names = list(model.names())
+    names += ["similarity"] if context.has_embedder or context.has_judge else []
+    names += ["entailment"] if context.has_judge else []
+    estimator, reason = best_available(names, options.estimator)
+    if estimator.name != options.estimator and not options.allow_fallback:
+        missing = get_estimator(options.estimator).missing(names)
+        raise CapabilityError(
+            missing[0], context.model_name(role), hint="Use another model, or set seakr.allow_fallback=True."
+        )
+    extra = tuple(get_estimator(n) for n in also if get_estimator(n).available(names))
+    return Gauge(estimator, reason, options, frozenset(model.names()), context.has_judge, settings.seed, extra, form)
+
+
+def choose_gate(settings: SelfReflectSettings, context: Context, role: str = "default") -> tuple[Gate, str]:
+    """The gate of the settings if the model can serve it, else the next best (DRAGIN, FLARE, uncertainty), and why.
+
+    Raises:
+        CapabilityError: the model lacks what the gate needs and ``allow_fallback`` is off.
+    """
+    wanted = settings.seakr.gate
+    if wanted == "always":
+        return wanted, "the gate is always open"
+    model = context.model(role)
+    abilities = set(model.names()) if model is not None else set()
+    missing = [n for n in _GATE_NEEDS[wanted] if n not in abilities]
+    if not missing:
+        return wanted, f"gate {wanted} as asked for"
+    if not settings.seakr.allow_fallback:
+        raise CapabilityError(
+            missing[0], context.model_name(role), hint="Use another model, or set seakr.allow_fallback=True."
+        )
+    order = list(_GATE_NEEDS)
+    rest = order[order.index(wanted) + 1 :]
+    found = next(g for g in rest if abilities.issuperset(_GATE_NEEDS[g]))
+    return found, f"gate {wanted} needs {missing[0].replace('_', ' ')}, which cannot be had here; {found} instead"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """From which uncertainty on to retrieve; ``value`` is ``None`` where none is known (then always)."""
+
+    value: float | None
+    source: str
+
+    def retrieve(self, uncertainty: float) -> bool:
+        """Whether to retrieve. Unknown uncertainty, or no threshold: yes."""
+        return self.value is None or not (math.isfinite(uncertainty) and uncertainty <= self.value)
+
+
+PAPER_THRESHOLD = -6.0
+"""SeaKR's δ for the Gram score of Llama-2-7B at k = 20, alpha = 1e-3 (Yao et al. 2024, section 4.1)."""
+PAPER_SAMPLES, PAPER_ALPHA = 20, 1e-3
+
+
+def choose_threshold(gauge: Gauge, settings: SelfReflectSettings, context: Context, role: str = "default") -> Threshold:
+    """The settings' threshold, else the calibrated one, else the paper's where it means anything, else none.
+
+    The settings' threshold counts for the settings' estimator only, not for one that stands in for it.
+
+    Raises:
+        CalibrationError: the calibration is of another model or way of sampling.
+    """
+    options = settings.seakr
+    if options.gate in ("flare", "dragin"):
+        value = options.flare_threshold if options.gate == "flare" else options.dragin_threshold
+        return Threshold(value, f"{options.gate}'s, from the settings")
+    if options.gate == "always":
+        return Threshold(None, "none needed")
+    name = gauge.estimator.name
+    if options.threshold is not None and name == options.estimator:
+        return Threshold(options.threshold, "settings")
+    calibration = context.calibrations.get("gate")
+    if calibration is not None:
+        calibration.require(model=context.model_name(role), **gauge.binding)
+        if calibration.threshold is None:
+            return Threshold(None, "calibrated: at no uncertainty does the model know enough; retrieving always")
+        return Threshold(calibration.threshold, f"calibrated on {calibration.n} questions")
+    if name == "gram" and options.samples == PAPER_SAMPLES and options.alpha == PAPER_ALPHA:
+        return Threshold(PAPER_THRESHOLD, "the paper's, not calibrated for this model")
+    return Threshold(
+        None, f"none is known for {name} at these settings: retrieving always; run `selfreflect calibrate`"
+    )
+
+
+def gauge_report(gauge: Gauge, threshold: Threshold, trace: Trace, gate: str = "") -> Report:
+    """The trace entry that names the estimator and the threshold, where they are from, and (``gate``) which gate."""
+    reason = "; ".join(part for part in (gauge.reason, gate, f"threshold: {threshold.source}") if part)
+    return trace.add("estimator", gauge.estimator.name, reason, threshold=threshold.value)
+
+
+def with_gate(settings: SelfReflectSettings, gate: Gate) -> SelfReflectSettings:
+    """The settings with that gate."""
+    if gate == settings.seakr.gate:
+        return settings
+    changed: SelfReflectSettings = settings.replace(seakr=settings.seakr.replace(gate=gate))
+    return changed
+
+
+def answer_binding(gauge: Gauge, settings: SelfReflectSettings, context: Context) -> dict[str, BindingValue]:
+    """What a calibration of SeaKR's final answers is bound to: the gauge, and how the answers come about."""
+    options = settings.seakr
+    return {
+        "model": context.model_name("default"),
+        **gauge.binding,
+        "gate": options.gate,
+        "rerank_passages": options.rerank_passages,
+        "reasoning": options.reasoning_uncertainty if options.multi_hop else None,
+    }
