@@ -1,0 +1,157 @@
+"""The command line end to end, with the embedded default: answers, abstentions, exit codes, bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from shared_core.cli import app
+
+Ask = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("cli")
+    docs = root / "docs"
+    docs.mkdir()
+    (docs / "museum.md").write_text(
+        "# The Tide Museum\n\nThe Tide Museum was founded in 1902 by Lavinia Hathe. It occupies the Customs House.\n\n"
+        "The museum keeps 312 tide clocks.\n",
+        "utf-8",
+    )
+    (docs / "station.txt").write_text("The Lowen Gut station was opened on 8 October 1951 by Ida Merrow.\n", "utf-8")
+    (docs / "broken.txt").write_bytes(b"\x00\x01\xff\xfe binary")
+    result = CliRunner().invoke(app, ["index", str(docs), "--index", str(root / "index")])
+    assert result.exit_code == 0, result.output
+    assert "broken.txt" in result.output
+    return root / "index"
+
+
+@pytest.fixture
+def ask(index: Path) -> Ask:
+    return lambda *args: CliRunner().invoke(app, ["ask", "--index", str(index), *args])
+
+
+def test_an_answer_comes_with_quote_source_and_offsets(ask: Ask, index: Path) -> None:
+    result = ask("Who founded the Tide Museum?", "--json", "-t", "0.2")
+    assert result.exit_code == 0, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)
+    claim = answer["claims"][0]
+    span = claim["citations"][0]["spans"][0]
+    passage = next(p for p in answer["passages"] if p["id"] == span["passage_id"])
+    assert passage["text"][span["start"] : span["end"]] == span["text"]
+    assert "Lavinia Hathe" in span["text"]
+    source = index.parent / "docs" / "museum.md"
+    offset = passage["metadata"]["start"]
+    assert source.read_text("utf-8")[offset + span["start"] : offset + span["end"]] == span["text"]
+
+
+def test_the_printed_answer_names_file_and_offsets(ask: Ask) -> None:
+    result = ask("Who founded the Tide Museum?", "-t", "0.2", "--trace")
+    assert result.exit_code == 0
+    assert "[1]" in result.output
+    assert "museum.md:" in result.output
+    assert "retrieve" in result.output
+
+
+def test_what_the_documents_do_not_say_is_an_abstention_with_its_reason(ask: Ask) -> None:
+    result = ask("Who composed the national anthem of Freedonia?", "-t", "0.8")
+    assert result.exit_code == 3
+    assert "can't answer" in result.output
+    assert "abstained:" in result.output
+
+
+def test_policy_raise_ends_as_an_abstention(ask: Ask) -> None:
+    assert ask("Who composed the anthem of Freedonia?", "-t", "0.8", "--on-abstain", "raise").exit_code == 3
+
+
+def test_several_questions_share_one_report(ask: Ask, tmp_path: Path) -> None:
+    page = tmp_path / "answers.html"
+    result = ask(
+        "Who founded the Tide Museum?", "Who was Napoleon's barber?", "-t", "0.3", "--html", str(page), "--json"
+    )
+    assert result.exit_code == 0
+    assert len(json.loads(result.stdout)) == 2
+    assert "Customs House" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["   "], "non-empty"),
+        (["q", "-t", "1.5"], "target_accuracy"),
+        (["q", "-t", "0"], "target_accuracy"),
+        (["q", "--pipeline", "magic"], "pipeline"),
+        (["q", "--pipeline", "seakr"], "language model"),
+        (["q", "--on-abstain", "shrug"], "on_abstain"),
+        (["q", "--top-k", "0"], "top_k"),
+        (["q", "--calibration", "nowhere.json"], "nowhere.json"),
+        (["q", "--model", "no/such/model"], "no/such/model"),
+    ],
+)
+def test_bad_input_is_named_and_leaves_with_2_or_1(ask: Ask, args: list[str], says: str) -> None:
+    result = ask(*args)
+    assert result.exit_code in (1, 2)
+    assert says in result.output.replace("\n", " ")
+    assert "Traceback" not in result.output
+
+
+def test_no_documents_is_bad_usage() -> None:
+    result = CliRunner().invoke(app, ["ask", "q"])
+    assert result.exit_code == 2
+    assert "--docs" in result.output
+
+
+def test_a_missing_index_is_bad_input(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["ask", "q", "--index", str(tmp_path / "none")])
+    assert result.exit_code == 2
+    assert "no index" in result.output
+
+
+def test_eval_and_calibrate_work_together(index: Path, tmp_path: Path) -> None:
+    rows = [
+        {"question": "Who founded the Tide Museum?", "answers": ["Lavinia Hathe"]},
+        {"question": "When was the Lowen Gut station opened?", "answers": ["8 October 1951"]},
+        {"question": "How many tide clocks does the museum keep?", "answers": ["312"]},
+        {"question": "Who wrote the anthem of Freedonia?", "answerable": False},
+        {"question": "Where was Napoleon's barber born?", "answerable": False},
+    ]
+    questions = tmp_path / "q.jsonl"
+    lines = [json.dumps({**row, "id": f"{i}-{n}"}) for n in range(5) for i, row in enumerate(rows)]
+    questions.write_text("\n".join(lines), "utf-8")
+    calibration, metrics = tmp_path / "c.json", tmp_path / "m.json"
+    runner, at = CliRunner(), ["--index", str(index)]
+    made = runner.invoke(app, ["calibrate", str(questions), *at, "-o", str(calibration), "--plots", str(tmp_path)])
+    assert made.exit_code == 0, made.output
+    assert (tmp_path / "reliability.png").stat().st_size > 1000
+    result = runner.invoke(
+        app, ["eval", str(questions), *at, "--calibration", str(calibration), "--json", str(metrics)]
+    )
+    assert result.exit_code == 0, result.output
+    assert json.loads(metrics.read_text("utf-8"))["metrics"]["questions"] == 25
+    other = runner.invoke(app, ["ask", "q", *at, "--calibration", str(calibration), "--top-k", "2"])
+    assert other.exit_code == 1
+    assert "fitted for" in other.output
+
+
+def test_doctor_says_what_works() -> None:
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert result.exit_code == 0
+    report = json.loads(result.stdout)
+    assert report["embedded_default"]["ok"]
+    assert report["packages"]["chromadb"]
+    down = CliRunner().invoke(app, ["doctor", "--chroma-url", "http://127.0.0.1:9", "--json"])
+    assert down.exit_code == 1
+    assert json.loads(down.stdout)["chroma_server"]["ok"] is False
+
+
+def test_doctor_lists_every_setting() -> None:
+    result = CliRunner().invoke(app, ["doctor", "--settings"])
+    assert result.exit_code == 0
+    assert "seakr.samples" in result.output
