@@ -7,6 +7,7 @@ model: its vectors do not depend on what else is in the batch, so ``run`` and ``
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ MAX_TOKENS = 320
 """Text tokens in one window; the model has 512 positions, and the title takes some."""
 MAX_TITLE_TOKENS = 32
 MAX_QUESTION_TOKENS = 128
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a Python string may hold one, the tokenizer may not
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class TokenEncoder:
         return [self._encode(title_ids, ids[a:b], starts[a:b], ends[a:b]) for a, b in _windows(starts, ends, sentences)]
 
     def _tokens(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        encoding = self._tokenizer.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
         offsets = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2)
         return np.asarray(encoding.ids, dtype=np.int64), offsets[:, 0], offsets[:, 1]
 

@@ -127,6 +127,8 @@ class ExtractiveReader:
         if not request.passages:
             return ReadResult((), 0.0)
         question = self._question(request.question)
+        if not len(question.encoded.ids):  # nothing but marks the model does not know: no way to tell
+            return ReadResult((), None)
         found = self.candidates(question.text, request.passages)
         if not found:
             return ReadResult((), 0.0)
@@ -150,6 +152,8 @@ class ExtractiveReader:
         """All distinct sentences of ``passages`` with their figures, best first."""
         asked = self._question(question)
         out: list[Candidate] = []
+        if not len(asked.encoded.ids):
+            return out
         for number, passage in enumerate(passages):
             prepared = self._prepared(passage)
             for window in prepared.windows:

@@ -1,0 +1,177 @@
+"""Examples for the extractive reader's network: questions beside passages that answer them and passages that do not.
+
+Three kinds, all from public data (see ``reading/weights/reader.json``): questions of SQuAD 1.1 with their paragraph
+and similar paragraphs of other questions; the same questions with a name, number or direction swapped, which their
+paragraph no longer answers (after the adversarial questions of SQuAD 2.0: Rajpurkar et al., ACL 2018, sec. 3); and
+SQuAD 2.0's own with what retrieval finds for them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared_core.citation.sentences import split_sentences
+from shared_core.evaluation.answers import contains_answer
+from shared_core.reading.encoder import Encoded, TokenEncoder
+from shared_core.reading.features import RARITY_BUCKETS, Tokens, Words, words_of
+from shared_core.types import Passage
+
+_NAME = re.compile(r"(?<![.?!]\s)(?<!^)\b(?!I\b)[A-Z][\w'’.-]*(?:\s+(?:of\s+|the\s+|de\s+)?[A-Z][\w'’.-]*)*")
+_NUMBER = re.compile(r"\b\d[\d,.]*\d\b|\b\d\b")
+_VERB = re.compile(r"\b(was|were|is|are|did|does|do|can|could|has|had)\b")
+_OPPOSITES = (
+    "first last;north south;east west;northern southern;eastern western;highest lowest;largest smallest;most least;"
+    "more less;before after;increase decrease;increased decreased;early late;oldest youngest;longest shortest;"
+    "major minor;beginning end;began ended;started ended;won lost;male female;men women;higher lower;greater smaller;"
+    "best worst;inside outside;above below;older newer;father mother;son daughter;king queen;public private;"
+    "add remove;support oppose;supported opposed;legal illegal;rich poor;hot cold;summer winter;entered left;"
+    "created destroyed;win lose;joined left;allow prohibit;allowed prohibited;cause prevent;caused prevented;"
+    "large small;strong weak;fast slow;upper lower;positive negative;buy sell;bought sold;modern ancient;"
+    "popular unpopular;common rare;always never;accept reject;accepted rejected"
+)
+_PAIRS = [(pair.split()[0], pair.split()[1]) for pair in _OPPOSITES.split(";")]
+OPPOSITE: Mapping[str, str] = dict(_PAIRS) | {b: a for a, b in _PAIRS}
+_NEGATED = 0.06  # share of swapped questions that are negated instead
+_FROM_PASSAGE = 0.5  # share of swaps that take the new name from the paragraph itself
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A question with its paragraph; ``spans`` are code points of right answers there, none if it has no answer."""
+
+    question: str
+    passage: str
+    answers: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
+class Text:
+    """A passage (or question) ready for features; windows are encoded once."""
+
+    words: Words
+    title: NDArray[np.int64]
+    windows: list[tuple[Encoded, Tokens]]
+
+
+@dataclass(slots=True)
+class Corpus:
+    """Passages by id, encoded when first needed; titles of some are hidden, so that readers do not rely on them."""
+
+    encoder: TokenEncoder
+    rarity: NDArray[np.float32]
+    passages: Mapping[str, Passage]
+    known: dict[str, Text] = field(default_factory=dict)
+
+    def __getitem__(self, passage_id: str) -> Text:
+        """The passage, encoded."""
+        if passage_id not in self.known:
+            p = self.passages[passage_id]
+            sentences = split_sentences(p.text)
+            words = words_of(p.text, self.rarity)
+            windows = [
+                (e, Tokens.of(words, e.ids, e.starts, sentences))
+                for e in self.encoder.passage(p.text, p.title, sentences)
+            ]
+            self.known[passage_id] = Text(words, words_of(p.title, self.rarity).content, windows)
+        return self.known[passage_id]
+
+    def holds(self, passage_id: str, answers: Sequence[str]) -> bool:
+        """Whether the passage holds one of the answers."""
+        return contains_answer(self.passages[passage_id].text, answers)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Rows of a gzipped JSON-lines file."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def rows_of(data: Sequence[Mapping[str, Any]], passages: Mapping[str, Passage]) -> list[Row]:
+    """Rows whose answers stand in their paragraph, and those without an answer."""
+    out = []
+    for r in data:
+        if not r["answerable"]:
+            out.append(Row(r["question"], r["passage_id"], (), ()))
+            continue
+        text = passages[r["passage_id"]].text
+        if "starts" in r:  # the first occurrence is the annotated one
+            spans = [(s[0], s[0] + len(a)) for a, s in zip(r["answers"], r["starts"]) if s]
+        else:
+            found = [(text.find(a), a) for a in dict.fromkeys(r["answers"])]
+            spans = [(i, i + len(a)) for i, a in found if i >= 0]
+        if spans:
+            out.append(Row(r["question"], r["passage_id"], tuple(r["answers"]), tuple(spans)))
+    return out
+
+
+def rarities(texts: Sequence[str]) -> NDArray[np.float32]:
+    """(RARITY_BUCKETS,) ln((N + 1) / number of texts with a stem) / 10, 0 to 1.2; 0.5 texts for stems never seen."""
+    counts = np.full(RARITY_BUCKETS, 0.5)
+    table: dict[int, int] = {}
+    zeros = np.zeros(RARITY_BUCKETS, np.float32)
+    for text in texts:
+        for code in np.unique(words_of(text, zeros).stem):
+            table[int(code)] = table.get(int(code), 0) + 1
+    for code, count in table.items():
+        counts[code % RARITY_BUCKETS] = max(counts[code % RARITY_BUCKETS], count)
+    return np.clip(np.log((len(texts) + 1) / counts) / 10, 0, 1.2).astype(np.float32)
+
+
+def swapped(rows: Sequence[Row], passages: Mapping[str, Passage], limit: int, rng: random.Random) -> list[Row]:
+    """Up to ``limit`` of the questions with one thing changed, so that their paragraph does not answer them."""
+    names: dict[str, list[str]] = {}
+    numbers: dict[str, list[str]] = {}
+    for row in rows:
+        title = passages[row.passage].title
+        names.setdefault(title, []).extend(_NAME.findall(row.question))
+        numbers.setdefault(title, []).extend(_NUMBER.findall(row.question))
+    out: list[Row] = []
+    for row in rng.sample(list(rows), len(rows)):
+        if len(out) >= limit:
+            break
+        title = passages[row.passage].title
+        changed = _swap(row, passages[row.passage].text, names[title], numbers[title], rng)
+        if changed:
+            out.append(Row(changed, row.passage, (), ()))
+    return out
+
+
+def _swap(row: Row, text: str, names: list[str], numbers: list[str], rng: random.Random) -> str | None:
+    question = row.question
+    verb = _VERB.search(question)
+    if verb and rng.random() < _NEGATED:
+        return question[: verb.end()] + rng.choice((" not", " never")) + question[verb.end() :]
+    places = [(_NAME, names, m) for m in _NAME.finditer(question)]
+    places += [(_NUMBER, numbers, m) for m in _NUMBER.finditer(question)]
+    turns = [m for m in re.finditer(r"\b[a-z]+\b", question) if m.group() in OPPOSITE]
+    at = rng.randrange(len(places) + 2 * len(turns)) if places or turns else -1  # opposites are rarer: twice as likely
+    if at < 0:
+        return None
+    if at >= len(places):
+        match = turns[(at - len(places)) // 2]
+        new = OPPOSITE[match.group()]
+    else:
+        pattern, others, match = places[at]
+        pool = pattern.findall(text) if rng.random() < _FROM_PASSAGE else others
+        fitting = [
+            x
+            for x in pool
+            if x.lower() not in question.lower()
+            and match.group().lower() not in x.lower()
+            and not any(x in a or a in x for a in row.answers)
+        ]
+        if not fitting:
+            return None
+        new = rng.choice(fitting)
+    return question[: match.start()] + new + question[match.end() :]

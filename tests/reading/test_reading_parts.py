@@ -1,0 +1,158 @@
+"""The parts of the reader that are plain arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from shared_core.errors import CalibrationError
+from shared_core.reading.candidates import FIGURES, MAX_ANSWER_TOKENS, Candidate, best_span, distinct, figures, log_sum
+from shared_core.reading.confidence import Logistic
+from shared_core.reading.encoder import MAX_TOKENS, _windows
+from shared_core.reading.features import (
+    QUESTION_FEATURES,
+    RARITY_BUCKETS,
+    TOKEN_FEATURES,
+    Tokens,
+    asked_kind,
+    is_of_kind,
+    missing_words,
+    speaks_english,
+    surface,
+    words_of,
+)
+
+RARITY = np.full(RARITY_BUCKETS, 0.5, dtype=np.float32)
+NO_TITLE = np.zeros(0, dtype=np.int64)
+
+
+def candidate(score: float, passage: int = 0, start: int = 0) -> Candidate:
+    return Candidate(passage, start, start + 1, score, (0, 1), score, -0.1, 0.0, 0.5, 0.5, (0, 0, 0), 0.3, 0.5)
+
+
+@given(hnp.arrays(float, st.integers(1, 40), elements=st.floats(-20, 20)), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_best_span_is_the_best_allowed_one(start: np.ndarray, seed: int) -> None:  # type: ignore[type-arg]
+    end = np.random.default_rng(seed).normal(size=len(start)) * 5
+    first, last, logit, share = best_span(start, end)
+    every = [start[i] + end[j] for i in range(len(start)) for j in range(i, min(len(start), i + MAX_ANSWER_TOKENS))]
+    assert 0 <= last - first < MAX_ANSWER_TOKENS
+    assert start[first] + end[last] == max(every) == pytest.approx(2 * logit)
+    assert share == pytest.approx(max(every) - np.log(np.sum(np.exp(np.array(every)))), abs=1e-6)
+
+
+def test_log_sum() -> None:
+    assert log_sum(np.array([0.0, 0.0])) == pytest.approx(np.log(2))
+    assert log_sum(np.array([])) == -np.inf
+    assert log_sum(np.array([-np.inf])) == -np.inf
+
+
+def test_figures_are_a_distribution_with_no_answer() -> None:
+    rows = figures([candidate(2.0), candidate(0.5), candidate(-1.0)], 4)
+    assert rows.shape == (3, len(FIGURES))
+    log_probability = rows[:, FIGURES.index("log_probability")]
+    odds = rows[0, FIGURES.index("answer_log_odds")]
+    assert np.exp(log_probability).sum() == pytest.approx(1 / (1 + np.exp(-odds)))
+    assert rows[:, FIGURES.index("margin")].tolist() == [1.5, -1.5, -3.0]
+    assert rows[:, FIGURES.index("first")].tolist() == [1, 0, 0]
+    assert figures([], 3).shape == (0, len(FIGURES))
+    assert np.isfinite(figures([candidate(1.0)], 0)).all()
+
+
+def test_distinct_keeps_the_best_of_each_sentence() -> None:
+    found = distinct([candidate(1, 0), candidate(3, 1), candidate(2, 2)], ["a b", "c", "a  b"])
+    assert [(c.passage, c.score) for c in found] == [(1, 3), (2, 2)]
+
+
+def model(coefficients: tuple[float, ...] = (1.0, 2.0)) -> Logistic:
+    two = np.ones(2)
+    return Logistic(("a", "b"), 0 * two, two, -5 * two, 5 * two, np.array(coefficients), 0.5)
+
+
+def test_logistic_picks_columns_clips_and_knows_what_it_does_not_know() -> None:
+    rows = np.array([[9.0, 0.0, 1.0], [9.0, 100.0, 0.0], [9.0, np.nan, 0.0]])
+    p = model().probability(rows, ("other", "b", "a"))
+    assert p[0] == pytest.approx(1 / (1 + np.exp(-1.5)))
+    assert p[1] == pytest.approx(1 / (1 + np.exp(-10.5)))
+    assert p[2] is None
+
+
+def test_logistic_survives_json_and_damage_is_noticed() -> None:
+    again = Logistic.from_dict(model().to_dict())
+    rows = np.array([[0.3, -0.7]])
+    assert again.probability(rows, ("a", "b")) == model().probability(rows, ("a", "b"))
+    damaged: list[dict[str, object]] = [
+        {},
+        {"figures": {"a": [1, 2]}, "intercept": 0},
+        {"figures": {"a": [0, 0, 0, 0, 0]}, "intercept": 0},
+        {"figures": {"a": [0, 1, 0, 1, float("nan")]}, "intercept": 0},
+    ]
+    for data in damaged:
+        with pytest.raises(CalibrationError):
+            Logistic.from_dict(data)
+
+
+@given(st.lists(st.integers(1, 2 * MAX_TOKENS), max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_windows_hold_every_token_once_and_break_between_sentences(lengths: list[int]) -> None:
+    starts = np.arange(sum(lengths))
+    begins = np.cumsum([0, *lengths])
+    ranges = _windows(starts, starts + 1, [(int(a), int(b)) for a, b in itertools.pairwise(begins)])
+    assert [i for a, b in ranges for i in range(a, b)] == starts.tolist()
+    for a, b in ranges:
+        assert b - a <= MAX_TOKENS
+        if b not in begins:  # cut only where a single sentence is longer than a window
+            assert b - a == MAX_TOKENS
+
+
+def tokens_of(text: str) -> tuple[Tokens, object]:
+    words = words_of(text, RARITY)
+    return Tokens.of(words, np.arange(len(words)), words.starts, [(0, len(text))]), words
+
+
+def test_surface_finds_matches_by_stem_and_missing_names_and_numbers() -> None:
+    asked, question = tokens_of("Which lighthouses did Veldt build in 1875?")
+    here, words = tokens_of("Anna Veldt builds a lighthouse in 1874.")
+    seen = surface(question, asked, words, here, NO_TITLE)  # type: ignore[arg-type]
+    assert seen.tokens.shape == (7, TOKEN_FEATURES)
+    assert seen.question.shape == (7, QUESTION_FEATURES)
+    assert seen.tokens[:, 1].tolist() == [0, 1, 1, 0, 1, 0, 0]  # Veldt, builds, lighthouse
+    assert seen.match[1, 3] == 1.0
+    assert seen.coverage == {0: pytest.approx(0.75)}
+    numbers, names, rarest = missing_words(seen)
+    assert (numbers, names) == (1, 0)
+    assert rarest == pytest.approx(0.5)
+
+
+def test_a_title_counts_as_seen() -> None:
+    asked, question = tokens_of("When was Corrow founded?")
+    here, words = tokens_of("It was founded in 1200.")
+    title = words_of("Corrow", RARITY).content
+    assert missing_words(surface(question, asked, words, here, title))[1] == 0  # type: ignore[arg-type]
+    assert missing_words(surface(question, asked, words, here, NO_TITLE))[1] == 1  # type: ignore[arg-type]
+
+
+def test_kinds() -> None:
+    assert asked_kind("When did it open?") == "date"
+    assert asked_kind("In what year did it open?") == "date"
+    assert asked_kind("How many people live there?") == "number"
+    assert asked_kind("Who lives there?") == "name"
+    assert asked_kind("Why is it so?") is None
+    text = "In May 1999 Tom Hale sold two boats"
+    words = words_of(text, RARITY)
+    assert is_of_kind("date", words, 3, 11) == 1
+    assert is_of_kind("name", words, 12, 20) == 1
+    assert is_of_kind("number", words, 26, 29) == 1
+    assert is_of_kind("number", words, 12, 20) == 0
+    assert is_of_kind(None, words, 0, 2) == 0.5
+
+
+def test_english_or_not() -> None:
+    assert speaks_english(words_of("Who built the old tower?", RARITY))
+    assert speaks_english(words_of("Wer baute diesen alten Turm?", RARITY)) is False
+    assert speaks_english(words_of("Leuchtturm Corrow", RARITY)) is None
