@@ -1,1 +1,73 @@
-"""LlamaIndex plugin: translation only, no policy."""
+"""LlamaIndex plugin: translation only, no policy.
+
+Names are loaded when first used, so that importing this package does not import LlamaIndex.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent
+    from llamaindex_selfreflect._response import (
+        SelfReflectAsyncStreamingResponse,
+        SelfReflectResponse,
+        SelfReflectStreamingResponse,
+    )
+    from llamaindex_selfreflect._sources import PassageRetriever
+    from llamaindex_selfreflect.citation import SelfReflectCitationQueryEngine
+    from llamaindex_selfreflect.embedding import MiniLMEmbedding
+    from llamaindex_selfreflect.llm import LlamaIndexLM
+    from llamaindex_selfreflect.postprocessor import SelfReflectRerank
+    from llamaindex_selfreflect.query_engine import SelfReflectQueryEngine
+    from llamaindex_selfreflect.retriever import SelfReflectRetriever
+
+__all__ = [
+    "LlamaIndexLM",
+    "MiniLMEmbedding",
+    "PassageRetriever",
+    "SelfReflectAnswerEvent",
+    "SelfReflectAsyncStreamingResponse",
+    "SelfReflectCitationQueryEngine",
+    "SelfReflectDecisionEvent",
+    "SelfReflectQueryEngine",
+    "SelfReflectRerank",
+    "SelfReflectResponse",
+    "SelfReflectRetriever",
+    "SelfReflectStreamingResponse",
+]
+
+_HOME = {
+    "LlamaIndexLM": "llm",
+    "MiniLMEmbedding": "embedding",
+    "PassageRetriever": "_sources",
+    "SelfReflectAnswerEvent": "_events",
+    "SelfReflectAsyncStreamingResponse": "_response",
+    "SelfReflectCitationQueryEngine": "citation",
+    "SelfReflectDecisionEvent": "_events",
+    "SelfReflectQueryEngine": "query_engine",
+    "SelfReflectRerank": "postprocessor",
+    "SelfReflectResponse": "_response",
+    "SelfReflectRetriever": "retriever",
+    "SelfReflectStreamingResponse": "_response",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "llama_index":
+            raise
+        from shared_core.errors import MissingDependencyError
+
+        raise MissingDependencyError("llama-index-core", extra="llamaindex", purpose="The LlamaIndex plugin") from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,129 @@
+"""Nodes to passages and back: offsets of our spans hold in the node's own text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, TextNode
+
+from shared_core.types import MetadataValue, Passage
+
+TITLE_KEYS = ("title", "document_title", "file_name")
+SOURCE_KEYS = ("source", "file_name", "file_path", "url")
+
+
+def own_text(node: BaseNode) -> str:
+    """The node's text without metadata; empty for a node that has none (an image)."""
+    return node.get_content(metadata_mode=MetadataMode.NONE) or ""
+
+
+def title_of(node: BaseNode) -> str:
+    """The title, from the metadata that models may see (``excluded_llm_metadata_keys`` is respected)."""
+    hidden = set(node.excluded_llm_metadata_keys)
+    for key in TITLE_KEYS:
+        value = node.metadata.get(key)
+        if key not in hidden and isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def passage_of(node: NodeWithScore, passage_id: str | None = None, text: str | None = None) -> Passage:
+    """The node as a passage.
+
+    Flat metadata is kept, other values stay on the node. ``source`` (shown to people, never to models) is filled in
+    from the file's name, ``start`` and ``end`` from the node's character indices where these fit its text.
+    """
+    inner = node.node
+    content = own_text(inner) if text is None else text
+    score = node.score if node.score is not None and math.isfinite(node.score) else None
+    return Passage(passage_id or inner.node_id, content, title_of(inner), _metadata(inner, content), score)
+
+
+def _metadata(node: BaseNode, text: str) -> dict[str, MetadataValue]:
+    found: dict[str, MetadataValue] = {
+        str(k): v for k, v in node.metadata.items() if v is None or isinstance(v, (str, int, float, bool))
+    }
+    if not found.get("source"):
+        source = next((found[k] for k in SOURCE_KEYS if isinstance(found.get(k), str) and found[k]), None)
+        if source is not None:
+            found["source"] = source
+    place = document_place(node)
+    if place is not None and "start" not in found and "end" not in found and place[1] - place[0] == len(text):
+        found["start"], found["end"] = place
+    return found
+
+
+def document_place(node: BaseNode) -> tuple[int, int] | None:
+    """Where the node stands in its document, if it knows and the length fits its text."""
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    if not isinstance(start, int) or not isinstance(end, int) or end - start != len(own_text(node)):
+        return None
+    return start, end
+
+
+def node_of(passage: Passage) -> NodeWithScore:
+    """A passage of one of our own retrievers as a node; its metadata is not shown to models, its title is."""
+    metadata: dict[str, Any] = dict(passage.metadata)
+    hidden = sorted(metadata)
+    if passage.title:
+        metadata["title"] = passage.title
+        hidden = [k for k in hidden if k != "title"]
+    node = TextNode(
+        id_=passage.id,
+        text=passage.text,
+        metadata=metadata,
+        excluded_llm_metadata_keys=hidden,
+        excluded_embed_metadata_keys=hidden,
+    )
+    return NodeWithScore(node=node, score=passage.score)
+
+
+def annotated(node: NodeWithScore, score: float | None, notes: Mapping[str, MetadataValue]) -> NodeWithScore:
+    """A copy with this score and these notes in its metadata, kept out of what models and embeddings see."""
+    inner = node.node
+    keys = list(notes)
+    copy = inner.model_copy(
+        update={
+            "metadata": {**inner.metadata, **notes},
+            "excluded_llm_metadata_keys": _with(inner.excluded_llm_metadata_keys, keys),
+            "excluded_embed_metadata_keys": _with(inner.excluded_embed_metadata_keys, keys),
+        }
+    )
+    return node.model_copy(update={"node": copy, "score": score})
+
+
+def _with(keys: Sequence[str], more: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*keys, *more]))
+
+
+class NodeBook:
+    """The nodes that one question's passages stand for. Passage ids are node ids, made unique where these are not."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeWithScore] = {}
+
+    def enter(self, nodes: Iterable[NodeWithScore]) -> list[Passage]:
+        """Passages of the nodes, in order; nodes without text and repetitions of a node are left out."""
+        passages: dict[str, Passage] = {}
+        for node in nodes:
+            text = own_text(node.node)
+            if not text.strip():
+                continue
+            key = self._key(node.node.node_id, text)
+            self._nodes.setdefault(key, node)
+            passages.setdefault(key, passage_of(node, key, text))
+        return list(passages.values())
+
+    def _key(self, node_id: str, text: str) -> str:
+        """The node's id; a number is added where another text already goes by it."""
+        key, n = node_id, 1
+        while key in self._nodes and own_text(self._nodes[key].node) != text:
+            n += 1
+            key = f"{node_id}#{n}"
+        return key
+
+    def node(self, passage_id: str) -> NodeWithScore:
+        """The node of a passage; KeyError if there is none."""
+        return self._nodes[passage_id]

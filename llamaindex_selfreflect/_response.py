@@ -1,0 +1,172 @@
+"""Answers as LlamaIndex's responses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, CitationBlock, MessageRole, TextBlock
+from llama_index.core.base.response.schema import AsyncStreamingResponse, Response, StreamingResponse
+from llama_index.core.schema import NodeWithScore
+from llama_index.core.types import TokenAsyncGen, TokenGen
+
+from llamaindex_selfreflect._nodes import NodeBook, document_place
+from shared_core.types import Answer, Span
+
+NAMESPACE = "selfreflect"
+"""Our key in ``Response.metadata``, beside one for each source node's id."""
+
+
+class _WithAnswer:
+    """What our responses have beyond LlamaIndex's."""
+
+    answer: Answer | None
+    citations: list[CitationBlock]
+
+    @property
+    def abstained(self) -> bool:
+        """No claim met the target accuracy."""
+        return self.answer is not None and self.answer.abstained
+
+    @property
+    def reason(self) -> str:
+        """Why it abstained; empty if it did not."""
+        return self.answer.reason if self.answer is not None else ""
+
+    @property
+    def confidence(self) -> float | None:
+        """Calibrated probability that the answer is right; ``None`` if unknown."""
+        return self.answer.confidence if self.answer is not None else None
+
+    def to_chat_message(self) -> ChatMessage:
+        """The answer as an assistant's message: its text, then a ``CitationBlock`` for each citation number."""
+        text = self.answer.text if self.answer is not None else ""
+        return ChatMessage(role=MessageRole.ASSISTANT, blocks=[TextBlock(text=text), *self.citations])
+
+
+@dataclass
+class SelfReflectResponse(_WithAnswer, Response):
+    """A ``Response`` with our ``Answer``.
+
+    Attributes:
+        answer: text, claims, exact citations, confidence and trace.
+        citations: entry ``i`` is what the answer marks as ``[i + 1]``; its node is ``source_nodes[i]``.
+    """
+
+    answer: Answer | None = None
+    citations: list[CitationBlock] = field(default_factory=list)
+
+    __str__ = Response.__str__
+
+
+@dataclass
+class SelfReflectStreamingResponse(_WithAnswer, StreamingResponse):
+    """A ``StreamingResponse`` with our ``Answer``; sources and citations are filled from the start."""
+
+    answer: Answer | None = None
+    citations: list[CitationBlock] = field(default_factory=list)
+
+    __str__ = StreamingResponse.__str__
+
+    def get_response(self) -> SelfReflectResponse:
+        """The whole, not streamed."""
+        text = super().get_response().response
+        return SelfReflectResponse(text, self.source_nodes, self.metadata, self.answer, self.citations)
+
+
+@dataclass
+class SelfReflectAsyncStreamingResponse(_WithAnswer, AsyncStreamingResponse):
+    """An ``AsyncStreamingResponse`` with our ``Answer``; sources and citations are filled from the start."""
+
+    answer: Answer | None = None
+    citations: list[CitationBlock] = field(default_factory=list)
+
+    __str__ = AsyncStreamingResponse.__str__
+
+    async def get_response(self) -> SelfReflectResponse:
+        """The whole, not streamed."""
+        text = (await super().get_response()).response
+        return SelfReflectResponse(text, self.source_nodes, self.metadata, self.answer, self.citations)
+
+
+def respond(answer: Answer, book: NodeBook, additional: Sequence[NodeWithScore] = ()) -> SelfReflectResponse:
+    """The answer as a response.
+
+    ``source_nodes[i]`` is the node that the text marks as ``[i + 1]``; where nothing is cited (an abstention, an answer
+    from the model's own knowledge) they are the nodes that were read. ``additional`` ones follow.
+    """
+    cited = [book.node(s.passage_id) for s in answer.numbered_spans()]
+    nodes = [*(cited or [book.node(p.id) for p in answer.passages]), *additional]
+    citations = citation_blocks(answer, book)
+    metadata: dict[str, Any] = {n.node.node_id: n.node.metadata for n in nodes}
+    metadata[NAMESPACE] = _details(answer, citations)
+    return SelfReflectResponse(answer.text, nodes, metadata, answer, citations)
+
+
+def streamed(whole: SelfReflectResponse) -> SelfReflectStreamingResponse:
+    """The response in pieces, claim by claim."""
+
+    def tokens() -> TokenGen:
+        yield from pieces(whole.answer)
+
+    return SelfReflectStreamingResponse(
+        tokens(), whole.source_nodes, whole.metadata, answer=whole.answer, citations=whole.citations
+    )
+
+
+def astreamed(whole: SelfReflectResponse) -> SelfReflectAsyncStreamingResponse:
+    """The response in pieces, for ``async for``."""
+
+    async def tokens() -> TokenAsyncGen:
+        for piece in pieces(whole.answer):
+            yield piece
+
+    return SelfReflectAsyncStreamingResponse(
+        tokens(), whole.source_nodes, whole.metadata, answer=whole.answer, citations=whole.citations
+    )
+
+
+def pieces(answer: Answer | None) -> list[str]:
+    """The text cut before each claim; the pieces joined are the text."""
+    if answer is None:
+        return []
+    cuts = sorted({0, len(answer.text), *(c.start for c in answer.kept_claims if c.start)})
+    return [answer.text[a:b] for a, b in itertools.pairwise(cuts)]
+
+
+def citation_blocks(answer: Answer, book: NodeBook) -> list[CitationBlock]:
+    """One block for each citation number.
+
+    ``source`` is the node's id. ``additional_location_info`` holds ``number``; ``start`` and ``end`` of the quote in
+    the node's own text; ``answer_start`` and ``answer_end`` of the first claim that cites it in the answer's text;
+    ``document_start`` and ``document_end`` where the node knows its place in its document. All in code points.
+    """
+    return [_block(i, s, answer, book) for i, s in enumerate(answer.numbered_spans(), 1)]
+
+
+def _block(number: int, span: Span, answer: Answer, book: NodeBook) -> CitationBlock:
+    node = book.node(span.passage_id).node
+    where = {"number": number, "start": span.start, "end": span.end}
+    claim = next(c for c in answer.kept_claims if any(span in citation.spans for citation in c.citations))
+    if claim.start is not None and claim.end is not None:
+        where |= {"answer_start": claim.start, "answer_end": claim.end}
+    place = document_place(node)
+    if place is not None:
+        where |= {"document_start": place[0] + span.start, "document_end": place[0] + span.end}
+    passage = answer.passage(span.passage_id)
+    return CitationBlock(
+        cited_content=TextBlock(text=span.text),
+        source=node.node_id,
+        title=passage.title or str(passage.metadata.get("source") or ""),
+        additional_location_info=where,
+    )
+
+
+def _details(answer: Answer, citations: Sequence[CitationBlock]) -> dict[str, Any]:
+    """Plain values; passages without their texts, which the source nodes hold."""
+    details = answer.to_dict()
+    details["passages"] = [{"id": p.id, "title": p.title, "score": p.score} for p in answer.passages]
+    details["citations"] = [c.model_dump(mode="json") for c in citations]
+    return details

@@ -1,0 +1,202 @@
+"""Retrievers of LlamaIndex as the engine wants them, and ours as LlamaIndex wants them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.callbacks.schema import CBEventType, EventPayload
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from llamaindex_selfreflect._nodes import NodeBook, node_of
+from shared_core.errors import InputError, SettingsError
+from shared_core.retrieval.base import Retriever
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Passage
+
+Split = Callable[[list[NodeWithScore]], list[NodeWithScore]]
+
+ALL = 1000
+"""Passages to read where neither the settings nor the retriever say: what the retriever gives, within reason."""
+
+
+class NodeSource:
+    """One question's retriever for the engine: the framework's retriever, then its postprocessors.
+
+    Args:
+        retriever: of LlamaIndex.
+        postprocessors: applied in order to what it finds.
+        bundle: the question as it was asked, so that its embedding and images reach the retriever.
+        split: cuts the nodes into smaller ones before they are read.
+        callback_manager: of the engine, told of retrievals that the retriever's own manager would not tell it of.
+    """
+
+    def __init__(
+        self,
+        retriever: BaseRetriever,
+        postprocessors: Sequence[BaseNodePostprocessor] = (),
+        *,
+        bundle: QueryBundle | None = None,
+        split: Split | None = None,
+        callback_manager: CallbackManager | None = None,
+    ) -> None:
+        self.book = NodeBook()
+        self._retriever = retriever
+        self._postprocessors = postprocessors
+        self._bundle = bundle
+        self._split = split
+        self._callbacks = callback_manager
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        """At most ``k`` passages, best first."""
+        bundle = self._query(query)
+        return self._passages(self.nodes(bundle), k)
+
+    async def aretrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        """``retrieve`` through the framework's own async methods."""
+        bundle = self._query(query)
+        return self._passages(await self.anodes(bundle), k)
+
+    def nodes(self, bundle: QueryBundle) -> list[NodeWithScore]:
+        """What the retriever finds and the postprocessors leave."""
+        with self._event(bundle) as told:
+            nodes = self._retriever.retrieve(bundle)
+            for postprocessor in self._postprocessors:
+                nodes = postprocessor.postprocess_nodes(nodes, query_bundle=bundle)
+            told(nodes)
+        return nodes
+
+    async def anodes(self, bundle: QueryBundle) -> list[NodeWithScore]:
+        """``nodes`` without blocking the event loop."""
+        with self._event(bundle) as told:
+            nodes = await self._retriever.aretrieve(bundle)
+            for postprocessor in self._postprocessors:
+                nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=bundle)
+            told(nodes)
+        return nodes
+
+    def _query(self, query: str) -> QueryBundle:
+        if self._bundle is not None and self._bundle.query_str.strip() == query:
+            return self._bundle
+        return QueryBundle(query)
+
+    def _passages(self, nodes: list[NodeWithScore], k: int) -> list[Passage]:
+        if self._split is not None:
+            nodes = self._split(nodes)
+        return self.book.enter(nodes)[:k]
+
+    @contextmanager
+    def _event(self, bundle: QueryBundle) -> Iterator[Callable[[list[NodeWithScore]], None]]:
+        if self._callbacks is None or _heard_by(self._callbacks, self._retriever):
+            yield lambda nodes: None
+            return
+        with self._callbacks.event(CBEventType.RETRIEVE, payload={EventPayload.QUERY_STR: bundle.query_str}) as event:
+            yield lambda nodes: event.on_end(payload={EventPayload.NODES: nodes})
+
+
+def _heard_by(manager: CallbackManager, retriever: BaseRetriever) -> bool:
+    """Whether the retriever's own events reach the manager's handlers (or there is nobody to reach)."""
+    theirs = getattr(getattr(retriever, "callback_manager", None), "handlers", [])
+    return all(any(h is t for t in theirs) for h in manager.handlers)
+
+
+class GivenNodes:
+    """Nodes that were retrieved before, for every query the same."""
+
+    def __init__(self, nodes: Sequence[NodeWithScore], split: Split | None = None) -> None:
+        self.book = NodeBook()
+        self._passages = self.book.enter(split(list(nodes)) if split is not None else nodes)
+
+    def __len__(self) -> int:
+        return len(self._passages)
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        """The first ``k`` of them."""
+        return self._passages[:k]
+
+
+class PassageRetriever(BaseRetriever):
+    """One of our own retrievers (``shared_core.retrieval``) as a retriever of LlamaIndex.
+
+    Args:
+        retriever: anything with ``retrieve(query, k) -> passages``.
+        top_k: passages to ask for, at least 1.
+        where: metadata filter in the language of ``shared_core.retrieval``.
+        callback_manager: of LlamaIndex.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        top_k: int = 5,
+        *,
+        where: dict[str, Any] | None = None,
+        callback_manager: CallbackManager | None = None,
+    ) -> None:
+        if top_k < 1:
+            raise InputError(f"top_k must be at least 1, not {top_k}.")
+        self.retriever = retriever
+        self.similarity_top_k = top_k
+        self._where = {} if where is None else {"where": where}
+        super().__init__(callback_manager=callback_manager)
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = self.retriever.retrieve(query_bundle.query_str, k=self.similarity_top_k, **self._where)
+        return [node_of(p) for p in found]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        aretrieve = getattr(self.retriever, "aretrieve", None)
+        if aretrieve is None:
+            return await asyncio.to_thread(self._retrieve, query_bundle)
+        found = await aretrieve(query_bundle.query_str, k=self.similarity_top_k, **self._where)
+        return [node_of(p) for p in found]
+
+
+def framework_retriever(retriever: object, settings: SelfReflectSettings) -> BaseRetriever:
+    """The retriever as one of LlamaIndex.
+
+    Raises:
+        InputError: it is none.
+        SettingsError: ``settings.where`` is set, which a retriever of LlamaIndex cannot be told.
+    """
+    if isinstance(retriever, BaseRetriever):
+        if settings.where is not None:
+            raise SettingsError(
+                "settings.where cannot reach a retriever of LlamaIndex.",
+                hint="Filter where the retriever is made: index.as_retriever(filters=MetadataFilters(…)).",
+            )
+        return retriever
+    if callable(getattr(retriever, "as_retriever", None)):
+        raise InputError(
+            f"{type(retriever).__name__} is an index, not a retriever.", hint="Pass index.as_retriever(…)."
+        )
+    if isinstance(retriever, Retriever):
+        return PassageRetriever(retriever, settings.top_k, where=settings.where)
+    raise InputError(
+        f"{type(retriever).__name__} is no retriever.",
+        hint="Pass index.as_retriever(…), or one of shared_core.retrieval.",
+    )
+
+
+def fitted(settings: SelfReflectSettings, retriever: BaseRetriever) -> SelfReflectSettings:
+    """The settings for an engine over ``retriever``, which applies ``where`` itself.
+
+    In LlamaIndex the retriever says how many nodes there are to read (``similarity_top_k``); all of them are read,
+    unless the settings were made with a ``top_k`` of their own.
+    """
+    width: object = settings.top_k if _chosen(settings) else getattr(retriever, "similarity_top_k", None)
+    known = isinstance(width, int) and not isinstance(width, bool) and width > 0
+    result: SelfReflectSettings = settings.replace(top_k=width if known else ALL, where=None)
+    return result
+
+
+def _chosen(settings: SelfReflectSettings) -> bool:
+    fields = set(type(settings).model_fields)
+    default = type(settings).model_fields["top_k"].default
+    # ``replace`` sets every field, so only a value other than the default tells there.
+    return "top_k" in settings.model_fields_set and (settings.model_fields_set != fields or settings.top_k != default)

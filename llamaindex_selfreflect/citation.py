@@ -1,0 +1,197 @@
+"""``SelfReflectCitationQueryEngine``: in place of ``CitationQueryEngine``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.indices.base import BaseIndex
+from llama_index.core.node_parser import SentenceSplitter, TextSplitter
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.response_synthesizers import ResponseMode
+from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, TextNode
+
+from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refuse_template
+from llamaindex_selfreflect._nodes import document_place, own_text
+from llamaindex_selfreflect.query_engine import other_mode
+from shared_core.errors import InputError
+from shared_core.lm.base import LanguageModel
+from shared_core.reading.base import Reader, SupportScorer
+from shared_core.retrieval.base import Embedder, Retriever
+from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.uncertainty.calibration import Calibration
+
+DEFAULT_CITATION_CHUNK_SIZE = 512
+DEFAULT_CITATION_CHUNK_OVERLAP = 20
+
+
+class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
+    """Every claim after a quote that cannot be anything but verbatim (ReClaim), one source node per citation number.
+
+    Retrieved nodes are cut into citation chunks, as ``CitationQueryEngine`` does; a chunk's text is its node's own,
+    its ``start_char_idx`` and ``end_char_idx`` say where it stands in the document if the node knows, and its id is the
+    node's with the chunk's place in it. Offsets in ``citations`` are within the chunk.
+
+    Args:
+        retriever: as for ``SelfReflectQueryEngine``; so are the arguments not named here.
+        citation_chunk_size, citation_chunk_overlap: of chunks, in tokens.
+        text_splitter: of LlamaIndex, in place of the ``SentenceSplitter`` of that size.
+        pipeline: ``reclaim`` by default where there is a language model, else ``composed`` (quotes alone).
+
+    Raises:
+        InputError, SettingsError: as for ``SelfReflectQueryEngine``.
+    """
+
+    def __init__(
+        self,
+        retriever: BaseRetriever | Retriever,
+        *,
+        citation_chunk_size: int = DEFAULT_CITATION_CHUNK_SIZE,
+        citation_chunk_overlap: int = DEFAULT_CITATION_CHUNK_OVERLAP,
+        text_splitter: TextSplitter | None = None,
+        **arguments: Any,
+    ) -> None:
+        self.text_splitter = text_splitter or SentenceSplitter(
+            chunk_size=citation_chunk_size, chunk_overlap=citation_chunk_overlap
+        )
+        super().__init__(retriever, **arguments)
+
+    @classmethod
+    def from_args(
+        cls,
+        index: BaseIndex[Any] | None,
+        llm: object = None,
+        response_synthesizer: None = None,
+        citation_chunk_size: int = DEFAULT_CITATION_CHUNK_SIZE,
+        citation_chunk_overlap: int = DEFAULT_CITATION_CHUNK_OVERLAP,
+        text_splitter: TextSplitter | None = None,
+        citation_qa_template: None = None,
+        citation_refine_template: None = None,
+        citation_chat_content_qa_template: None = None,
+        citation_chat_content_refine_template: None = None,
+        retriever: BaseRetriever | Retriever | None = None,
+        node_postprocessors: Sequence[BaseNodePostprocessor] | None = None,
+        response_mode: ResponseMode | str | None = None,
+        use_async: bool = False,
+        streaming: bool = False,
+        metadata_mode: MetadataMode = MetadataMode.NONE,
+        multimodal: bool = False,
+        *,
+        verbose: bool = False,
+        callback_manager: CallbackManager | None = None,
+        settings: SelfReflectSettings | None = None,
+        target_accuracy: float | None = None,
+        pipeline: PipelineName | None = None,
+        on_abstain: OnAbstain | None = None,
+        reader: Reader | None = None,
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+        models: Mapping[str, object] | None = None,
+        calibrations: Mapping[str, Calibration] | None = None,
+        **retriever_arguments: Any,
+    ) -> Self:
+        """With the arguments of ``CitationQueryEngine.from_args``; further ones go to ``index.as_retriever``.
+
+        A name that neither knows is a TypeError. Templates, ``response_synthesizer``, ``multimodal``, a
+        ``response_mode`` other than ``compact`` and a ``metadata_mode`` other than ``NONE`` (offsets hold in the node's
+        own text) are refused with InputError.
+        """
+        refuse_template(
+            response_synthesizer=response_synthesizer,
+            citation_qa_template=citation_qa_template,
+            citation_refine_template=citation_refine_template,
+            citation_chat_content_qa_template=citation_chat_content_qa_template,
+            citation_chat_content_refine_template=citation_chat_content_refine_template,
+            multimodal=multimodal,
+            response_mode=other_mode(response_mode),
+            metadata_mode=None if metadata_mode == MetadataMode.NONE else metadata_mode,
+        )
+        if retriever is None:
+            retriever = _retriever_of(index, retriever_arguments)
+        elif retriever_arguments:
+            raise TypeError(
+                f"from_args() got {_named(retriever_arguments)} beside retriever=, where they have no effect"
+            )
+        return cls(
+            retriever,
+            llm=llm,
+            citation_chunk_size=citation_chunk_size,
+            citation_chunk_overlap=citation_chunk_overlap,
+            text_splitter=text_splitter,
+            node_postprocessors=node_postprocessors,
+            callback_manager=callback_manager,
+            streaming=streaming,
+            verbose=verbose,
+            settings=settings,
+            target_accuracy=target_accuracy,
+            pipeline=pipeline,
+            on_abstain=on_abstain,
+            reader=reader,
+            judge=judge,
+            embedder=embedder,
+            models=models,
+            calibrations=calibrations,
+        )
+
+    def _settings(
+        self, settings: SelfReflectSettings | None, lm: LanguageModel | None, **shortcuts: Any
+    ) -> SelfReflectSettings:
+        free = shortcuts.get("pipeline") is None and (settings is None or "pipeline" not in settings.model_fields_set)
+        if free and lm is not None:
+            shortcuts["pipeline"] = "reclaim"
+        return super()._settings(settings, lm, **shortcuts)
+
+    def _split(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        return [chunk for node in nodes for chunk in self._chunks(node)]
+
+    def _chunks(self, node: NodeWithScore) -> list[NodeWithScore]:
+        """The node cut up; whole, where the splitter's pieces do not stand in its text as they are."""
+        text = own_text(node.node)
+        places: list[tuple[int, int]] = []
+        for piece in self.text_splitter.split_text(text) if text.strip() else []:
+            start = text.find(piece, places[-1][0] + 1 if places else 0)
+            if start < 0:
+                return [node]
+            places.append((start, start + len(piece)))
+        if len(places) < 2:
+            return [node]
+        return [_chunk(node, text, start, end) for start, end in places]
+
+
+def _chunk(node: NodeWithScore, text: str, start: int, end: int) -> NodeWithScore:
+    inner = node.node
+    place = document_place(inner)
+    chunk = TextNode(
+        id_=f"{inner.node_id}:{start}-{end}",
+        text=text[start:end],
+        metadata=dict(inner.metadata),
+        excluded_llm_metadata_keys=list(inner.excluded_llm_metadata_keys),
+        excluded_embed_metadata_keys=list(inner.excluded_embed_metadata_keys),
+        relationships={**inner.relationships, NodeRelationship.PARENT: inner.as_related_node_info()},
+        start_char_idx=None if place is None else place[0] + start,
+        end_char_idx=None if place is None else place[0] + end,
+    )
+    return NodeWithScore(node=chunk, score=node.score)
+
+
+def _retriever_of(index: BaseIndex[Any] | None, arguments: dict[str, Any]) -> BaseRetriever:
+    if index is None:
+        raise InputError("There is neither an index nor a retriever.", hint="from_args(index, …) or retriever=….")
+    if not callable(getattr(index, "as_retriever", None)):
+        raise InputError(f"{type(index).__name__} is no index of LlamaIndex.", hint="For a retriever: retriever=….")
+    retriever = index.as_retriever(**arguments)
+    known = {"vector_store_kwargs"}
+    makers = [vars(c)["__init__"] for c in type(retriever).__mro__ if "__init__" in vars(c)]
+    for function in (index.as_retriever, *makers):
+        known |= {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
+    unknown = {k: v for k, v in arguments.items() if k not in known}
+    if unknown:
+        raise TypeError(f"from_args() got an unexpected keyword argument: {_named(unknown)}")
+    return retriever
+
+
+def _named(arguments: Mapping[str, object]) -> str:
+    return ", ".join(repr(name) for name in arguments)

@@ -1,0 +1,194 @@
+"""``SelfReflectRerank``: re-ranks the nodes of any retriever by what helps to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
+from llama_index.core.callbacks import CBEventType, EventPayload
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+
+from llamaindex_selfreflect._events import dispatcher
+from llamaindex_selfreflect._nodes import annotated, own_text, passage_of
+from llamaindex_selfreflect._shared import shared_embedder, shared_reader
+from llamaindex_selfreflect.llm import as_language_model
+from shared_core.errors import InputError
+from shared_core.lm.base import LanguageModel
+from shared_core.pipelines.rerank import Ranked
+from shared_core.reading.base import Reader, SupportScorer
+from shared_core.rerank import RerankMethod, SelfReflectReranker
+from shared_core.retrieval.base import Embedder
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import MetadataValue, Passage
+
+
+class SelfReflectRerank(BaseNodePostprocessor):
+    """Best nodes first, at most ``top_n``, each a copy whose metadata says why it stands there.
+
+    Metadata added (and kept from what models and embeddings see): ``selfreflect_reason``; ``selfreflect_probability``
+    that it answers and ``selfreflect_quote``, the sentence that speaks most for it, where the method gives them; with
+    ``keep_retrieval_score`` the old score as ``retrieval_score``. Scores compare within one result only.
+
+    Args:
+        llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; only ``uncertainty`` uses it.
+        model: name or path of a transformers model, in place of ``llm``.
+        top_n: nodes to return at most, at least 1.
+        method: ``reading``: by the best quote that the embedded reader finds, no model needed; ``uncertainty``: by
+            how sure the model is of its answer with each node (SeaKR), at ``settings.seakr.samples`` samples each.
+        device: for ``model``: ``cpu``, ``cuda``, … or ``None`` for the best there is.
+        keep_retrieval_score: put the score a node came with into its metadata.
+        metadata_mode: which metadata stands before a node's text when it is judged.
+        settings: ``settings.seakr`` says how to measure uncertainty.
+        reader, judge, embedder: as for ``SelfReflectReranker``.
+
+    Raises:
+        InputError: top_n below 1, llm and model both given, or llm is no model.
+        SettingsError: unknown method, or ``uncertainty`` without a model.
+        ModelLoadError: there is no model of that name.
+    """
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    model: str | None = Field(default=None, description="Name or path of a transformers model.")
+    top_n: int = Field(default=5, description="Nodes to return at most.")
+    method: RerankMethod = Field(default="reading", description="What nodes are ranked by.")
+    device: str | None = Field(default=None, description="Device of the model.")
+    keep_retrieval_score: bool = Field(default=False, description="Keep the retrieval score in metadata.")
+    metadata_mode: MetadataMode = Field(default=MetadataMode.EMBED, description="Metadata shown with the text.")
+    settings: SelfReflectSettings | None = Field(default=None, description="Of the engine.")
+
+    _reranker: SelfReflectReranker = PrivateAttr()
+    _name: str = PrivateAttr()
+
+    def __init__(
+        self,
+        llm: object = None,
+        model: str | None = None,
+        top_n: int = 5,
+        method: RerankMethod = "reading",
+        device: str | None = None,
+        keep_retrieval_score: bool = False,
+        metadata_mode: MetadataMode = MetadataMode.EMBED,
+        settings: SelfReflectSettings | dict[str, Any] | None = None,
+        *,
+        reader: Reader | None = None,
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        if top_n < 1:
+            raise InputError(f"top_n must be at least 1, not {top_n}.")
+        if llm is not None and model is not None:
+            raise InputError("Both llm and model are given.", hint="Give one of them.")
+        given = SelfReflectSettings(**settings) if isinstance(settings, dict) else settings
+        lm = as_language_model(llm)
+        if model is not None and method == "uncertainty":
+            lm = _loaded(model, device)
+        reranker = SelfReflectReranker(
+            lm,
+            given,
+            method=method,
+            reader=reader or shared_reader(),
+            judge=judge,
+            embedder=embedder or shared_embedder(),
+        )
+        super().__init__(
+            model=model,
+            top_n=top_n,
+            method=method,
+            device=device,
+            keep_retrieval_score=keep_retrieval_score,
+            metadata_mode=metadata_mode,
+            settings=given,
+        )
+        self._reranker = reranker
+        self._name = lm.name if lm is not None and method == "uncertainty" else f"selfreflect-{method}"
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name in serialised form."""
+        return "SelfReflectRerank"
+
+    @field_serializer("settings")
+    def _plain_settings(self, settings: SelfReflectSettings | None) -> dict[str, Any] | None:
+        return None if settings is None else settings.model_dump(mode="json")
+
+    @dispatcher.span
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if query_bundle is None:
+            raise InputError("Re-ranking needs the query.", hint="postprocess_nodes(nodes, query_str=…)")
+        if not nodes:
+            return []
+        self._started(nodes, query_bundle)
+        with self.callback_manager.event(CBEventType.RERANKING, payload=self._payload(nodes, query_bundle)) as event:
+            ranked = self._reranker.rerank(query_bundle.query_str, self._passages(nodes))
+            best = self._ranked(nodes, ranked)
+            event.on_end(payload={EventPayload.NODES: best})
+        dispatcher.event(ReRankEndEvent(nodes=best))
+        return best
+
+    @dispatcher.span
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if query_bundle is None:
+            raise InputError("Re-ranking needs the query.", hint="apostprocess_nodes(nodes, query_str=…)")
+        if not nodes:
+            return []
+        self._started(nodes, query_bundle)
+        with self.callback_manager.event(CBEventType.RERANKING, payload=self._payload(nodes, query_bundle)) as event:
+            ranked = await self._reranker.arerank(query_bundle.query_str, self._passages(nodes))
+            best = self._ranked(nodes, ranked)
+            event.on_end(payload={EventPayload.NODES: best})
+        dispatcher.event(ReRankEndEvent(nodes=best))
+        return best
+
+    def _started(self, nodes: list[NodeWithScore], query: QueryBundle) -> None:
+        dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=self.top_n, model_name=self._name))
+
+    def _payload(self, nodes: list[NodeWithScore], query: QueryBundle) -> dict[str, Any]:
+        return {
+            EventPayload.NODES: nodes,
+            EventPayload.MODEL_NAME: self._name,
+            EventPayload.QUERY_STR: query.query_str,
+            EventPayload.TOP_K: self.top_n,
+        }
+
+    def _passages(self, nodes: Sequence[NodeWithScore]) -> list[Passage]:
+        """One for each node that has text, its id the node's place: nodes of one id stay apart."""
+        texts = [(i, n, n.node.get_content(metadata_mode=self.metadata_mode)) for i, n in enumerate(nodes)]
+        return [passage_of(n, str(i), text) for i, n, text in texts if own_text(n.node).strip()]
+
+    def _ranked(self, nodes: Sequence[NodeWithScore], ranked: Sequence[Ranked]) -> list[NodeWithScore]:
+        places = [int(r.passage.id) for r in ranked]
+        best = [self._noted(nodes[i], r.score, _notes(r)) for i, r in zip(places, ranked)]
+        # Nodes without text (images) cannot be judged: last, in their order.
+        floor = min((r.score for r in ranked), default=0.0)
+        rest = [n for i, n in enumerate(nodes) if i not in set(places)]
+        unread: dict[str, MetadataValue] = {"selfreflect_reason": "has no text to judge"}
+        best += [self._noted(n, floor - 1.0 - i, unread) for i, n in enumerate(rest)]
+        return best[: self.top_n]
+
+    def _noted(self, node: NodeWithScore, score: float, notes: dict[str, MetadataValue]) -> NodeWithScore:
+        kept: dict[str, MetadataValue] = {"retrieval_score": node.score} if self.keep_retrieval_score else {}
+        return annotated(node, score, {**notes, **kept})
+
+
+def _notes(ranked: Ranked) -> dict[str, MetadataValue]:
+    notes: dict[str, MetadataValue] = {"selfreflect_reason": ranked.reason}
+    if ranked.probability is not None:
+        notes["selfreflect_probability"] = ranked.probability
+    if ranked.quote is not None:
+        notes["selfreflect_quote"] = ranked.quote.text
+    return notes
+
+
+def _loaded(model: str, device: str | None) -> LanguageModel:
+    from shared_core.lm.transformers import TransformersLM
+
+    lm: LanguageModel = TransformersLM(model) if device is None else TransformersLM(model, device=device)
+    return lm

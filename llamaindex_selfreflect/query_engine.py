@@ -1,0 +1,116 @@
+"""``SelfReflectQueryEngine``: in place of ``RetrieverQueryEngine``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.response_synthesizers import ResponseMode
+
+from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refuse_template
+from shared_core.reading.base import Reader, SupportScorer
+from shared_core.retrieval.base import Embedder, Retriever
+from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.uncertainty.calibration import Calibration
+
+
+class SelfReflectQueryEngine(ReflectiveQueryEngine):
+    """Answers with verbatim quotes and exact citations, or abstains and says why.
+
+    Responses are ``SelfReflectResponse``: ``source_nodes[i]`` is the node that the text marks as ``[i + 1]``,
+    ``answer`` holds claims, confidence and trace, ``citations`` one ``CitationBlock`` for each number, and
+    ``metadata["selfreflect"]`` all of it as plain values. With ``streaming=True`` they are the streaming responses of
+    LlamaIndex, which come claim by claim; since every claim is judged before any is shown, sources and citations are
+    complete when the stream begins.
+
+    Args:
+        retriever: of LlamaIndex, or one of ``shared_core.retrieval``. All it returns is read, unless ``settings`` were
+            made with a ``top_k``.
+        llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm``, ``"settings"`` for ``Settings.llm``, or ``None``
+            to answer in the documents' own sentences with the embedded reader (``Settings.llm`` is never used unasked).
+        settings: see ``SelfReflectSettings``. Metadata filters belong to the retriever, not in ``settings.where``.
+        node_postprocessors: applied to what is retrieved, in order.
+        callback_manager: ``Settings.callback_manager`` by default.
+        streaming: give streaming responses.
+        verbose: print every decision.
+        target_accuracy, pipeline, on_abstain: short for the settings of these names.
+        reader, judge, embedder, models, calibrations: as for ``SelfReflectEngine``; models may be of LlamaIndex.
+
+    Raises:
+        InputError: the retriever, the settings or a model is none.
+        SettingsError: a setting is out of range, or the pipeline needs a language model and there is none.
+    """
+
+    @classmethod
+    def from_args(
+        cls,
+        retriever: BaseRetriever | Retriever,
+        llm: object = None,
+        response_synthesizer: None = None,
+        node_postprocessors: Sequence[BaseNodePostprocessor] | None = None,
+        callback_manager: CallbackManager | None = None,
+        response_mode: ResponseMode | str | None = None,
+        text_qa_template: None = None,
+        refine_template: None = None,
+        summary_template: None = None,
+        simple_template: None = None,
+        chat_content_qa_template: None = None,
+        chat_content_refine_template: None = None,
+        output_cls: None = None,
+        use_async: bool = False,
+        streaming: bool = False,
+        verbose: bool = False,
+        multimodal: bool = False,
+        *,
+        settings: SelfReflectSettings | None = None,
+        target_accuracy: float | None = None,
+        pipeline: PipelineName | None = None,
+        on_abstain: OnAbstain | None = None,
+        reader: Reader | None = None,
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+        models: Mapping[str, object] | None = None,
+        calibrations: Mapping[str, Calibration] | None = None,
+    ) -> Self:
+        """With the arguments of ``RetrieverQueryEngine.from_args``; a name it does not know is a TypeError.
+
+        ``use_async`` has no effect (requests of a kind go out as one batch in any case). Those arguments that stand for
+        a response synthesizer (templates, ``output_cls``, ``multimodal``, a ``response_mode`` other than ``compact``)
+        are refused with InputError, since they could not be followed.
+        """
+        refuse_template(
+            response_synthesizer=response_synthesizer,
+            text_qa_template=text_qa_template,
+            refine_template=refine_template,
+            summary_template=summary_template,
+            simple_template=simple_template,
+            chat_content_qa_template=chat_content_qa_template,
+            chat_content_refine_template=chat_content_refine_template,
+            output_cls=output_cls,
+            multimodal=multimodal,
+            response_mode=other_mode(response_mode),
+        )
+        parts: dict[str, Any] = {
+            "reader": reader, "judge": judge, "embedder": embedder, "models": models, "calibrations": calibrations,
+        }  # fmt: skip
+        return cls(
+            retriever,
+            llm=llm,
+            settings=settings,
+            node_postprocessors=node_postprocessors,
+            callback_manager=callback_manager,
+            streaming=streaming,
+            verbose=verbose,
+            target_accuracy=target_accuracy,
+            pipeline=pipeline,
+            on_abstain=on_abstain,
+            **parts,
+        )
+
+
+def other_mode(mode: ResponseMode | str | None) -> ResponseMode | str | None:
+    """The response mode, if it is another than LlamaIndex's default, which stands for "as usual" here."""
+    return None if mode in (None, ResponseMode.COMPACT) else mode

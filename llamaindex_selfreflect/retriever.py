@@ -1,0 +1,119 @@
+"""``SelfReflectRetriever``: retrieves only when the model is unsure of what it would write without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core import Settings
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from llamaindex_selfreflect._base import read_calibrations
+from llamaindex_selfreflect._events import SelfReflectDecisionEvent, dispatcher
+from llamaindex_selfreflect._nodes import annotated
+from llamaindex_selfreflect._shared import shared_embedder
+from llamaindex_selfreflect._sources import NodeSource, fitted, framework_retriever
+from llamaindex_selfreflect.llm import as_language_model
+from llamaindex_selfreflect.postprocessor import SelfReflectRerank
+from shared_core.errors import InputError
+from shared_core.gate import GatedResult, GatedRetriever, GateName
+from shared_core.reading.base import SupportScorer
+from shared_core.retrieval.base import Embedder, Retriever
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Decision
+
+
+class SelfReflectRetriever(BaseRetriever):
+    """Any retriever behind a gate (SeaKR, FLARE): if the model knows, no nodes are returned.
+
+    An empty result then means "not needed", not "nothing found": ``last_decision`` (of the latest call; for concurrent
+    ones listen to ``SelfReflectDecisionEvent``) says which. Nodes are copies whose metadata says why they were
+    retrieved: ``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_uncertainty``, ``selfreflect_query``.
+
+    Args:
+        retriever: of LlamaIndex, or one of ``shared_core.retrieval``.
+        llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; not needed for ``always``.
+        gate: ``uncertainty``, ``flare`` or ``always``; see ``shared_core.gate.GatedRetriever``.
+        settings: ``settings.seakr`` says how to measure; ``settings.calibration`` may hold the threshold.
+        rerank: applied to what is retrieved.
+        judge, embedder: for estimators that compare meanings.
+        callback_manager: ``Settings.callback_manager`` by default.
+        verbose: as for every retriever of LlamaIndex.
+
+    Raises:
+        InputError: the retriever or the model is none.
+        SettingsError: unknown gate, or one that needs a model and there is none.
+    """
+
+    def __init__(
+        self,
+        retriever: BaseRetriever | Retriever,
+        *,
+        llm: object = None,
+        gate: GateName = "uncertainty",
+        settings: SelfReflectSettings | None = None,
+        rerank: SelfReflectRerank | None = None,
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+        callback_manager: CallbackManager | None = None,
+        verbose: bool = False,
+    ) -> None:
+        if rerank is not None and not isinstance(rerank, SelfReflectRerank):
+            raise InputError(f"rerank must be a SelfReflectRerank, not {type(rerank).__name__}.")
+        given = settings if settings is not None else SelfReflectSettings()
+        self.retriever = framework_retriever(retriever, given)
+        self.settings = fitted(given, self.retriever)
+        self.rerank = rerank
+        self.last_result: GatedResult | None = None
+        self._parts: dict[str, Any] = {
+            "lm": as_language_model(llm),
+            "gate": gate,
+            "judge": judge,
+            "embedder": embedder if embedder is not None else shared_embedder(),
+            "calibrations": read_calibrations(self.settings),
+        }
+        super().__init__(callback_manager=callback_manager or Settings.callback_manager, verbose=verbose)
+        self._gated(self._source(None))  # refuses now what cannot work
+
+    @property
+    def last_decision(self) -> Decision | None:
+        """How the gate decided at the latest call; ``None`` before the first and where it is always open."""
+        trace = self.last_result.trace if self.last_result is not None else ()
+        return next((d for d in trace if d.kind == "gate"), None)
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {}
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        source = self._source(query_bundle)
+        result = self._gated(source).ask(query_bundle.query_str, self.settings.top_k)
+        nodes = self._nodes(result, source)
+        return nodes if self.rerank is None else self.rerank.postprocess_nodes(nodes, query_bundle)
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        source = self._source(query_bundle)
+        result = await self._gated(source).aask(query_bundle.query_str, self.settings.top_k)
+        nodes = self._nodes(result, source)
+        return nodes if self.rerank is None else await self.rerank.apostprocess_nodes(nodes, query_bundle)
+
+    def _source(self, bundle: QueryBundle | None) -> NodeSource:
+        return NodeSource(self.retriever, bundle=bundle)
+
+    def _gated(self, source: NodeSource) -> GatedRetriever:
+        """A gate for one query: its passages' nodes are in ``source``. Models are shared with the others."""
+        return GatedRetriever(source, settings=self.settings, **self._parts)
+
+    def _nodes(self, result: GatedResult, source: NodeSource) -> list[NodeWithScore]:
+        self.last_result = result
+        for decision in result.trace:
+            dispatcher.event(SelfReflectDecisionEvent.of(decision))
+        return [
+            annotated(
+                source.book.node(p.id),
+                p.score,
+                {k: v for k, v in p.metadata.items() if k.startswith("selfreflect_")},
+            )
+            for p in result.passages
+        ]
