@@ -1,0 +1,99 @@
+"""On whose behalf a retriever or a chat model is called: the run's callbacks, and the documents seen so far.
+
+Within one question this travels in a context variable. In a batch, requests of many questions go out together; there
+each request carries its own caller, in a string that otherwise behaves like the plain one (``Tagged``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableConfig
+
+from shared_core.flow import Flow, Generate, HiddenStates, Retrieve, Score, Together
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Caller:
+    """One question's run.
+
+    Attributes:
+        config: for everything called on its behalf; its callbacks are the run's children.
+        documents: every document retrieved for it, by the id of its passage.
+    """
+
+    config: RunnableConfig | None = None
+    documents: dict[str, Document] = dataclasses.field(default_factory=dict)
+
+
+_CURRENT: ContextVar[Caller | None] = ContextVar("selfreflect_caller", default=None)
+
+
+class Tagged(str):
+    """A string that knows its caller."""
+
+    caller: Caller
+
+    @classmethod
+    def by(cls, text: str, caller: Caller) -> Tagged:
+        """``text``, tagged."""
+        tagged = cls(text)
+        tagged.caller = caller
+        return tagged
+
+
+def caller_of(text: str = "") -> Caller:
+    """The caller that ``text`` is tagged with, else the current one, else a fresh one without callbacks."""
+    if isinstance(text, Tagged):
+        return text.caller
+    return _CURRENT.get() or Caller()
+
+
+def enter(caller: Caller) -> None:
+    """Make it current for the rest of this context; for code that runs in a context of its own."""
+    _CURRENT.set(caller)
+
+
+@contextmanager
+def calling(caller: Caller) -> Iterator[Caller]:
+    """Make it current within a ``with`` block."""
+    token = _CURRENT.set(caller)
+    try:
+        yield caller
+    finally:
+        _CURRENT.reset(token)
+
+
+def tagged(flow: Flow[T], caller: Caller) -> Flow[T]:
+    """The same flow with every request tagged."""
+    try:
+        request = next(flow)
+        while True:
+            try:
+                result = yield _tag(request, caller)
+            except Exception as error:
+                request = flow.throw(error)
+            else:
+                request = flow.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    finally:
+        flow.close()
+
+
+def _tag(request: Any, caller: Caller) -> Any:
+    if isinstance(request, Together):
+        return dataclasses.replace(request, requests=tuple(_tag(r, caller) for r in request.requests))
+    if isinstance(request, Retrieve):
+        return dataclasses.replace(request, query=Tagged.by(request.query, caller))
+    if isinstance(request, (Generate, Score, HiddenStates)):
+        return dataclasses.replace(request, model=Tagged.by(request.model, caller))
+    return request

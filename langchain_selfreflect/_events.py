@@ -1,0 +1,60 @@
+"""Events of the core as LangChain's custom events: plain values under names of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
+from langchain_core.runnables import RunnableConfig
+
+from shared_core.types import ClaimSealed, Decided, Decision, Event, ReferenceSealed, Retrieved
+
+Named = tuple[str, dict[str, Any]]
+
+DECISION, RETRIEVED = "selfreflect_decision", "selfreflect_retrieved"
+QUOTE, CLAIM = "selfreflect_quote", "selfreflect_claim"
+
+
+def named(event: Event) -> Named | None:
+    """Name and data of the custom event; ``None`` for events that LangChain shows by itself (text, the answer)."""
+    if isinstance(event, Decided):
+        return decision(event.decision)
+    if isinstance(event, Retrieved):
+        return RETRIEVED, {"query": str(event.query), "passage_ids": [p.id for p in event.passages]}
+    if isinstance(event, ReferenceSealed):
+        spans = [{"passage_id": s.passage_id, "start": s.start, "end": s.end} for s in event.citation.spans]
+        return QUOTE, {"quote": event.citation.quote, "match": event.citation.match, "spans": spans}
+    if isinstance(event, ClaimSealed):
+        return CLAIM, {"text": event.claim.text, "support": event.claim.support}
+    return None
+
+
+def decision(made: Decision) -> Named:
+    """A decision as a custom event."""
+    data = {"kind": made.kind, "outcome": made.outcome, "reason": made.reason, "values": dict(made.values)}
+    return DECISION, data
+
+
+def tell(event: Named | None, config: RunnableConfig) -> None:
+    """Dispatch it to the run that ``config`` belongs to."""
+    if event is not None:
+        dispatch_custom_event(*event, config=config)
+
+
+async def atell(event: Named | None, config: RunnableConfig) -> None:
+    """``tell`` for async runs."""
+    if event is not None:
+        await adispatch_custom_event(*event, config=config)
+
+
+def tell_all(trace: Iterable[Decision], config: RunnableConfig) -> None:
+    """Dispatch each decision of a trace."""
+    for made in trace:
+        tell(decision(made), config)
+
+
+async def atell_all(trace: Iterable[Decision], config: RunnableConfig) -> None:
+    """``tell_all`` for async runs."""
+    for made in trace:
+        await atell(decision(made), config)

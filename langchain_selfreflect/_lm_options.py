@@ -1,0 +1,112 @@
+"""Which sampling options a chat model takes, and how to give them to it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
+
+_LOG = logging.getLogger(__name__)
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "temperature": ("temperature",),
+    "max_tokens": (
+        "max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict",
+        "max_tokens_to_sample",
+    ),
+    "top_p": ("top_p",),
+    "top_k": ("top_k",),
+    "seed": ("seed",),
+    "stop": ("stop",),
+    "logprobs": ("logprobs", "top_logprobs"),
+}  # fmt: skip
+"""What providers' classes call each option."""
+
+_REFUSAL = re.compile(
+    r"unexpected keyword|unsupported|not support|does ?n[o']t support|not permitted|not allowed|unrecognized|"
+    r"unknown|deprecated|extra inputs|extra fields|only the default|cannot both|not available",
+    re.IGNORECASE,
+)
+
+
+class Options:
+    """The options of one chat model.
+
+    An option that the model's class has a field for is set on a copy of the model: that is what every provider's class
+    reads, while keywords at call time are not taken by all of them. A model behind a wrapper (``bind``, ``with_retry``)
+    cannot be copied, and one that names the option in ``_generate`` expects it there: these get it as a keyword. What
+    a model refuses is left out from then on, and logged.
+    """
+
+    def __init__(self, runnable: Runnable[Any, Any]) -> None:
+        self._runnable = runnable
+        self._inner = innermost(runnable)
+        self._fields = self._find_fields()
+        self.refused: set[str] = set()
+
+    def declares(self, option: str) -> bool:
+        """Whether the model's class says that it takes the option."""
+        return option in self._fields
+
+    def apply(self, options: Mapping[str, Any]) -> tuple[Runnable[Any, Any], dict[str, Any]]:
+        """The model to call with these options, and the keywords to call it with; what it does not take is left out."""
+        copied: dict[str, Any] = {}
+        keywords: dict[str, Any] = {}
+        for option, value in options.items():
+            if option in self.refused:
+                continue
+            if option in ("stop", "logprobs"):
+                keywords[option] = value
+            elif option in self._fields:
+                name, by_field = self._fields[option]
+                (copied if by_field and self._runnable is self._inner else keywords)[name] = value
+        model = self._runnable
+        if copied and isinstance(model, BaseChatModel):
+            model = model.model_copy(update=copied)
+        return model, keywords
+
+    def learn(self, error: Exception, options: Mapping[str, Any]) -> bool:
+        """Note which of the options the error refuses; whether any was."""
+        text = str(error)
+        if not (isinstance(error, TypeError) or _REFUSAL.search(text)):
+            return False
+        named = {o for o in options if o not in self.refused and _mentions(text, _NAMES[o])}
+        for option in sorted(named):
+            _LOG.warning("%s does not take %s; going on without it", type(self._inner).__name__, option)
+        self.refused |= named
+        return bool(named)
+
+    def _find_fields(self) -> dict[str, tuple[str, bool]]:
+        inner = self._inner
+        if not isinstance(inner, BaseChatModel):
+            return {}
+        fields = type(inner).model_fields
+        parameters = set(inspect.signature(inner._generate).parameters)
+        found: dict[str, tuple[str, bool]] = {}
+        for option, names in _NAMES.items():
+            for name in names:
+                if option != "stop" and (name in fields or name in parameters):
+                    found.setdefault(option, (name, name in fields))
+        return found
+
+
+def innermost(runnable: Any) -> Any:
+    """The model inside ``bind``, ``with_retry``, ``with_fallbacks``, ``configurable_fields``."""
+    for _ in range(16):
+        inner = next(
+            (i for i in (getattr(runnable, n, None) for n in ("bound", "runnable", "default"))
+             if isinstance(i, Runnable)),
+            None,
+        )  # fmt: skip
+        if isinstance(runnable, BaseChatModel) or inner is None:
+            break
+        runnable = inner
+    return runnable
+
+
+def _mentions(text: str, names: tuple[str, ...]) -> bool:
+    return any(re.search(rf"(?<![A-Za-z]){re.escape(n)}(?![A-Za-z])", text) for n in names)

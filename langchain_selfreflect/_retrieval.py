@@ -1,0 +1,117 @@
+"""LangChain's retrievers as ours."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import get_executor_for_config
+from langchain_core.vectorstores import VectorStoreRetriever
+
+from langchain_selfreflect._caller import Caller, caller_of
+from langchain_selfreflect.documents import to_passages
+from shared_core.errors import InputError
+from shared_core.retrieval.base import Retriever
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Passage
+
+_STORE_DEFAULT = 4  # of LangChain's vector stores
+
+
+class LangChainRetriever:
+    """A LangChain retriever (or any runnable from text to documents) as ours.
+
+    The number of passages is passed on where the retriever takes one, and holds in any case. Callbacks of the run on
+    whose behalf it is called are passed down.
+
+    Args:
+        runnable: a ``BaseRetriever``, or a chain that ends in documents.
+
+    Raises:
+        InputError: it is no runnable.
+    """
+
+    def __init__(self, runnable: Runnable[str, Any]) -> None:
+        if not isinstance(runnable, Runnable):
+            raise InputError(f"A {type(runnable).__name__} is no LangChain retriever.", hint="Give a BaseRetriever.")
+        self.runnable = runnable
+        self._takes_k = takes_k(runnable)
+
+    def retrieve(self, query: str, k: int = 5) -> list[Passage]:
+        """The ``k`` best passages, or as many as the retriever gives."""
+        caller = caller_of(query)
+        found = self.runnable.invoke(str(query), caller.config, **self._keywords(k))
+        return self._passages(found, k, caller)
+
+    async def aretrieve(self, query: str, k: int = 5) -> list[Passage]:
+        """``retrieve`` by the retriever's own async form."""
+        caller = caller_of(query)
+        found = await self.runnable.ainvoke(str(query), caller.config, **self._keywords(k))
+        return self._passages(found, k, caller)
+
+    def retrieve_many(self, queries: Sequence[str], k: int = 5) -> list[list[Passage]]:
+        """``retrieve`` for many queries at once, each in a thread."""
+        with get_executor_for_config(caller_of(queries[0] if queries else "").config) as executor:
+            return list(executor.map(lambda query: self.retrieve(query, k), queries))
+
+    def _keywords(self, k: int) -> dict[str, Any]:
+        return {"k": k} if self._takes_k else {}
+
+    def _passages(self, found: Any, k: int, caller: Caller) -> list[Passage]:
+        if not isinstance(found, (list, tuple)):
+            raise InputError(
+                f"The retriever gave a {type(found).__name__}, not a list of documents.",
+                hint="Give the retriever itself, without the step that formats its documents.",
+            )
+        return to_passages(found, caller.documents)[:k]
+
+
+def takes_k(retriever: object) -> bool:
+    """Whether the retriever takes the number of documents at each call."""
+    if isinstance(retriever, VectorStoreRetriever):
+        return True
+    if not isinstance(retriever, BaseRetriever):
+        return False
+    return "k" in inspect.signature(retriever._get_relevant_documents).parameters
+
+
+def usual_k(retriever: object) -> int | None:
+    """How many documents the retriever is set to give; ``None`` if it does not say."""
+    if isinstance(retriever, VectorStoreRetriever):
+        k = retriever.search_kwargs.get("k", _STORE_DEFAULT)
+    else:
+        k = getattr(retriever, "k", None)
+    return k if isinstance(k, int) and not isinstance(k, bool) and k > 0 else None
+
+
+def as_retriever(retriever: object, settings: SelfReflectSettings) -> Retriever:
+    """Ours as it is; LangChain's wrapped.
+
+    Raises:
+        InputError: it is neither, or the settings hold a filter that LangChain's retrievers have no common form for.
+    """
+    if callable(getattr(retriever, "retrieve", None)) and isinstance(retriever, Retriever):
+        return retriever
+    if not isinstance(retriever, Runnable):
+        raise InputError(
+            f"A {type(retriever).__name__} is no retriever.",
+            hint="Give a BaseRetriever (vectorstore.as_retriever()), or a retriever of shared_core.retrieval.",
+        )
+    if settings.where is not None:
+        raise InputError(
+            "settings.where has no meaning for a LangChain retriever.",
+            hint="Set the filter in the retriever: vectorstore.as_retriever(search_kwargs={'filter': …}).",
+        )
+    return LangChainRetriever(retriever)
+
+
+def with_usual_k(settings: SelfReflectSettings, retriever: object) -> SelfReflectSettings:
+    """The settings with the retriever's own number of passages, unless ``top_k`` was set."""
+    k = usual_k(retriever)
+    if k is None or "top_k" in settings.model_fields_set:
+        return settings
+    changed: SelfReflectSettings = settings.replace(top_k=k)
+    return changed

@@ -1,0 +1,142 @@
+"""``SelfReflectCompressor`` re-ranks anybody's documents; ``CompressionRetriever`` is a retriever with it behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    Callbacks,
+)
+from langchain_core.documents import Document
+from langchain_core.documents.compressor import BaseDocumentCompressor
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from langchain_selfreflect._caller import Caller, calling
+from langchain_selfreflect._retrieval import takes_k, usual_k
+from langchain_selfreflect._strict import Made, Strict, shared_embedder, shared_reader
+from langchain_selfreflect.documents import noted, to_passages
+from langchain_selfreflect.lm import LogprobsMode, as_language_model
+from langchain_selfreflect.retriever import rank_notes
+from shared_core.pipelines.rerank import Ranked
+from shared_core.rerank import SelfReflectReranker
+from shared_core.settings import SelfReflectSettings
+
+
+class SelfReflectCompressor(Strict, BaseDocumentCompressor):
+    """Keeps the ``top_n`` documents that help most to answer.
+
+    ``method="reading"`` ranks by the best sentence that the embedded reader finds (no model needed),
+    ``method="uncertainty"`` by how sure the model is of its answer with each document (SeaKR; needs ``llm``).
+
+    Documents are copied; metadata gets ``relevance_score`` (higher is better; comparable within one call only),
+    ``selfreflect_reason`` and, where the method gives them, ``selfreflect_probability`` and
+    ``selfreflect_best_sentence``. A document that is there twice is kept once.
+
+    Raises:
+        SettingsError: an argument is unknown or wrong, or the method needs an ``llm``; when made.
+        InputError: the model is none; when made.
+        QuestionError: the query is empty; when asked.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    method: Literal["reading", "uncertainty"] = "reading"
+    llm: Any = Field(None, description="A LangChain chat model, one of our backends, or none.")
+    top_n: int | None = Field(3, ge=1, description="Documents to keep; None keeps all, in their new order.")
+    settings: SelfReflectSettings = Field(default_factory=SelfReflectSettings)
+    logprobs: LogprobsMode = Field("auto", description="See LangChainLM.")
+    reader: Any = Field(None, description="An extractive reader of ours instead of the shipped one.")
+    judge: Any = Field(None, description="Compares meanings for estimators that need it.")
+    embedder: Any = Field(None, description="An embedder of ours instead of the shipped one.")
+
+    _made: Made[SelfReflectReranker] = PrivateAttr(default_factory=Made)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._make(probe=False)  # what cannot work is refused now, and without a call
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """The best documents, best first; ``[]`` gives ``[]``."""
+        with calling(_caller(callbacks)) as caller:
+            passages = to_passages(documents, caller.documents)
+            ranked = self._made.get(self, self._make).rerank(query, passages, self.top_n)
+        return _documents(ranked, caller)
+
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """``compress_documents`` without blocking the event loop."""
+        with calling(_caller(callbacks)) as caller:
+            passages = to_passages(documents, caller.documents)
+            reranker = await self._made.aget(self, self._make)
+            ranked = await reranker.arerank(query, passages, self.top_n)
+        return _documents(ranked, caller)
+
+    def _make(self, *, probe: bool = True) -> SelfReflectReranker:
+        return SelfReflectReranker(
+            as_language_model(self.llm, logprobs=self.logprobs if probe else False),
+            self.settings,
+            method=self.method,
+            reader=self.reader if self.reader is not None else shared_reader(),
+            judge=self.judge,
+            embedder=self.embedder if self.embedder is not None else shared_embedder(),
+        )
+
+
+def _caller(callbacks: Callbacks | None) -> Caller:
+    return Caller(None if callbacks is None else RunnableConfig(callbacks=callbacks))
+
+
+def _documents(ranked: Sequence[Ranked], caller: Caller) -> list[Document]:
+    return [
+        noted(caller.documents[r.passage.id], selfreflect_reason=r.reason, **rank_notes(r)) for r in ranked
+    ]  # fmt: skip
+
+
+class CompressionRetriever(Strict, BaseRetriever):
+    """A retriever with a compressor behind it, for those who do without ``langchain_classic``.
+
+    Takes the two arguments of the ``ContextualCompressionRetriever`` there; any ``BaseDocumentCompressor`` will do.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    base_retriever: Runnable[str, list[Document]]
+    base_compressor: BaseDocumentCompressor
+
+    @property
+    def k(self) -> int | None:
+        """How many documents come out at most, where that is known."""
+        found = getattr(self.base_compressor, "top_n", None)
+        return found if isinstance(found, int) else usual_k(self.base_retriever)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        config = RunnableConfig(callbacks=run_manager.get_child())
+        found = self.base_retriever.invoke(query, config, **self._keywords(k))
+        if not found:
+            return []
+        return list(self.base_compressor.compress_documents(found, query, callbacks=run_manager.get_child()))[:k]
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        config = RunnableConfig(callbacks=run_manager.get_child())
+        found = await self.base_retriever.ainvoke(query, config, **self._keywords(k))
+        if not found:
+            return []
+        kept = await self.base_compressor.acompress_documents(found, query, callbacks=run_manager.get_child())
+        return list(kept)[:k]
+
+    def _keywords(self, k: int | None) -> dict[str, Any]:
+        """More than ``k`` where the retriever gives more by itself: the compressor is to choose."""
+        usual = usual_k(self.base_retriever)
+        return {"k": max(k, usual or k)} if k and takes_k(self.base_retriever) else {}

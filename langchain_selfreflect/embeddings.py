@@ -1,0 +1,30 @@
+"""The embedder that comes with the ``offline`` extra, for LangChain's vector stores."""
+
+from __future__ import annotations
+
+from langchain_core.embeddings import Embeddings
+
+from langchain_selfreflect._strict import shared_embedder
+from shared_core.retrieval.base import Embedder
+
+
+class MiniLMEmbeddings(Embeddings):
+    """all-MiniLM-L6-v2 from the hub's cache or from the wheel of the ``offline`` extra: no server, no key.
+
+    Args:
+        embedder: another embedder of ours instead.
+    """
+
+    def __init__(self, embedder: Embedder | None = None) -> None:
+        self._embedder: Embedder = embedder if embedder is not None else shared_embedder()
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One unit vector (384 figures) for each text."""
+        if not texts:
+            return []
+        rows: list[list[float]] = self._embedder.embed(texts).tolist()
+        return rows
+
+    def embed_query(self, text: str) -> list[float]:
+        """The unit vector of a query."""
+        return self.embed_documents([text])[0]

@@ -1,0 +1,144 @@
+"""``SelfReflectRetriever``: any retriever, asked only when that is needed, and re-ranked by what answers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableConfig
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from langchain_selfreflect import _events
+from langchain_selfreflect._caller import Caller, calling
+from langchain_selfreflect._retrieval import as_retriever, usual_k
+from langchain_selfreflect._strict import Made, Strict, shared_embedder, shared_reader
+from langchain_selfreflect.documents import noted, to_documents
+from langchain_selfreflect.lm import LogprobsMode, as_language_model
+from shared_core.gate import GatedResult, GatedRetriever
+from shared_core.pipelines.rerank import Ranked
+from shared_core.rerank import SelfReflectReranker
+from shared_core.settings import SelfReflectSettings
+
+Method = Literal["reading", "uncertainty"]
+
+
+class SelfReflectRetriever(Strict, BaseRetriever):
+    """Wraps a retriever: a gate in front of it (SeaKR, FLARE), a re-ranking behind it, both optional.
+
+    With an ``llm`` it retrieves only when the model is unsure of what it would answer by itself; an empty list means
+    that it is sure. Without one it always retrieves and ranks by what the embedded reader finds.
+
+    Documents are copies with metadata that say why they are there: ``selfreflect_gate``, ``selfreflect_reason``,
+    ``selfreflect_uncertainty``, ``selfreflect_query``; with re-ranking also ``relevance_score``,
+    ``selfreflect_rank_reason``, ``selfreflect_probability`` and ``selfreflect_best_sentence``. Decisions are dispatched
+    as custom events, so that one that ended in an empty list is heard of too.
+
+    Raises:
+        SettingsError: an argument is unknown or wrong, or the gate or re-ranking needs an ``llm``; when made.
+        InputError: the retriever or model is none; when made.
+        QuestionError: the query is empty; when asked.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    retriever: Any = Field(description="A LangChain retriever (or runnable from text to documents), or one of ours.")
+    gate: Literal["uncertainty", "flare", "always"] | None = Field(
+        None, description="When to retrieve; not given, uncertainty with an llm, always without."
+    )
+    rerank: bool | Method | None = Field(
+        None, description="How to re-rank (True: by reading); not given, by reading where there is no llm."
+    )
+    k: int | None = Field(None, ge=1, description="Documents to give; not given, as many as the retriever is set to.")
+    llm: Any = Field(None, description="A LangChain chat model, one of our backends, or none.")
+    settings: SelfReflectSettings = Field(default_factory=SelfReflectSettings)
+    logprobs: LogprobsMode = Field("auto", description="See LangChainLM.")
+    reader: Any = Field(None, description="An extractive reader of ours instead of the shipped one.")
+    judge: Any = Field(None, description="Compares meanings for estimators that need it.")
+    embedder: Any = Field(None, description="An embedder of ours instead of the shipped one.")
+
+    _made: Made[tuple[GatedRetriever, SelfReflectReranker | None]] = PrivateAttr(default_factory=Made)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._make(probe=False)  # what cannot work is refused now, and without a call
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        config = RunnableConfig(callbacks=run_manager.get_child())
+        with calling(Caller(config)) as caller:
+            gated, reranker = self._made.get(self, self._make)
+            found = gated.ask(query, self._fetched(k, reranker))
+            _events.tell_all(found.trace, config)
+            ranked = reranker.rerank(query, found.passages) if reranker and found.passages else None
+        return self._documents(found, ranked, k, caller)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        config = RunnableConfig(callbacks=run_manager.get_child())
+        with calling(Caller(config)) as caller:
+            gated, reranker = await self._made.aget(self, self._make)
+            found = await gated.aask(query, self._fetched(k, reranker))
+            await _events.atell_all(found.trace, config)
+            ranked = await reranker.arerank(query, found.passages) if reranker and found.passages else None
+        return self._documents(found, ranked, k, caller)
+
+    def _make(self, *, probe: bool = True) -> tuple[GatedRetriever, SelfReflectReranker | None]:
+        lm = as_language_model(self.llm, logprobs=self.logprobs if probe else False)
+        embedder = self.embedder if self.embedder is not None else shared_embedder()
+        gated = GatedRetriever(
+            as_retriever(self.retriever, self.settings),
+            lm,
+            self.settings,
+            gate=self.gate or ("always" if lm is None else "uncertainty"),
+            judge=self.judge,
+            embedder=embedder,
+        )
+        method = self._method()
+        if method is None:
+            return gated, None
+        reader = self.reader if self.reader is not None else shared_reader()
+        reranker = SelfReflectReranker(
+            lm, self.settings, method=method, reader=reader, judge=self.judge, embedder=embedder
+        )
+        return gated, reranker
+
+    def _method(self) -> Method | None:
+        if self.rerank is None:
+            return "reading" if self.llm is None else None
+        if isinstance(self.rerank, bool):
+            return "reading" if self.rerank else None
+        return self.rerank
+
+    def _given(self, k: int | None) -> int:
+        return k or self.k or usual_k(self.retriever) or self.settings.top_k
+
+    def _fetched(self, k: int | None, reranker: object) -> int:
+        """As many as wanted; more where the best of them are to be found."""
+        wanted = self._given(k)
+        return max(wanted, usual_k(self.retriever) or self.settings.top_k) if reranker else wanted
+
+    def _documents(
+        self, found: GatedResult, ranked: list[Ranked] | None, k: int | None, caller: Caller
+    ) -> list[Document]:
+        if ranked is None:
+            return to_documents(found.passages, caller.documents)[: self._given(k)]
+        kept = ranked[: self._given(k)]
+        documents = to_documents((r.passage for r in kept), caller.documents)
+        return [_with_rank(d, r) for d, r in zip(documents, kept)]
+
+
+def _with_rank(document: Document, ranked: Ranked) -> Document:
+    return noted(document, selfreflect_rank_reason=ranked.reason, **rank_notes(ranked))
+
+
+def rank_notes(ranked: Ranked) -> dict[str, Any]:
+    """What a re-ranking says of a passage, as metadata."""
+    return {
+        "relevance_score": ranked.score,
+        "selfreflect_probability": ranked.probability,
+        "selfreflect_best_sentence": ranked.quote.text if ranked.quote is not None else None,
+    }
