@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, Model, Pipeline, TopK
 from shared_core.commands.common import build, out, question_progress, reports_errors
+from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
 
+if TYPE_CHECKING:
+    from shared_core.engine import SelfReflectEngine
+
 _DEFAULTS = SelfReflectSettings()
+PURPOSES = ("confidence", "gate", "answer", "support")
 
 
 @reports_errors
 def calibrate_command(
-    questions: Annotated[Path, typer.Argument(help="Questions with answers: jsonl, json or csv.")],
+    questions: Annotated[Path, typer.Argument(help="Questions, with answers where known: jsonl, json or csv.")],
     docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
     index: Index = None,
     chroma_url: ChromaUrl = None,
@@ -24,27 +29,103 @@ def calibrate_command(
     base_url: BaseUrl = None,
     pipeline: Pipeline = _DEFAULTS.pipeline,
     top_k: TopK = _DEFAULTS.top_k,
+    purpose: Annotated[
+        list[str],
+        typer.Option(
+            help="What to calibrate, repeatable: confidence (of quoted answers), gate (when the model knows without "
+            "retrieval), answer (the model's own answers), support (needs --support-rows). By default confidence "
+            "without a model; gate and answer with one and the pipelines composed and seakr."
+        ),
+    ] = [],  # noqa: B006
+    labels: Annotated[
+        str,
+        typer.Option(
+            help="For gate and answer: gold (known answers), self (agreement of the model's answer from memory with "
+            "its answer from passages), or auto: gold where answers are known, self elsewhere."
+        ),
+    ] = "auto",
+    rule: Annotated[
+        str, typer.Option(help="How the gate's threshold is chosen: balanced_accuracy or target_accuracy.")
+    ] = "balanced_accuracy",
+    target: Annotated[
+        float | None, typer.Option(help="For --rule target_accuracy: share of right answers below the threshold.")
+    ] = None,
+    support_rows: Annotated[
+        Path | None, typer.Option(help="Labelled claims (quote, claim, label) in jsonl or csv: calibrates support.")
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write it.")] = Path("calibration.json"),
+    update: Annotated[bool, typer.Option("--update", help="Keep what else the file holds already.")] = False,
     method: Annotated[str, typer.Option(help="isotonic or platt; auto takes platt below 200 questions.")] = "auto",
     plots: Annotated[Path | None, typer.Option(help="Folder for the reliability and risk–coverage plots.")] = None,
 ) -> None:
-    """Fit confidences to your own documents and questions; use the file with `ask --calibration FILE`.
+    """Fit confidences and thresholds to your own documents, model and questions; use them with `ask --calibration FILE`.
 
-    Every question is answered once; its confidence is fitted to whether the first quote holds a right answer
-    (questions without answers count as not answerable). The file is bound to this configuration and refused by others.
+    All calibrations of a run go into one file, each bound to the configuration it was made with and refused by others:
+    another model, number of samples or layer needs its own.
     """
     from shared_core import calibration_io
-    from shared_core.evaluation.calibration import calibrate_confidence
     from shared_core.evaluation.dataset import read_questions
+    from shared_core.evaluation.support_rows import read_support_rows
 
+    wanted = _purposes(purpose, model or base_url, pipeline, support_rows)
+    _known("--labels", labels, ("auto", "gold", "self"))
+    _known("--rule", rule, ("balanced_accuracy", "target_accuracy"))
+    if (rule == "target_accuracy") != (target is not None):
+        raise InputError("--rule target_accuracy and --target belong together.", hint="--target 0.9, for example.")
     rows = read_questions(questions)
+    claims = read_support_rows(support_rows) if support_rows is not None else []
+    kept = dict(calibration_io.load(output)) if update and output.exists() else {}
     settings = SelfReflectSettings(pipeline=pipeline, top_k=top_k)
     built = build(docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings)
-    with question_progress(len(rows), "Answering") as progress:
-        result = calibrate_confidence(built.engine, rows, method=method, progress=progress)
-    calibration_io.save(output, {"confidence": result.calibration})
-    out.print(result.summary(), markup=False, highlight=False)
+    fitted: dict[str, Any] = {}
+    for name in wanted:
+        with question_progress(len(rows), f"Calibrating: {name}") as progress:
+            options: dict[str, Any] = {"method": method, "progress": progress}
+            if name in ("gate", "answer"):
+                options["labels"] = labels
+            if name == "gate":
+                options |= {"rule": rule, "target": target}
+            fitted[name] = _fit(name, built.engine, rows, claims, fitted, options)
+        out.print(fitted[name].summary(), markup=False, highlight=False)
+    calibration_io.save(output, {**kept, **{name: f.calibration for name, f in fitted.items()}})
     out.print(f"written: {output}", markup=False, highlight=False)
     if plots is not None:
-        for path in result.plot(plots):
-            out.print(f"plot: {path}", markup=False, highlight=False)
+        for result in fitted.values():
+            for path in result.plot(plots):
+                out.print(f"plot: {path}", markup=False, highlight=False)
+
+
+def _fit(
+    name: str, engine: SelfReflectEngine, rows: list[Any], claims: list[Any], done: dict[str, Any], options: Any
+) -> Any:
+    from shared_core.evaluation import gauge_calibration as gauges
+    from shared_core.evaluation.calibration import calibrate_confidence
+
+    if name == "confidence":
+        return calibrate_confidence(engine, rows, **options)
+    if name == "gate":
+        return gauges.calibrate_gate(engine, rows, **options)
+    if name == "answer":
+        gate = done["gate"].calibration if "gate" in done else None
+        return gauges.calibrate_answer(engine, rows, gate=gate, **options)
+    return gauges.calibrate_support(engine, claims, method=options["method"])
+
+
+def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: Path | None) -> list[str]:
+    for name in given:
+        _known("--purpose", name, PURPOSES)
+    if "support" in given and support_rows is None:
+        raise InputError("Calibrating support needs labelled claims.", hint="--support-rows FILE")
+    wanted = set(given)
+    if not given:
+        wanted = {"gate", "answer"} if model and pipeline in ("composed", "seakr") else {"confidence"}
+    if support_rows is not None:
+        wanted.add("support")
+    if model is None and wanted & {"gate", "answer"}:
+        raise InputError("Gate and answer are a language model's.", hint="Give --model or --base-url.")
+    return [name for name in PURPOSES if name in wanted]  # the gate before the answers that it decides on
+
+
+def _known(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InputError(f"Unknown {option} {value!r}.", hint=f"There are: {', '.join(known)}.")

@@ -198,12 +198,13 @@ def with_gate(settings: SelfReflectSettings, gate: Gate) -> SelfReflectSettings:
 
 
 def answer_binding(gauge: Gauge, settings: SelfReflectSettings, context: Context) -> dict[str, BindingValue]:
-    """What a calibration of SeaKR's final answers is bound to: the gauge, and how the answers come about."""
+    """What a calibration of answers is bound to: model and gauge, and how the answers come about."""
     options = settings.seakr
     return {
         "model": context.model_name("default"),
+        "pipeline": settings.pipeline,
         **gauge.binding,
         "gate": options.gate,
         "rerank_passages": options.rerank_passages,
-        "reasoning": options.reasoning_uncertainty if options.multi_hop else None,
+        "reasoning": options.reasoning_uncertainty if gauge.form == "step" else None,
     }

@@ -8,13 +8,23 @@ from shared_core.pipelines.attended import attended_words, attention_from, proba
 from shared_core.pipelines.gauge import Threshold
 from shared_core.pipelines.measure import Measurement
 from shared_core.settings import SeakrSettings
-from shared_core.uncertainty import Trigger, dragin_query, dragin_trigger, flare_triggered, masked_query, seakr_query
+from shared_core.uncertainty import (
+    Trigger,
+    dragin_query,
+    dragin_trigger,
+    flare_triggered,
+    is_answer,
+    masked_query,
+    seakr_query,
+)
 
 
 def triggered(draft: Measurement, threshold: Threshold, options: SeakrSettings) -> tuple[bool, str]:
     """Whether to retrieve for this sentence, and why. What is unknown retrieves."""
     if not draft.text:
         return True, "nothing was written"
+    if not is_answer(draft.text):
+        return True, "the model says that it does not know"
     if options.gate == "always":
         return True, "the gate is always open"
     if options.gate == "flare":

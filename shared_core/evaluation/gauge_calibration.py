@@ -1,0 +1,329 @@
+"""Calibrating what a language model's uncertainty means: when it knows by itself, and how often its answers are right.
+
+Labels come from questions with known answers, or, without any, from the model itself: its answer from memory counts as
+right where it agrees with its answer from the passages found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from shared_core import flow as flows
+from shared_core.errors import CalibrationError, InputError, SelfReflectError
+from shared_core.evaluation.answers import contains_answer
+from shared_core.evaluation.calibration import PLATT_BELOW
+from shared_core.evaluation.dataset import Question
+from shared_core.flow import Flow
+from shared_core.pipelines.closed_book import Recalled, closed_book, open_book
+from shared_core.pipelines.common import Context, Trace
+from shared_core.pipelines.gauge import Form, answer_binding, choose_gauge
+from shared_core.pipelines.support import support, support_binding
+from shared_core.types import Answer
+from shared_core.uncertainty.calibration import (
+    BindingValue,
+    Calibration,
+    Method,
+    ThresholdRule,
+    choose_threshold,
+    fit_calibration,
+)
+
+if TYPE_CHECKING:
+    from shared_core.engine import SelfReflectEngine
+
+Labels = Literal["auto", "gold", "self"]
+"""``gold``: judged by the known answers; ``self``: by agreement with the answer from passages; ``auto``: gold where
+answers are known, self elsewhere."""
+Progress = Callable[[int, int], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One question (or claim): its raw score and whether the event held, ``None`` where nobody can tell."""
+
+    id: str
+    score: float
+    held: bool | None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class FittedPurpose:
+    """A calibration, what it is for (``gate``, ``answer``, ``support``) and the rows it was fitted on."""
+
+    purpose: str
+    calibration: Calibration
+    rows: tuple[Row, ...]
+
+    def summary(self) -> str:
+        """What was fitted and how good it is, in a line each."""
+        c = self.calibration
+        lines = [f"{self.purpose}: {c.method} on {c.n} rows, {c.positives} of them true: {c.event}"]
+        lines += [f"  left out: {len(self.rows) - c.n} (no score, or nobody can tell)"] if len(self.rows) > c.n else []
+        if c.threshold_rule:
+            found = "none" if c.threshold is None else f"{c.threshold:.4f}"
+            lines.append(f"  threshold: {found} ({c.threshold_rule})")
+        return "\n".join(lines + [f"  {name}: {c.metrics[name]:.3f}" for name in sorted(c.metrics)])
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """Reliability and risk–coverage of the calibrated probabilities."""
+        from shared_core.evaluation import plots
+
+        rows = [r for r in self.rows if r.held is not None and math.isfinite(r.score)]
+        sure = [self.calibration.probability(r.score) or 0.0 for r in rows]
+        right = [float(bool(r.held)) for r in rows]
+        folder = Path(folder)
+        name = self.purpose
+        return [
+            plots.reliability(sure, right, folder / f"{name}_reliability.png", title=f"Reliability: {name}"),
+            plots.risk_coverage(sure, right, folder / f"{name}_risk_coverage.png", title=f"Risk–coverage: {name}"),
+        ]
+
+
+def calibrate_gate(
+    engine: SelfReflectEngine,
+    questions: Sequence[Question],
+    *,
+    method: str = "auto",
+    labels: Labels = "auto",
+    rule: ThresholdRule = "balanced_accuracy",
+    target: float | None = None,
+    progress: Progress | None = None,
+) -> FittedPurpose:
+    """Fit "right without retrieval" to the uncertainty of closed-book answers, and choose the gate's threshold.
+
+    Args:
+        engine: with a language model; of its settings ``seakr``, ``pipeline`` and ``seed`` count. Pipeline ``seakr``
+            with ``multi_hop`` is calibrated on steps, anything else on short answers.
+        questions: with answers, or known as unanswerable; others need ``labels`` of ``auto`` or ``self``.
+        method: ``isotonic``, ``platt``, or ``auto`` (isotonic from 200 rows on).
+        labels: where the labels come from.
+        rule, target: as ``choose_threshold``.
+        progress: told after every batch.
+
+    Raises:
+        InputError: unknown method or labels, no questions.
+        CalibrationError: too few rows, or all right, or all wrong.
+        CapabilityError: there is no model, or it cannot serve the estimator.
+    """
+    form = form_of(engine)
+    context = context_of(engine)
+    rows = _recalled(engine, questions, labels, form, progress)
+    gauge = choose_gauge(engine.settings, context, form=form)
+    bound: dict[str, BindingValue] = {"model": context.model_name("default"), **gauge.binding}
+    fitted = _fit(rows, bound, method, event=_event("the answer without passages is right", rows, questions, labels))
+    usable = [r for r in rows if r.held is not None]
+    threshold = choose_threshold([r.score for r in usable], [bool(r.held) for r in usable], rule=rule, target=target)
+    told = rule.replace("_", " ") + (f" {target:g}" if target is not None and rule == "target_accuracy" else "")
+    return FittedPurpose("gate", fitted.with_threshold(threshold, told), tuple(rows))
+
+
+def calibrate_answer(
+    engine: SelfReflectEngine,
+    questions: Sequence[Question],
+    *,
+    method: str = "auto",
+    labels: Labels = "auto",
+    gate: Calibration | None = None,
+    progress: Progress | None = None,
+) -> FittedPurpose:
+    """Fit "the answer is right" to the uncertainty of the pipeline's answers.
+
+    For the pipeline ``seakr`` these are its final answers, retrieval and all, with the given gate; for the others,
+    which use the model's own answer only where the gate says that it knows, the closed-book answers.
+
+    Args, errors: as ``calibrate_gate``. ``gate``: from there; without it the engine's own, if it has one.
+    """
+    context = context_of(engine)
+    form = form_of(engine)
+    if engine.settings.pipeline == "seakr":
+        rows = _answered(engine, questions, labels, form, gate, progress)
+    else:
+        rows = _recalled(engine, questions, labels, form, progress)
+    gauge = choose_gauge(engine.settings, context, form=form)
+    bound = answer_binding(gauge, engine.settings, context)
+    fitted = _fit(rows, bound, method, event=_event("the answer is right", rows, questions, labels))
+    return FittedPurpose("answer", fitted, tuple(rows))
+
+
+def calibrate_support(
+    engine: SelfReflectEngine, claims: Sequence[tuple[str, str, bool]], *, method: str = "auto"
+) -> FittedPurpose:
+    """Fit "the quote supports the claim" to the support scores of labelled (quote, claim, label) rows.
+
+    Raises:
+        InputError: unknown method, no rows. CalibrationError: as ``calibrate_gate``.
+    """
+    if not claims:
+        raise InputError("There are no labelled claims.")
+    context = context_of(engine)
+    scores = flows.run(support([(q, c) for q, c, _ in claims], engine.settings, context, Trace()), engine.resources)
+    rows = [
+        Row(str(i), math.nan if s is None else s, label, c) for i, (s, (_, c, label)) in enumerate(zip(scores, claims))
+    ]
+    bound: dict[str, BindingValue] = {**support_binding(context)}
+    fitted = _fit(rows, bound, method, increasing=True, event="the quote supports the claim")
+    return FittedPurpose("support", fitted, tuple(rows))
+
+
+def form_of(engine: SelfReflectEngine) -> Form:
+    """What the engine's pipeline measures: steps, or short answers."""
+    settings = engine.settings
+    return "step" if settings.pipeline == "seakr" and settings.seakr.multi_hop else "answer"
+
+
+def context_of(engine: SelfReflectEngine) -> Context:
+    """The engine's surroundings without any calibration: what is fitted are raw scores."""
+    models = engine.resources.models
+    return Context(
+        capabilities={role: model.capabilities for role, model in models.items()},
+        names={role: model.name for role, model in models.items()},
+        has_judge=engine.resources.judge is not None,
+        has_embedder=engine.resources.embedder is not None,
+    )
+
+
+# --- rows ----------------------------------------------------------------------------------------------------------
+
+
+def _recalled(
+    engine: SelfReflectEngine, questions: Sequence[Question], labels: Labels, form: Form, progress: Progress | None
+) -> list[Row]:
+    context = context_of(engine)
+    found = _each(engine, [closed_book(q.question, engine.settings, context, form) for q in questions], progress)
+    recalled = [r if isinstance(r, Recalled) else Recalled(None, math.nan) for r in found]
+    right = _judged(engine, questions, [r.text for r in recalled], labels, form)
+    return [Row(q.id, r.uncertainty, held, r.text or "") for q, r, held in zip(questions, recalled, right)]
+
+
+def _answered(
+    engine: SelfReflectEngine,
+    questions: Sequence[Question],
+    labels: Labels,
+    form: Form,
+    gate: Calibration | None,
+    progress: Progress | None,
+) -> list[Row]:
+    from shared_core.engine import SelfReflectEngine as Engine
+
+    parts = engine.resources
+    assert parts.retriever is not None
+    settings = engine.settings.replace(on_abstain="say", calibration=None)
+    calibrations = {"gate": gate} if gate is not None else {}
+    again = Engine(
+        parts.retriever, None, settings, reader=parts.reader, judge=parts.judge, embedder=parts.embedder,
+        models=parts.models, calibrations=calibrations,
+    )  # fmt: skip
+    said: list[tuple[str | None, float]] = []
+    for start in range(0, len(questions), _BATCH):
+        batch = questions[start : start + _BATCH]
+        for answer in again.answer_many([q.question for q in batch]):
+            said.append(_measured(answer))
+        if progress is not None:
+            progress(len(said), len(questions))
+    right = _judged(engine, questions, [text for text, _ in said], labels, form)
+    # Without an answer there is nothing to be confident of.
+    return [
+        Row(q.id, score, held if text else None, text or "") for q, (text, score), held in zip(questions, said, right)
+    ]
+
+
+def _measured(answer: Answer | Exception) -> tuple[str | None, float]:
+    if isinstance(answer, Exception):
+        _raise_if_all(answer)
+        return None, math.nan
+    for decision in answer.trace:
+        if decision.kind == "uncertainty":
+            value = decision.values.get("uncertainty")
+            return str(decision.values["answer"]), math.nan if value is None else float(value)
+    return None, math.nan
+
+
+def _judged(
+    engine: SelfReflectEngine, questions: Sequence[Question], said: Sequence[str | None], labels: Labels, form: Form
+) -> list[bool | None]:
+    """Whether each answer is right; an answer that is missing is not."""
+    if labels not in ("auto", "gold", "self"):
+        raise InputError(f"Unknown labels {labels!r}.", hint="auto, gold or self")
+    own = [i for i, q in enumerate(questions) if labels == "self" or (labels == "auto" and not q.judgeable)]
+    read = _each(engine, [open_book(questions[i].question, engine.settings, form) for i in own], None)
+    right: list[bool | None] = [
+        (bool(q.answers) and contains_answer(text, q.answers)) if q.judgeable else None
+        for q, text in zip(questions, said)
+    ]
+    for i, other in zip(own, read):
+        text = said[i]
+        right[i] = None if not isinstance(other, str) else bool(text) and agree(text, other)
+    return right
+
+
+def agree(first: str | None, second: str | None) -> bool:
+    """Whether one of two short answers holds the other, as whole normalised words."""
+    return bool(first and second) and (contains_answer(first, second or "") or contains_answer(second, first or ""))
+
+
+_BATCH = 16
+
+
+def _each(engine: SelfReflectEngine, todo: Sequence[Flow[T]], progress: Progress | None) -> list[T | Exception]:
+    """Results of the flows, in batches; an error counts against its question only, unless nothing can work."""
+    found: list[T | Exception] = []
+    for start in range(0, len(todo), _BATCH):
+        results = flows.run_many(todo[start : start + _BATCH], engine.resources)
+        for result in results:
+            if isinstance(result, Exception):
+                _raise_if_all(result)
+        found += results
+        if progress is not None:
+            progress(len(found), len(todo))
+    return found
+
+
+def _raise_if_all(error: Exception) -> None:
+    """Errors that every question would end in, and faults of ours, are not a question's failure."""
+    from shared_core.errors import (
+        BackendUnavailableError,
+        CapabilityError,
+        MissingDependencyError,
+        SettingsError,
+        StoreError,
+    )
+
+    fatal = (BackendUnavailableError, CapabilityError, MissingDependencyError, SettingsError, StoreError, InputError)
+    if isinstance(error, fatal) or not isinstance(error, SelfReflectError):
+        raise error
+
+
+def _event(what: str, rows: Sequence[Row], questions: Sequence[Question], labels: Labels) -> str:
+    own = labels == "self" or (labels == "auto" and not all(q.judgeable for q in questions))
+    return f"{what}, as far as the model's answer from passages agrees with it" if own else what
+
+
+def _fit(
+    rows: Sequence[Row],
+    bound: dict[str, BindingValue],
+    method: str,
+    *,
+    event: str,
+    increasing: bool = False,
+) -> Calibration:
+    if method not in ("auto", "isotonic", "platt"):
+        raise InputError(f"Unknown method {method!r}.", hint="auto, isotonic or platt")
+    usable = [r for r in rows if r.held is not None]
+    if not usable:
+        raise CalibrationError("No row can be judged.", hint="Give answers, or let the model label: labels='self'.")
+    chosen: Method = "platt" if method == "platt" or (method == "auto" and len(usable) < PLATT_BELOW) else "isotonic"
+    scores = [r.score if math.isfinite(r.score) else math.nan for r in usable]
+    return fit_calibration(
+        scores,
+        [bool(r.held) for r in usable],
+        bound_to=bound,
+        method=chosen,
+        increasing=increasing,
+        event=event,
+    )

@@ -1,0 +1,94 @@
+"""What a model answers without passages and how unsure it is of it, or with passages: what gates are calibrated on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.errors import ContextOverflowError
+from shared_core.flow import Flow, Generate, Retrieve
+from shared_core.lm.base import Generation, SamplingParams
+from shared_core.pipelines.common import Context
+from shared_core.pipelines.gauge import Form, choose_gauge
+from shared_core.pipelines.measure import measure
+from shared_core.pipelines.seakr_demos import demonstrations
+from shared_core.pipelines.seakr_prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
+from shared_core.settings import Demonstration, SelfReflectSettings
+from shared_core.types import Passage
+from shared_core.uncertainty import final_answer, is_answer
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """An answer from memory.
+
+    Attributes:
+        text: the short answer; ``None`` where there is none, or the model says it does not know.
+        uncertainty: of the answer (form ``answer``), or of the least certain step on the way (form ``step``): the
+            gate would have retrieved nowhere if and only if this is at or below its threshold.
+    """
+
+    text: str | None
+    uncertainty: float
+
+
+def closed_book(
+    question: str, settings: SelfReflectSettings, context: Context, form: Form = "answer"
+) -> Flow[Recalled]:
+    """Answer without any passage, in the very prompts that SeaKR's gate measures."""
+    gauge = choose_gauge(settings, context, form=form)
+    options = settings.seakr
+    if form == "answer":
+        prompt = step_prompt(question, (), (), _demos(settings, "simple"), ANSWER_LEAD)
+        (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question)
+        return Recalled(_said(final_answer(f"the answer is {draft.text}")), draft.uncertainty)
+    demos = _demos(settings, options.task)
+    steps: list[str] = []
+    worst = float("-inf")
+    said: str | None = None
+    while said is None and len(steps) < options.max_steps:
+        prompt = step_prompt(question, steps, (), demos)
+        (step,) = yield from measure([prompt], gauge, stop=STEP_STOPS, question=question)
+        worst = max(worst, step.uncertainty)
+        if not step.text or step.text in steps:
+            break
+        steps.append(step.text)
+        said = final_answer(step.text)
+    if said is None:
+        said = yield from _concluded(question, steps, (), demos, settings)
+    return Recalled(_said(said), worst)
+
+
+def open_book(question: str, settings: SelfReflectSettings, form: Form = "answer") -> Flow[str | None]:
+    """The answer with all the passages that one retrieval finds, as far as they fit; ``None`` where there is none."""
+    demos = _demos(settings, settings.seakr.task if form == "step" else "simple")
+    found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
+    while found:
+        try:
+            return _said((yield from _concluded(question, (), found, demos, settings)))
+        except ContextOverflowError:
+            if settings.on_overflow == "raise":
+                raise
+            found = found[:-1]
+    return None
+
+
+def _concluded(
+    question: str,
+    steps: Sequence[str],
+    passages: Sequence[Passage],
+    demos: Sequence[Demonstration],
+    settings: SelfReflectSettings,
+) -> Flow[str | None]:
+    prompt = step_prompt(question, steps, passages, demos, ANSWER_LEAD)
+    params = SamplingParams(max_tokens=settings.seakr.max_step_tokens, stop=ANSWER_STOPS, seed=settings.seed)
+    written: Generation = yield Generate(prompt, params)
+    return final_answer(f"the answer is {' '.join(written.text.split())}")
+
+
+def _demos(settings: SelfReflectSettings, task: str) -> Sequence[Demonstration]:
+    return settings.seakr.demonstrations or demonstrations(task)
+
+
+def _said(answer: str | None) -> str | None:
+    return answer if is_answer(answer) else None
