@@ -165,7 +165,7 @@ def rerank(b: Bench) -> dict[str, float]:
     prefix = b.ids(600, 2)
     prompts = [prefix + b.ids(100, 10 + i) for i in range(10)]
     taken = b.times(
-        1 if b.quick else 3,
+        1 if b.quick else 2,
         tree=lambda: b.sample(b.lm, prompts, 20, 10),
         one_by_one=lambda: [b.generate(p, num_return_sequences=20, max_new_tokens=10) for p in prompts],
     )

@@ -174,7 +174,11 @@ class Runner:
         parameters = sum(p.numel() for p in self.model.parameters())
         width = getattr(self.config, "hidden_size", 1024)
         vocabulary = getattr(self.config, "vocab_size", 0) * width
-        return Cost(token=2.0 * max(parameters - vocabulary, 1), slot=4.0 * width * self.layers)
+        return Cost(
+            token=2.0 * max(parameters - vocabulary, 1),
+            slot=4.0 * width * self.layers,
+            read=8.0 if self.device.type == "cpu" else 64.0,
+        )
 
 
 def _merged(pieces: list[tuple[list[int], torch.Tensor]]) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,10 +89,17 @@ def similar_lengths(lengths: Sequence[int], waste: float = 0.3, floor: int = 32)
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Rough costs in floating-point operations: of a token through the layers, of a query meeting one slot."""
+    """Rough costs in floating-point operations.
+
+    Attributes:
+        token: of a token through the layers.
+        slot: of a query meeting one slot of the cache.
+        read: of fetching a slot from memory, in queries that could meet it in the meantime.
+    """
 
     token: float
     slot: float
+    read: float = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +123,21 @@ class Row:
     def slots(self) -> int:
         return self.root + self.fresh + self.branches * self.steps
 
-    def cost(self, cost: Cost) -> float:
-        """Of prefilling and decoding, in operations."""
-        met = self.root + self.fresh + self.branches * self.steps / 2
-        prefill = self.fresh * (cost.token + cost.slot * (self.root + self.fresh / 2))
-        return prefill + self.steps * self.branches * met * cost.slot
+    @property
+    def met(self) -> float:
+        """Slots in use half way through."""
+        return self.root + self.fresh + self.branches * self.steps / 2
+
+    def prefill(self, cost: Cost) -> float:
+        """Operations to compute its own part of the prompts."""
+        return self.fresh * (cost.token + cost.slot * (self.root + self.fresh / 2))
+
+
+def batch_cost(rows: Sequence[Row], cost: Cost) -> float:
+    """Operations to prefill and decode rows beside each other, padded to the longest and widest."""
+    widest, longest = max(r.branches for r in rows), max(r.met for r in rows)
+    decode = max(r.steps for r in rows) * len(rows) * (widest + cost.read) * longest * cost.slot
+    return decode + sum(r.prefill(cost) for r in rows)
 
 
 def plan_rows(
@@ -128,32 +146,39 @@ def plan_rows(
     """Rows for the prompts: those that share much beyond what all share go into one tree, the others beside it.
 
     In one row every query also meets (and masks) the other prompts' slots; in rows of their own, what the prompts
-    share beyond the common root is computed once for each. The cheaper is taken, neighbour by neighbour.
-    ``join`` overrides the choice: all in one tree, or each in its own row.
+    share is fetched from memory once for each at every step, and what they share beyond the common root is also
+    computed once for each. Three plans are compared: all in one row, each in its own, and neighbours joined where
+    that pays. ``join`` overrides the choice: all in one row, or none.
     """
     root = common_length(bodies)
     order = sorted(range(len(bodies)), key=lambda i: sort_key(bodies[i]))
-    rows: list[Row] = []
-    before = _NONE
-    for i in order:
-        alone = Row((i,), len(bodies[i]) - root, branches[i], steps[i], root)
-        shared = common_prefix(before, bodies[i])
-        before = bodies[i]
-        if rows:
-            last = rows[-1]
-            both = Row(
-                (*last.members, i),
-                last.fresh + len(bodies[i]) - shared,
-                last.branches + branches[i],
-                max(last.steps, steps[i]),
-                root,
-            )
-            cheaper = both.cost(cost) <= last.cost(cost) + alone.cost(cost)
-            if cheaper if join is None else join:
-                rows[-1] = both
-                continue
-        rows.append(alone)
-    return rows
+    shared = [common_prefix(bodies[i], bodies[j]) for i, j in pairwise(order)]
+    alone = [Row((i,), len(bodies[i]) - root, branches[i], steps[i], root) for i in order]
+    if join is False or len(alone) == 1:
+        return alone
+    together = alone[0]
+    pairs = [alone[0]]
+    for row, common in zip(alone[1:], shared):
+        together = _joined(together, row, common)
+        both = _joined(pairs[-1], row, common)
+        if batch_cost([both], cost) <= batch_cost([pairs[-1]], cost) + batch_cost([row], cost):
+            pairs[-1] = both
+        else:
+            pairs.append(row)
+    if join:
+        return [together]
+    return min(alone, pairs, [together], key=lambda rows: batch_cost(rows, cost))
+
+
+def _joined(left: Row, right: Row, common: int) -> Row:
+    """Both rows in one; ``common`` is how many ids the last prompt of one and the first of the other share."""
+    return Row(
+        left.members + right.members,
+        left.fresh + right.fresh - (common - left.root),
+        left.branches + right.branches,
+        max(left.steps, right.steps),
+        left.root,
+    )
 
 
 def waves(rows: Sequence[Row], max_slots: int, max_branches: int) -> list[list[Row]]:
