@@ -79,7 +79,8 @@ class TransformersLM(BaseLanguageModel):
         trust_remote_code: run code that comes with the checkpoint.
 
     Attributes:
-        fallback: why tree decoding is not used with this model; empty if it is.
+        fallback: why tree decoding is not used with this model; empty if it is. (With a sliding window it is used
+            for sequences that fit into the window; the log tells of the first that does not.)
 
     Raises:
         MissingDependencyError: torch or transformers is not installed.
@@ -123,6 +124,7 @@ class TransformersLM(BaseLanguageModel):
         self._lock = threading.RLock()
         self._prefixes = PrefixCache(prefix_cache_bytes)
         self._window = hf.window(self._runner.config)
+        self._window_told = False
         with self._inference():
             self.fallback = (
                 "layout='fallback' was asked for" if layout == "fallback" else hf.tree_obstacle(self._runner)
@@ -297,6 +299,13 @@ class TransformersLM(BaseLanguageModel):
                 rows = joined if joined[0].slots <= most else rows
             rows = [Row(tuple(in_tree[i] for i in r.members), r.fresh, r.branches, r.steps, r.root) for r in rows]
             found += [(Forest(self._runner, self._prefixes), w) for w in waves(rows, most, branches)]
+        if len(in_tree) < len(jobs) and not self.fallback and not self._window_told:
+            self._window_told = True
+            logger.warning(
+                "%s: sequences longer than its sliding window of %s tokens are decoded as a plain batch, not as trees.",
+                self.name,
+                self._window,
+            )
         others = sorted((i for i in range(len(jobs)) if i not in set(in_tree)), key=lambda i: len(jobs[i].ids))
         groups: dict[int, list[int]] = {}
         for i in others:  # a recurrent state cannot be padded

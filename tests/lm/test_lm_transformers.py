@@ -189,12 +189,13 @@ def test_unsuitable_models_fall_back(kind: str, tiny_tokenizer: Any) -> None:
     same(samples(results), [s for r in requests(params) for s in samples(lm.generate([r]))])
 
 
-def test_within_its_window_a_sliding_model_decodes_as_a_tree(tiny_tokenizer: Any) -> None:
+def test_within_its_window_a_sliding_model_decodes_as_a_tree(tiny_tokenizer: Any, caplog: Any) -> None:
     lm = TransformersLM(make("window", tiny_tokenizer), tiny_tokenizer)
     [short] = lm._waves([lm._generate_job(Generate(Prompt.untrusted("The"), SamplingParams(max_tokens=4)))])
     [long] = lm._waves([lm._generate_job(Generate(FEW_SHOT, SamplingParams(max_tokens=4)))])
     assert type(short[0]).__name__ == "Forest"
     assert type(long[0]).__name__ == "Repeated"
+    assert "sliding window of 16" in caplog.text
 
 
 def test_small_memory_cuts_batches_without_changing_results(tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any) -> None:
