@@ -255,7 +255,8 @@ class OpenAICompatibleLM(BaseLanguageModel):
         ask = await self._ask(request, able, deadline)
         samples: list[Sample] = []
         usage = Usage()
-        wanted = request.params.n
+        # vLLM refuses to give the same greedy sample n times; nobody needs to be asked for it.
+        wanted = request.params.n if request.params.temperature > 0 else 1
         for _ in range(_ROUNDS):
             missing = wanted - len(samples)
             sizes = [missing] if ask.route.n else [1] * missing
@@ -265,7 +266,7 @@ class OpenAICompatibleLM(BaseLanguageModel):
                 usage += read.usage(answer)
                 samples += [self._sample(ask, c) for c in read.choices(answer, self._endpoint.url)]
             if len(samples) >= wanted:
-                return Generation(tuple(samples[:wanted]), usage)
+                return Generation(tuple(samples[:wanted]) * (request.params.n // wanted), usage)
         raise ResponseError(f"{self._endpoint.url} gave {len(samples)} samples where {wanted} were asked for.")
 
     async def _send(self, ask: _Ask, n: int, seed_offset: int, deadline: Deadline) -> dict[str, Any]:

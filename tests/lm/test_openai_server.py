@@ -177,6 +177,15 @@ def test_n_samples_come_whatever_the_server_does_with_n(
         assert result.usage.cached_tokens == len(sent)
 
 
+def test_a_greedy_sample_is_asked_for_once(connect: Connect) -> None:
+    """vLLM refuses n > 1 at temperature 0."""
+    with FakeServer() as server:
+        result = one(connect(server), n=3)
+        assert [s.text for s in result.samples] == ["The sky is blue"] * 3
+        assert "n" not in server.texts()[-1]
+        assert result.usage.calls == 1
+
+
 def test_fewer_choices_than_asked_for_are_made_up_or_refused(connect: Connect) -> None:
     short = {"choices": [{"index": 0, "text": "one"}]}
     with FakeServer() as server:

