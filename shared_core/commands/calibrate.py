@@ -58,7 +58,7 @@ def calibrate_command(
     method: Annotated[str, typer.Option(help="isotonic or platt; auto takes platt below 200 questions.")] = "auto",
     plots: Annotated[Path | None, typer.Option(help="Folder for the reliability and risk–coverage plots.")] = None,
 ) -> None:
-    """Fit confidences and thresholds to your own documents, model and questions; use them with `ask --calibration FILE`.
+    """Fit confidences and thresholds to your documents, model and questions; use them with `ask --calibration FILE`.
 
     All calibrations of a run go into one file, each bound to the configuration it was made with and refused by others:
     another model, number of samples or layer needs its own.

@@ -1,0 +1,404 @@
+"""Measuring uncertainty: one batch, every estimator from one pass, unknown never confident, thresholds bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared_core import flow as flows
+from shared_core.errors import (
+    CalibrationError,
+    CapabilityError,
+    ContextOverflowError,
+    GenerationError,
+    InputError,
+    SettingsError,
+)
+from shared_core.flow import Resources
+from shared_core.lm.base import Capabilities, Generate, Prompt, Sample, Score
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.common import Context
+from shared_core.pipelines.gauge import Gauge, choose_gate, choose_gauge, choose_threshold
+from shared_core.pipelines.measure import Measurement, measure
+from shared_core.settings import SeakrSettings, SelfReflectSettings
+from shared_core.uncertainty import ESTIMATORS, Calibration, gram_uncertainty
+from tests.pipelines.scripts import SURE, UNSURE, WHITE, samples, states, written
+
+PROMPTS = [Prompt.trusted("one"), Prompt.trusted("two"), Prompt.trusted("three")]
+
+
+class Embedder:
+    name = "letters"
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        rows = np.array([[t.count(c) + 1e-9 for c in "abcdefghij"] for t in texts], dtype=np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+class Judge:
+    name = "same words"
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        return [float(a.split()[-1] == b.split()[-1]) for a, b in pairs]
+
+
+def context(lm: Any, judge: bool = False, embedder: bool = True, calibrations: Any = None) -> Context:
+    return Context({"default": lm.capabilities}, {"default": lm.name}, calibrations or {}, True, judge, embedder)
+
+
+def settings(**seakr: Any) -> SelfReflectSettings:
+    return SelfReflectSettings(seakr=SeakrSettings(**{"samples": 4, **seakr}))
+
+
+def run(lm: Any, prompts: Sequence[Prompt] = PROMPTS, also: Sequence[str] = (), **more: Any) -> list[Measurement]:
+    judge = more.pop("judge", None)
+    options = more.pop("options", settings())
+    gauge = choose_gauge(options, context(lm, judge=judge is not None), also=also)
+    resources = Resources(models={"default": lm}, embedder=Embedder(), judge=judge)
+    return flows.run(measure(prompts, gauge, **more), resources)
+
+
+def answering(request: Generate) -> Any:
+    level = {"one": SURE, "two": 1.0, "three": UNSURE}[request.prompt.text]
+    return written("a b c") if request.params.n == 1 else samples("a b", request.params.n, level)
+
+
+def test_greedy_texts_and_samples_of_all_prompts_are_one_batch() -> None:
+    lm = ScriptedLM(answering, capabilities=WHITE)
+    found = run(lm)
+    assert lm.batches == [6]
+    assert [r.params.n for r in lm.requests if isinstance(r, Generate)] == [1, 1, 1, 4, 4, 4]
+    assert [m.uncertainty for m in found] == [gram_uncertainty(states(4, s)) for s in (SURE, 1.0, UNSURE)]
+    assert found[0].uncertainty < found[1].uncertainty < found[2].uncertainty
+    assert [m.text for m in found] == ["a b c"] * 3
+
+
+def test_sampling_is_as_the_settings_say() -> None:
+    lm = ScriptedLM(answering, capabilities=WHITE)
+    run(
+        lm, stop=(". ", "\n"), options=settings(layer=1, hidden="residual", position="last", temperature=0.7, top_p=0.5)
+    )
+    greedy, sampled = (r.params for r in (lm.requests[0], lm.requests[3]) if isinstance(r, Generate))
+    assert (greedy.temperature, greedy.n, greedy.capture, greedy.logprobs) == (0.0, 1, None, True)
+    assert (sampled.temperature, sampled.top_p, sampled.top_k, sampled.max_tokens) == (0.7, 0.5, 50, 100)
+    assert sampled.capture is not None
+    assert (sampled.capture.layer, sampled.capture.kind, sampled.capture.append_eos) == (1, "residual", False)
+    assert greedy.stop == sampled.stop == (". ", "\n")
+    assert greedy.include_stop
+
+
+def test_the_paper_s_sampling_is_the_default() -> None:
+    options = SeakrSettings()
+    assert (options.samples, options.temperature, options.top_k_sampling, options.top_p) == (20, 1.0, 50, 0.9)
+    assert (options.alpha, options.hidden, options.position, options.max_step_tokens) == (1e-3, "mlp", "eos", 100)
+    assert options.layer is None  # the middle one
+
+
+def test_alpha_of_the_settings_counts() -> None:
+    lm = ScriptedLM(answering, capabilities=WHITE)
+    (found,) = run(lm, PROMPTS[:1], options=settings(alpha=0.5))
+    assert found.uncertainty == gram_uncertainty(states(4, SURE), alpha=0.5)
+
+
+def test_identical_samples_are_as_sure_as_it_gets() -> None:
+    row = np.array([1.0, -1.0, 0.0, 0.0], dtype=np.float32) / math.sqrt(2)
+    lm = ScriptedLM(
+        lambda r: written("a") if r.params.n == 1 else [Sample("a", hidden_state=row)] * r.params.n, capabilities=WHITE
+    )
+    (found,) = run(lm, PROMPTS[:1])
+    assert found.uncertainty == pytest.approx((3 * math.log(1e-3) + math.log(4 + 1e-3)) / 4)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_state_that_is_no_number_is_unknown(bad: float) -> None:
+    rows = states(4, SURE)
+    rows[2, 1] = bad
+    lm = ScriptedLM(
+        lambda r: written("a") if r.params.n == 1 else [Sample("a", hidden_state=x) for x in rows], capabilities=WHITE
+    )
+    (found,) = run(lm, PROMPTS[:1])
+    assert found.uncertainty == math.inf
+    assert found.known is None
+
+
+@pytest.mark.parametrize(("greedy", "drawn"), [("", ["a"] * 4), (" \n", ["a"] * 4), ("a", [""] * 4), ("a", ["\n"] * 4)])
+def test_nothing_written_is_unknown_and_not_certain(greedy: str, drawn: list[str]) -> None:
+    def reply(request: Generate) -> Any:
+        rows = zip(drawn, states(4, SURE))
+        return greedy if request.params.n == 1 else [Sample(t, hidden_state=s, logprobs=()) for t, s in rows]
+
+    (found,) = run(ScriptedLM(reply, capabilities=WHITE), PROMPTS[:1], also=["length_normalized_entropy"])
+    assert found.uncertainty == math.inf
+    assert found.others == {"length_normalized_entropy": math.inf}
+
+
+def test_some_empty_samples_stay_among_the_k() -> None:
+    rows = [Sample("" if i < 2 else "a", hidden_state=s) for i, s in enumerate(states(4, 1.0))]
+    lm = ScriptedLM(lambda r: written("a") if r.params.n == 1 else rows, capabilities=WHITE)
+    (found,) = run(lm, PROMPTS[:1])
+    assert found.uncertainty == gram_uncertainty(states(4, 1.0))  # k does not vary
+    assert found.empty == 2
+
+
+def test_one_sample_is_refused() -> None:
+    with pytest.raises(SettingsError, match="samples"):
+        SeakrSettings(samples=1)
+
+
+# --- every estimator, from what each needs ---------------------------------------------------------------------------
+
+EVERYTHING = Capabilities(
+    hidden_states=True, token_logprobs=True, score=True, token_statistics=True, verdict_logprobs=True
+)
+
+
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"dragin"}))
+@pytest.mark.parametrize("judged", [False, True])
+def test_every_estimator_can_be_measured(name: str, judged: bool) -> None:
+    def reply(request: Generate) -> Any:
+        if "Confidence:" in request.prompt.text:
+            return "80"
+        if "Sufficient:" in request.prompt.text:
+            return "Yes."
+        if request.params.n == 1:
+            first = written("a b")
+            return Sample(
+                first.text, logprobs=first.logprobs, tokens=first.tokens, entropy=(0.5, 0.1), logsumexp=(3.0, 2.0)
+            )
+        texts = ["a", "b", "a b", "c"]
+        return [Sample(t, hidden_state=s, logprobs=(-0.5,)) for t, s in zip(texts, states(4, 1.0))]
+
+    lm = ScriptedLM(reply, capabilities=EVERYTHING, score=lambda r: [(-0.1,), (-2.0,)])
+    (found,) = run(lm, PROMPTS[:1], options=settings(estimator=name), judge=Judge() if judged else None, question="Q?")
+    assert math.isfinite(found.uncertainty)
+
+
+def test_several_estimators_share_one_sampling_pass() -> None:
+    lm = ScriptedLM(
+        lambda r: "70" if "Confidence" in r.prompt.text else "no" if "Sufficient" in r.prompt.text else answering(r),
+        capabilities=WHITE,
+    )
+    names = ["eigenscore", "perplexity", "length_normalized_entropy", "lexical_similarity", "verbalised", "sufficiency"]
+    (found,) = run(lm, PROMPTS[:1], also=[*names, "energy"])
+    assert set(found.others) == set(names)  # energy needs what the model does not give
+    assert lm.batches[0] == 2
+    assert found.others["verbalised"] == pytest.approx(0.3)
+    assert found.others["sufficiency"] == 1.0
+
+
+@pytest.mark.parametrize("verdicts", [False, True])
+def test_p_true_by_score_or_by_verdicts(verdicts: bool) -> None:
+    def reply(request: Generate) -> Sample:
+        if "It is" in request.prompt.text:
+            assert request.params.verdicts == (" True", " False")
+            return Sample(" True", verdict_logprobs=np.log([[0.6, 0.2]]))
+        return written("a")
+
+    def score(request: Score) -> list[tuple[float]]:
+        assert [c.text for c in request.continuations] == [" True", " False"]
+        return [(math.log(0.6),), (math.log(0.2),)]
+
+    abilities = Capabilities(verdict_logprobs=True) if verdicts else Capabilities(score=True)
+    lm = ScriptedLM(reply, capabilities=abilities, score=None if verdicts else score)
+    (found,) = run(lm, PROMPTS[:1], options=settings(estimator="p_true"))
+    assert found.uncertainty == pytest.approx(0.25)
+
+
+def test_a_further_prompt_that_fails_is_unknown() -> None:
+    lm = ScriptedLM(lambda r: GenerationError("no") if "Confidence" in r.prompt.text else "a")
+    (found,) = run(lm, PROMPTS[:1], options=settings(estimator="verbalised"))
+    assert found.uncertainty == math.inf
+
+
+# --- what the model cannot do ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("abilities", "embedder", "expected"),
+    [
+        (Capabilities(hidden_states=True), True, "gram"),
+        (Capabilities(token_logprobs=True), True, "length_normalized_entropy"),
+        (Capabilities(), True, "discrete_semantic_entropy"),
+        (Capabilities(), False, "verbalised"),
+    ],
+)
+def test_the_best_that_can_be_had_is_chosen_openly(abilities: Capabilities, embedder: bool, expected: str) -> None:
+    gauge = choose_gauge(settings(), context(ScriptedLM(capabilities=abilities), embedder=embedder))
+    assert gauge.estimator.name == expected
+    assert gauge.reason == "gram as asked for" if expected == "gram" else f"{expected} instead" in gauge.reason
+
+
+def test_without_fallback_a_missing_capability_is_an_error() -> None:
+    with pytest.raises(CapabilityError) as caught:
+        choose_gauge(settings(allow_fallback=False), context(ScriptedLM()))
+    assert caught.value.capability == "hidden_states"
+    assert "allow_fallback" in caught.value.hint
+    with pytest.raises(CapabilityError):
+        choose_gauge(settings(), Context())
+    with pytest.raises(InputError, match="no estimator"):
+        choose_gauge(settings(estimator="guess"), context(ScriptedLM()))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "abilities", "expected"),
+    [
+        ("dragin", Capabilities(attention=True, token_statistics=True, token_logprobs=True), "dragin"),
+        ("dragin", Capabilities(token_logprobs=True), "flare"),
+        ("dragin", Capabilities(), "uncertainty"),
+        ("flare", Capabilities(token_logprobs=True), "flare"),
+        ("flare", Capabilities(), "uncertainty"),
+        ("always", Capabilities(), "always"),
+    ],
+)
+def test_gates_give_way_openly(wanted: str, abilities: Capabilities, expected: str) -> None:
+    lm = ScriptedLM(capabilities=abilities)
+    gate, why = choose_gate(settings(gate=wanted), context(lm))
+    assert gate == expected
+    if wanted != expected:
+        assert f"{expected} instead" in why
+        with pytest.raises(CapabilityError):
+            choose_gate(settings(gate=wanted, allow_fallback=False), context(lm))
+
+
+def test_an_error_of_the_model_is_raised() -> None:
+    lm = ScriptedLM(lambda r: GenerationError("broken") if r.prompt.text == "two" else answering(r), capabilities=WHITE)
+    with pytest.raises(GenerationError, match="broken"):
+        run(lm)
+
+
+@pytest.mark.parametrize("samples_only", [False, True])
+def test_a_prompt_that_does_not_fit_can_be_tolerated(samples_only: bool) -> None:
+    def reply(request: Generate) -> Any:
+        if request.prompt.text == "two" and (request.params.n > 1 or not samples_only):
+            return ContextOverflowError(120, 100)
+        return answering(request)
+
+    lm = ScriptedLM(reply, capabilities=WHITE)
+    with pytest.raises(ContextOverflowError):
+        run(lm)
+    found = run(lm, tolerate_overflow=True)
+    assert [m.error is None for m in found] == [True, False, True]
+    assert found[1].uncertainty == math.inf
+    assert found[2].uncertainty == gram_uncertainty(states(4, UNSURE))
+
+
+# --- thresholds ------------------------------------------------------------------------------------------------------
+
+
+def gauge_of(lm: Any, **seakr: Any) -> tuple[Gauge, SelfReflectSettings]:
+    options = settings(**seakr)
+    return choose_gauge(options, context(lm)), options
+
+
+def test_thresholds_come_from_the_settings_then_calibration_then_the_paper() -> None:
+    lm = ScriptedLM(capabilities=WHITE)
+    gauge, options = gauge_of(lm, threshold=-3.0)
+    assert choose_threshold(gauge, options, context(lm)).value == -3.0
+    gauge, options = gauge_of(lm, samples=20)
+    assert choose_threshold(gauge, options, context(lm)).value == -6.0
+    bound = {"model": lm.name, **gauge.binding}
+    fitted = Calibration("platt", False, bound, slope=-1.0, threshold=-2.0)
+    assert choose_threshold(gauge, options, context(lm, calibrations={"gate": fitted})).value == -2.0
+
+
+def test_the_paper_s_threshold_is_not_used_where_it_means_nothing() -> None:
+    lm = ScriptedLM(capabilities=WHITE)
+    for seakr in ({"samples": 10}, {"samples": 20, "alpha": 0.1}, {"samples": 20, "estimator": "normalized_gram"}):
+        gauge, options = gauge_of(lm, **seakr)
+        threshold = choose_threshold(gauge, options, context(lm))
+        assert threshold.value is None
+        assert threshold.retrieve(-100.0)
+        assert "calibrate" in threshold.source
+
+
+def test_a_threshold_for_one_estimator_is_not_used_for_its_stand_in() -> None:
+    lm = ScriptedLM(capabilities=Capabilities(token_logprobs=True))
+    gauge, options = gauge_of(lm, threshold=-3.0)
+    assert gauge.estimator.name == "length_normalized_entropy"
+    assert choose_threshold(gauge, options, context(lm)).value is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"samples": 10}, {"layer": 3}, {"hidden": "residual"}, {"temperature": 0.5}, {"alpha": 0.1},
+        {"estimator": "eigenscore"}, {"position": "last"}, {"max_step_tokens": 50}, {"top_p": 1.0}, {"model": "other"},
+        {"form": "step"},
+    ],
+)  # fmt: skip
+def test_a_calibration_of_another_configuration_is_refused(other: dict[str, Any]) -> None:
+    lm = ScriptedLM(capabilities=WHITE, name=other.pop("model", "scripted"))
+    fitted_for, _ = gauge_of(ScriptedLM(capabilities=WHITE), samples=20)
+    bound = {"model": "scripted", **fitted_for.binding}
+    calibrations = {"gate": Calibration("platt", False, bound, slope=-1.0, threshold=-2.0)}
+    form = other.pop("form", "answer")
+    options = settings(**{"samples": 20, **other})
+    here = context(lm, calibrations=calibrations)
+    with pytest.raises(CalibrationError, match="fitted for"):
+        choose_threshold(choose_gauge(options, here, form=form), options, here)
+
+
+def test_a_calibration_without_threshold_says_retrieve_always() -> None:
+    lm = ScriptedLM(capabilities=WHITE)
+    gauge, options = gauge_of(lm, samples=20)
+    fitted = Calibration("platt", False, {"model": lm.name, **gauge.binding}, slope=-1.0, threshold=None)
+    threshold = choose_threshold(gauge, options, context(lm, calibrations={"gate": fitted}))
+    assert threshold.value is None
+
+
+@pytest.mark.parametrize("unknown", [math.nan, math.inf])
+def test_an_unknown_uncertainty_retrieves(unknown: float) -> None:
+    lm = ScriptedLM(capabilities=WHITE)
+    gauge, options = gauge_of(lm, threshold=5.0)
+    threshold = choose_threshold(gauge, options, context(lm))
+    assert threshold.retrieve(unknown)
+    assert threshold.retrieve(5.1)
+    assert not threshold.retrieve(5.0)  # retrieve if U > δ
+
+
+# --- with a real model -----------------------------------------------------------------------------------------------
+
+
+def test_real_hidden_states(tiny_lm: Any) -> None:
+    options = settings(samples=5, max_step_tokens=12)
+    prompts = [Prompt.trusted("Question: Who built the bridge?\nAnswer:"), Prompt.trusted("The river Thale")]
+    names = ["normalized_gram", "eigenscore", "length_normalized_entropy", "energy", "p_true", "dragin"]
+    first = run(tiny_lm, prompts, also=names, options=options)
+    again = run(tiny_lm, prompts, also=names, options=options)
+    for m, n in zip(first, again):
+        assert math.isfinite(m.uncertainty)
+        assert set(m.others) == set(names)
+        assert all(math.isfinite(v) for v in m.others.values())
+        assert m.uncertainty == pytest.approx(n.uncertainty, abs=1e-4)  # the same seed, the same samples
+        assert m.greedy.token_ids == n.greedy.token_ids
+        rows = np.stack([s.hidden_state for s in m.samples if s.hidden_state is not None])
+        assert rows.shape == (5, 48)
+        assert m.uncertainty == gram_uncertainty(rows)
+        assert 0 <= m.others["normalized_gram"] <= 1
+
+
+def test_a_layer_out_of_range_is_refused(tiny_lm: Any) -> None:
+    with pytest.raises(CapabilityError, match="layer 2") as caught:
+        run(tiny_lm, PROMPTS[:1], options=settings(layer=2))
+    assert "0 to 1" in caught.value.hint
+
+
+def test_a_model_without_end_of_sequence_needs_the_last_position(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    import copy
+
+    from shared_core.lm.transformers import TransformersLM
+
+    tokenizer, model = copy.deepcopy(tiny_tokenizer), copy.copy(tiny_model)
+    tokenizer.eos_token = None
+    model.config, model.generation_config = copy.copy(model.config), copy.copy(model.generation_config)
+    model.config.eos_token_id = model.generation_config.eos_token_id = None
+    lm = TransformersLM(model, tokenizer)
+    with pytest.raises(CapabilityError, match="hidden states") as caught:
+        run(lm, PROMPTS[:1], options=settings(max_step_tokens=5))
+    assert "position='last'" in caught.value.hint
+    (found,) = run(lm, PROMPTS[:1], options=settings(max_step_tokens=5, position="last"))
+    assert math.isfinite(found.uncertainty)
