@@ -1,5 +1,6 @@
 # make demo   sets everything up, indexes the demo documents and asks five questions
 # make test   sets everything up, runs ruff, mypy and the tests
+# make test-vllm   tests the vLLM backends in an environment of their own (3 GB)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test lint types unit format bench clean
+.PHONY: demo test test-vllm lint types unit format bench clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -45,6 +46,18 @@ types: $(VENV)/.test
 
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest
+
+# vLLM wants other versions than the rest; the CPU build runs where there is no GPU.
+VLLM := .venv-vllm
+
+$(VLLM)/.ready: scripts/vllm_env.py
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	@echo "Installing vLLM's CPU build into $(VLLM) …"
+	$(VLLM)/bin/python scripts/vllm_env.py
+	@touch $@
+
+test-vllm: $(VLLM)/.ready
+	$(VLLM)/bin/python -m pytest -m vllm tests/vllm
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

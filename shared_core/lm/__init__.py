@@ -28,9 +28,13 @@ from shared_core.lm.base import (
 )
 
 if TYPE_CHECKING:
+    from shared_core.lm.openai import OpenAICompatibleLM
     from shared_core.lm.scripted import ScriptedLM
+    from shared_core.lm.transformers import TransformersLM
+    from shared_core.lm.vllm import VLLM
 
 __all__ = [
+    "VLLM",
     "BaseLanguageModel",
     "Capabilities",
     "Capture",
@@ -39,6 +43,7 @@ __all__ = [
     "Grammar",
     "HiddenStates",
     "LanguageModel",
+    "OpenAICompatibleLM",
     "Part",
     "Prompt",
     "Sample",
@@ -47,10 +52,16 @@ __all__ = [
     "Scores",
     "ScriptedLM",
     "States",
+    "TransformersLM",
     "require",
 ]
 
-_HOME = {"ScriptedLM": "shared_core.lm.scripted"}
+_HOME = {
+    "OpenAICompatibleLM": "shared_core.lm.openai",
+    "ScriptedLM": "shared_core.lm.scripted",
+    "TransformersLM": "shared_core.lm.transformers",
+    "VLLM": "shared_core.lm.vllm",
+}
 
 
 def __getattr__(name: str) -> Any:
