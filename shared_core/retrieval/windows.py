@@ -1,9 +1,8 @@
-"""What of a passage is embedded: each sentence by itself.
+"""What of a passage is embedded: each sentence by itself, and the whole with its title.
 
 One vector for a whole passage blurs what single sentences say, and the models cut off what exceeds their length (256
-word pieces for MiniLM) without a word. So each sentence gets a vector, and a passage is as near to a query as
-its nearest sentence (the MaxP of Dai and Callan 2019, with sentences as windows); ``benchmarks/retrieval.py`` measures
-what that gives.
+word pieces for MiniLM) without a word. So each sentence gets a vector too, and a passage is as near to a query
+as the nearest of its windows (the MaxP of Dai and Callan 2019); ``benchmarks/retrieval.py`` measures what that gives.
 
 The cuts need not be linguistically right, only good places: offsets for quoting come from ``shared_core.citation``.
 """
@@ -17,7 +16,7 @@ from shared_core.errors import InputError
 from shared_core.types import Passage
 
 Granularity = Literal["sentence", "passage"]
-"""One vector for each sentence, or one for the whole passage (a third to a quarter of the memory, and less precise)."""
+"""A vector for each sentence and one for the whole passage, or only the latter (a fifth of the memory)."""
 
 MIN_CHARS = 25
 """A sentence shorter than this goes with the next one: ``St.``, ``No.`` and headings say nothing by themselves."""
@@ -35,12 +34,14 @@ def check_granularity(granularity: Granularity) -> Granularity:
 
 
 def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str]:
-    """The texts to embed for a passage, at least one; joined, their parts cover the whole text."""
+    """The texts to embed for a passage, at least one: its sentences, which together cover the text, then the whole."""
     title = passage.title.strip()
     text = passage.text.strip()
+    whole = f"{title}\n{text}".strip()
     if granularity == "passage" or not text:
-        return [f"{title}\n{text}".strip() or passage.id]
-    return [part for sentence in _sentences(text) for part in _limit(sentence)]
+        return [whole or passage.id]
+    parts = [part for sentence in _sentences(text) for part in _limit(sentence)]
+    return parts if parts == [whole] else [*parts, whole]
 
 
 def _sentences(text: str) -> list[str]:

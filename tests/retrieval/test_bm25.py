@@ -55,6 +55,12 @@ def test_score_is_the_formula() -> None:
     assert found.score == pytest.approx(expected, abs=1e-9)
 
 
+def test_words_side_by_side_count_more() -> None:
+    corpus = [Passage("apart", "stone and wood for the bridge"), Passage("together", "wood for the stone bridge")]
+    assert BM25Retriever(corpus, phrases=0).retrieve("stone bridge")[0].id == "apart"  # a tie, in order of adding
+    assert BM25Retriever(corpus).retrieve("stone bridge")[0].id == "together"
+
+
 def test_title_is_searched_and_words_are_stemmed() -> None:
     retriever = BM25Retriever(SMALL)
     assert retriever.retrieve("crossings")[0].id == "c"
@@ -108,9 +114,16 @@ def test_bad_input_is_refused() -> None:
             retriever.retrieve("bridge", k)  # type: ignore[arg-type]
     with pytest.raises(QuestionError):
         retriever.retrieve(None)  # type: ignore[arg-type]
-    for options in ({"k1": 0}, {"k1": math.nan}, {"b": 1.1}, {"backend": "lucene"}, {"language": "klingon"}):
+    for options in (
+        {"k1": 0},
+        {"k1": math.nan},
+        {"b": 1.1},
+        {"phrases": -1},
+        {"backend": "lucene"},
+        {"language": "klingon"},
+    ):
         with pytest.raises(InputError):
-            BM25Retriever(**options)  # type: ignore[arg-type]
+            BM25Retriever(**options)
     with pytest.raises(InputError):
         retriever.delete("a")
 

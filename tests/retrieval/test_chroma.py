@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hashing import HashingEmbedder
+from hashing_embedder import HashingEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

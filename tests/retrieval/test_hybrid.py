@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
-from hashing import HashingEmbedder
+from hashing_embedder import HashingEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,7 +111,7 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(RetrievalError, match="without a score") as caught:
         HybridRetriever(retrievers=[Fixed({"x": None})]).retrieve("q")
     assert "rrf" in caught.value.hint
-    for options in (
+    bad: tuple[dict[str, Any], ...] = (
         {"fusion": "sum"},
         {"weights": (1,)},
         {"weights": (0, 0)},
@@ -120,6 +121,7 @@ def test_bad_input_is_refused() -> None:
         {"retrievers": []},
         {"retrievers": [object()]},
         {"retrievers": [Fixed({})], "embedder": HashingEmbedder()},
-    ):
+    )
+    for options in bad:
         with pytest.raises(InputError):
-            HybridRetriever(**options)  # type: ignore[arg-type]
+            HybridRetriever(**options)
