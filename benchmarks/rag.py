@@ -1,6 +1,6 @@
 """Answers with quotes from a closed corpus: is the first quote right, and does the confidence know?
 
-    python benchmarks/rag.py [--quick] [--json FILE] [--plots DIR] [--data DIR] [--cache FILE] [--top-k 5]
+    python benchmarks/rag.py [--quick] [--json FILE] [--plots DIR] [--data DIR] [--cache FILE] [--sets NAME …]
 
 Questions: the test split of SQuAD 2.0 (`squad2_test`; half have no answer, with decoys written to mislead),
 HotpotQA and MuSiQue (several hops, which one quote seldom answers) and Natural Questions (`nq`), over 10,207 passages
@@ -181,6 +181,8 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     retriever = HybridRetriever(corpus, embedder=embedder)
     embedder.save()
     for name, asked in sets.items():
+        if options.sets and name not in options.sets:
+            continue
         if name == "nq":
             retriever.add(extra)
         if options.quick and len(asked) > QUICK:
@@ -232,6 +234,7 @@ def main() -> None:
     parser.add_argument("--plots", type=Path, help="folder to draw the plots into")
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data/rag")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache/rag.npz", help="file to keep vectors in")
+    parser.add_argument("--sets", nargs="+", help="only these sets of questions")
     parser.add_argument("--top-k", type=int, default=5)
     options = parser.parse_args()
     options.cache.parent.mkdir(parents=True, exist_ok=True)
