@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
@@ -121,10 +122,10 @@ class LlamaIndexLM(BaseLanguageModel):
     async def _acall(self, prompt: list[ChatMessage] | str, options: dict[str, Any], gate: asyncio.Semaphore) -> Reply:
         async with gate:
             if isinstance(prompt, str):
-                if type(self.llm).acomplete is CustomLLM.acomplete:  # it would block the event loop
+                if _blocking(self.llm, "acomplete"):
                     return await asyncio.to_thread(self._call, prompt, options)
                 return await self.llm.acomplete(prompt, formatted=True, **options)
-            if type(self.llm).achat is CustomLLM.achat:
+            if _blocking(self.llm, "achat"):
                 return await asyncio.to_thread(self._call, prompt, options)
             return await self.llm.achat(prompt, **options)
 
@@ -191,6 +192,11 @@ def _messages(parts: Sequence[Part]) -> list[ChatMessage]:
     """One message for each run of parts of a role; parts without a role are the user's."""
     runs = itertools.groupby(parts, key=lambda p: p.role or "user")
     return [ChatMessage(role=_ROLES[role], content="".join(p.text for p in run)) for role, run in runs]
+
+
+def _blocking(llm: LLM, name: str) -> bool:
+    """Whether that async method is the one of ``CustomLLM``, which runs the sync one within the event loop."""
+    return inspect.unwrap(getattr(type(llm), name)) is inspect.unwrap(getattr(CustomLLM, name))
 
 
 def _rendered(template: Callable[[T], str] | None, value: T) -> str:

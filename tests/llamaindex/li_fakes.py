@@ -18,7 +18,7 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.event_handlers.base import BaseEventHandler
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 from llama_index.core.llms.custom import CustomLLM
@@ -67,7 +67,7 @@ class NodeShelf(BaseRetriever):
 class Listener(BaseEventHandler):
     """Keeps what the dispatcher tells."""
 
-    events: list[BaseEvent] = []
+    events: list[BaseEvent]
 
     @classmethod
     def class_name(cls) -> str:
@@ -131,7 +131,9 @@ class ChatLLM(CompletionLLM):
     top_logprobs: int = 0
     _busy: int = PrivateAttr(default=0)
     _most: int = PrivateAttr(default=0)
-    _messages: list[Sequence[ChatMessage]] = PrivateAttr(default_factory=list)
+
+    def __init__(self, script: Script, **fields: Any) -> None:
+        super().__init__(script, **fields)
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -139,7 +141,6 @@ class ChatLLM(CompletionLLM):
 
     def _reply(self, messages: Sequence[ChatMessage], kwargs: dict[str, Any]) -> ChatResponse:
         prompt = "\n".join(f"{m.role.value}: {m.content}" for m in messages)
-        self._messages.append(messages)
         self._calls.append((prompt, kwargs))
         reply = self._script(prompt, kwargs)
         return reply if isinstance(reply, ChatResponse) else chat_reply(reply)

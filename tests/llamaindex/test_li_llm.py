@@ -1,0 +1,315 @@
+"""The adapter from an LLM of LlamaIndex to ours."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.llms import MockLLM
+
+from llamaindex_selfreflect import LlamaIndexLM
+from llamaindex_selfreflect._logprobs import generated_tokens
+from shared_core.errors import (
+    BackendUnavailableError,
+    CapabilityError,
+    ContextOverflowError,
+    GenerationError,
+    InputError,
+    LanguageModelError,
+)
+from shared_core.lm import Capture, Generate, Generation, Grammar, LanguageModel, Prompt, SamplingParams, Score
+from shared_core.lm.base import HiddenStates
+from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS, MARK
+from tests.llamaindex.li_fakes import ChatLLM, CompletionLLM, chat_reply, top
+
+ASK = Prompt.trusted("Say: ")
+
+
+def only(result: Any) -> Generation:
+    (one,) = result
+    assert isinstance(one, Generation), one
+    return one
+
+
+def refused(result: Any) -> LanguageModelError:
+    (one,) = result
+    assert isinstance(one, LanguageModelError), one
+    return one
+
+
+def test_it_is_a_language_model_and_says_what_it_can_do() -> None:
+    chat, completion = LlamaIndexLM(ChatLLM(lambda p, o: "")), LlamaIndexLM(CompletionLLM(lambda p, o: ""))
+    assert isinstance(chat, LanguageModel)
+    assert (chat.name, completion.name) == ("fake-chat", "fake-completion")
+    assert chat.capabilities.names() == ("text", "token_logprobs")
+    assert completion.capabilities.names() == ("text",)
+    assert (chat.capabilities.context_length, completion.capabilities.context_length) == (None, 2048)
+    assert LlamaIndexLM(ChatLLM(lambda p, o: ""), logprobs=False).capabilities.names() == ("text",)
+    assert LlamaIndexLM(MockLLM()).name == "MockLLM"
+    with pytest.raises(InputError, match="no LLM"):
+        LlamaIndexLM("gpt")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="concurrency"):
+        LlamaIndexLM(MockLLM(), concurrency=0)
+
+
+def test_chat_models_get_messages_and_others_a_prompt() -> None:
+    prompt = Prompt.trusted("Be brief.", "system") + Prompt.trusted("Who? ", "user") + Prompt.untrusted("Ada", "user")
+    chat, completion = ChatLLM(lambda p, o: "yes"), CompletionLLM(lambda p, o: "yes")
+    assert only(LlamaIndexLM(chat).generate([Generate(prompt)])).text == "yes"
+    assert only(LlamaIndexLM(completion).generate([Generate(prompt)])).text == "yes"
+    assert chat.calls[0][0] == "system: Be brief.\nuser: Who? Ada"
+    assert completion.calls[0][0] == "system: Be brief.\nuser: Who? Ada\nassistant: "
+    LlamaIndexLM(completion).generate([Generate(ASK)])
+    LlamaIndexLM(chat).generate([Generate(ASK)])
+    assert (chat.calls[1][0], completion.calls[1][0]) == ("user: Say: ", "Say: ")
+
+
+def test_the_models_own_system_prompt_stays() -> None:
+    chat = ChatLLM(lambda p, o: "", system_prompt="In English.")
+    completion = CompletionLLM(lambda p, o: "", system_prompt="In English.")
+    LlamaIndexLM(chat).generate([Generate(ASK)])
+    LlamaIndexLM(completion).generate([Generate(ASK)])
+    assert chat.calls[0][0] == "system: In English.\nuser: Say: "
+    assert completion.calls[0][0] == "In English.\n\nSay: "
+
+
+def test_options_are_passed_where_the_class_has_them() -> None:
+    params = SamplingParams(temperature=0.7, max_tokens=9, top_p=0.5, seed=3, n=2)
+    known, plain = CompletionLLM(lambda p, o: ""), MockLLM(max_tokens=2)
+    LlamaIndexLM(known).generate([Generate(ASK, params)])
+    assert [o for _, o in known.calls] == [{"temperature": 0.7, "max_tokens": 9}] * 2
+    assert only(LlamaIndexLM(plain).generate([Generate(ASK, params)])).samples[0].text == "text text"
+    seeded = CompletionLLM(lambda p, o: "")
+    LlamaIndexLM(seeded, options={"seed"}).generate([Generate(ASK, params)])
+    assert [o for _, o in seeded.calls] == [{"seed": 3}, {"seed": 4}]
+
+
+async def test_samples_are_calls_and_async_ones_run_at_once() -> None:
+    requests = [Generate(Prompt.trusted(f"Say {i}: "), SamplingParams(n=4)) for i in range(3)]
+    llm = ChatLLM(lambda p, o: p[-4:])
+    expected = LlamaIndexLM(llm).generate(requests)
+    assert llm._most == 0
+    assert await LlamaIndexLM(llm, concurrency=5).agenerate(requests) == expected
+    assert llm._most == 5
+    assert [only([r]).usage.calls for r in expected] == [4, 4, 4]
+
+
+async def test_a_class_without_async_methods_does_not_block_the_loop() -> None:
+    threads: set[str] = set()
+
+    def script(prompt: str, options: dict[str, Any]) -> str:
+        threads.add(threading.current_thread().name)
+        return "ok"
+
+    lm = LlamaIndexLM(CompletionLLM(script))
+    chat = Prompt.trusted("Hello", "user")
+    assert only(await lm.agenerate([Generate(ASK)])).text == only(await lm.agenerate([Generate(chat)])).text == "ok"
+    assert threading.main_thread().name not in threads
+
+
+def test_callbacks_and_traces_stay() -> None:
+    debug = LlamaDebugHandler(print_trace_on_end=False)
+    llm = ChatLLM(lambda p, o: "ok", callback_manager=CallbackManager([debug]))
+    LlamaIndexLM(llm).generate([Generate(ASK)])
+    asyncio.run(LlamaIndexLM(llm).agenerate([Generate(ASK)]))
+    assert len(debug.get_event_pairs(CBEventType.LLM)) == 2
+
+
+# --- hostile text --------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.sampled_from([*COMMON_CONTROL_STRINGS, "<|im_", "start|>", MARK, " a ", "é"]), max_size=6))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_untrusted_text_holds_no_control_string_and_comes_back_as_it_was(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    llm = ChatLLM(lambda p, o: p.removeprefix("user: Read: "))
+    parts = Prompt.trusted("Read: ", "user")
+    for piece in pieces:  # one part each: a control string cut in two is still one
+        parts += Prompt.untrusted(piece, "user")
+    generation = only(LlamaIndexLM(llm).generate([Generate(parts)]))
+    sent = llm.calls[0][0]
+    assert not any(c.lower() in sent.lower() for c in COMMON_CONTROL_STRINGS)
+    assert generation.text == text
+
+
+def test_trusted_control_strings_are_sent_as_they_are() -> None:
+    llm = CompletionLLM(lambda p, o: "")
+    LlamaIndexLM(llm).generate([Generate(Prompt.trusted("<s>a"))])
+    assert llm.calls[0][0] == "<s>a"
+
+
+# --- stops, logprobs, usage ----------------------------------------------------------------------------------------
+
+
+def test_stop_strings_are_cut_here() -> None:
+    lm = LlamaIndexLM(CompletionLLM(lambda p, o: "one. two\nthree"))
+    params = SamplingParams(stop=("\n", ". "))
+    (sample,) = only(lm.generate([Generate(ASK, params)])).samples
+    assert (sample.text, sample.finish_reason, sample.stop) == ("one", "stop", ". ")
+    kept = SamplingParams(stop=("\n", ". "), include_stop=True)
+    assert only(lm.generate([Generate(ASK, kept)])).text == "one. "
+
+
+def raw(*tokens: tuple[str, float], reason: str = "stop") -> Any:
+    content = [SimpleNamespace(token=t, logprob=p, bytes=None) for t, p in tokens]
+    return SimpleNamespace(choices=[SimpleNamespace(logprobs=SimpleNamespace(content=content), finish_reason=reason)])
+
+
+def test_logprobs_come_from_the_raw_reply_where_it_has_them() -> None:
+    reply = chat_reply("Yes. No", raw=raw(("Yes", -0.1), (".", -0.2), (" No", -3.0), reason="length"))
+    llm = ChatLLM(lambda p, o: reply)
+    (sample,) = only(LlamaIndexLM(llm).generate([Generate(ASK, SamplingParams(logprobs=True))])).samples
+    assert llm.calls[0][1]["logprobs"] is True
+    assert sample.logprobs == (-0.1, -0.2, -3.0)
+    assert sample.tokens == ("Yes", ".", " No")
+    assert sample.finish_reason == "length"
+    cut = SamplingParams(logprobs=True, stop=(".",))
+    (sample,) = only(LlamaIndexLM(llm).generate([Generate(ASK, cut)])).samples
+    assert (sample.text, sample.logprobs, sample.tokens) == ("Yes", (-0.1,), ("Yes",))
+
+
+def test_logprobs_are_read_from_top_lists_only_if_there_is_one_way() -> None:
+    one = top({"Yes": -0.1, "No": -2.0}, {".": -0.3, "!": -1.0})
+    assert generated_tokens("No.", one, None) == (("No", "."), (-2.0, -0.3))
+    assert generated_tokens("Maybe.", one, None) is None
+    two = top({"a": -1.0, "ab": -1.0}, {"bc": -1.0, "c": -1.0})
+    assert generated_tokens("abc", two, None) is None
+    assert generated_tokens("abbc", two, None) == (("ab", "bc"), (-1.0, -1.0))
+    assert generated_tokens("ab", None, None) is None
+
+
+def test_a_character_of_several_tokens_keeps_their_logprobs() -> None:
+    parts = [list(b) for b in (b"\xf0\x9f", b"\x99\x82", b"!")]
+    content = [{"token": "\\x", "logprob": -0.5, "bytes": b} for b in parts]
+    reply = {"choices": [{"logprobs": {"content": content}}]}
+    assert generated_tokens("🙂!", None, reply) == (("", "🙂", "!"), (-0.5,) * 3)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        raw(("Yes", float("nan"))),
+        raw(("Yes", 0.5)),
+        raw(("Other", -0.1)),
+        {"choices": [{"logprobs": {"content": [{"token": None, "logprob": -1}]}}]},
+        {"choices": []},
+        "text",
+    ],
+)
+def test_logprobs_that_cannot_be_right_are_unknown(odd: Any) -> None:
+    assert generated_tokens("Yes", None, odd) is None
+
+
+def test_the_token_that_ended_a_reply_is_left_out() -> None:
+    assert generated_tokens("Yes", None, raw(("Yes", -0.1), ("</s>", -0.2))) == (("Yes",), (-0.1,))
+
+
+def test_a_provider_that_gives_none_leaves_them_unknown() -> None:
+    lm = LlamaIndexLM(ChatLLM(lambda p, o: "Yes"))
+    (sample,) = only(lm.generate([Generate(ASK, SamplingParams(logprobs=True))])).samples
+    assert (sample.logprobs, sample.tokens) == (None, None)
+
+
+def test_usage_is_counted_where_it_is_given() -> None:
+    told = chat_reply("a", additional_kwargs={"prompt_tokens": 7, "completion_tokens": 2})
+    found = chat_reply("a", raw={"usage": {"input_tokens": 5, "output_tokens": 1}})
+    for reply, expected in ((told, (14, 4)), (found, (10, 2))):
+        usage = only(LlamaIndexLM(saying(reply)).generate([Generate(ASK, SamplingParams(n=2))])).usage
+        assert (usage.calls, usage.prompt_tokens, usage.generated_tokens) == (2, *expected)
+
+
+def saying(reply: ChatResponse) -> ChatLLM:
+    return ChatLLM(lambda prompt, options: reply)
+
+
+# --- failures ------------------------------------------------------------------------------------------------------
+
+
+class RateLimitError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ConnectionError("refused"), BackendUnavailableError),
+        (TimeoutError(), BackendUnavailableError),
+        (RateLimitError("slow down"), BackendUnavailableError),
+        (ValueError("odd"), GenerationError),
+        (
+            ValueError("maximum context length is 100 tokens. However, your messages resulted in 140 tokens."),
+            ContextOverflowError,
+        ),
+        (GenerationError("ours"), GenerationError),
+    ],
+)
+async def test_a_failing_request_fails_alone_and_is_named(error: Exception, kind: type[Exception]) -> None:
+    def script(prompt: str, options: dict[str, Any]) -> str:
+        if "bad" in prompt:
+            raise error
+        return "fine"
+
+    requests = [Generate(Prompt.trusted("bad")), Generate(Prompt.trusted("good"))]
+    for llm in (ChatLLM(script), CompletionLLM(script)):
+        lm = LlamaIndexLM(llm)
+        for failed, done in (lm.generate(requests), await lm.agenerate(requests)):
+            assert type(failed) is kind
+            assert isinstance(done, Generation)
+    overflow = refused([failed]) if kind is ContextOverflowError else None
+    assert overflow is None or (overflow.needed, overflow.available) == (140, 100)  # type: ignore[attr-defined]
+
+
+def test_keys_are_not_shown() -> None:
+    def script(prompt: str, options: dict[str, Any]) -> str:
+        raise ValueError("bad key verysecretkey or sk-abcdefgh12345678")
+
+    class Keyed(ChatLLM):
+        api_key: str = "verysecretkey"
+
+        def __init__(self, script: Any) -> None:
+            super().__init__(script)
+
+    error = refused(LlamaIndexLM(Keyed(script)).generate([Generate(ASK)]))
+    assert "secret" not in str(error)
+    assert "abcdefgh" not in str(error)
+    assert error.__cause__ is None
+
+
+@pytest.fixture
+def refusals() -> list[tuple[str, Generate]]:
+    grammar = Grammar('start: "a"')
+    return [
+        ("grammar", Generate(ASK, SamplingParams(grammar=grammar))),
+        ("verdict_logprobs", Generate(ASK, SamplingParams(verdicts=("yes",)))),
+        ("hidden_states", Generate(ASK, SamplingParams(capture=Capture()))),
+        ("token_statistics", Generate(ASK, SamplingParams(token_statistics=True))),
+        ("token_logprobs", Generate(ASK, SamplingParams(logprobs=True))),
+        ("token_prompts", Generate(Prompt.tokens([1, 2]))),
+    ]
+
+
+async def test_what_it_cannot_do_is_refused_by_name(refusals: list[tuple[str, Generate]]) -> None:
+    llm = CompletionLLM(lambda p, o: "a")
+    lm = LlamaIndexLM(llm)
+    for name, request in refusals:
+        for error in (refused(lm.generate([request])), refused(await lm.agenerate([request]))):
+            assert isinstance(error, CapabilityError)
+            assert error.capability == name
+    assert isinstance(lm.score([Score(ASK, (ASK,))])[0], CapabilityError)
+    assert isinstance(lm.hidden_states([HiddenStates((ASK,))])[0], CapabilityError)
+    assert llm.calls == []
+
+
+def test_a_reply_without_text_is_empty_not_a_crash() -> None:
+    empty = CompletionResponse(text="")
+    assert only(LlamaIndexLM(CompletionLLM(lambda p, o: empty)).generate([Generate(ASK)])).text == ""
+    silent = chat_reply("")
+    silent.message.blocks = []
+    assert only(LlamaIndexLM(ChatLLM(lambda p, o: silent)).generate([Generate(ASK)])).text == ""
