@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Sequence
 from typing import Any
@@ -49,7 +50,10 @@ class LangChainRetriever:
     async def aretrieve(self, query: str, k: int = 5) -> list[Passage]:
         """``retrieve`` by the retriever's own async form."""
         caller = caller_of(query)
-        found = await self.runnable.ainvoke(str(query), caller.config, **self._keywords(k))
+        if self._takes_k and not takes_k(self.runnable, is_async=True):  # it has no async form of its own
+            found = await asyncio.to_thread(self.runnable.invoke, str(query), caller.config, k=k)
+        else:
+            found = await self.runnable.ainvoke(str(query), caller.config, **self._keywords(k))
         return self._passages(found, k, caller)
 
     def retrieve_many(self, queries: Sequence[str], k: int = 5) -> list[list[Passage]]:
@@ -69,13 +73,14 @@ class LangChainRetriever:
         return to_passages(found, caller.documents)[:k]
 
 
-def takes_k(retriever: object) -> bool:
-    """Whether the retriever takes the number of documents at each call."""
+def takes_k(retriever: object, *, is_async: bool = False) -> bool:
+    """Whether the retriever (its async form) takes the number of documents at each call."""
     if isinstance(retriever, VectorStoreRetriever):
         return True
     if not isinstance(retriever, BaseRetriever):
         return False
-    return "k" in inspect.signature(retriever._get_relevant_documents).parameters
+    form = retriever._aget_relevant_documents if is_async else retriever._get_relevant_documents
+    return "k" in inspect.signature(form).parameters
 
 
 def usual_k(retriever: object) -> int | None:

@@ -130,13 +130,13 @@ class CompressionRetriever(Strict, BaseRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
         config = RunnableConfig(callbacks=run_manager.get_child())
-        found = await self.base_retriever.ainvoke(query, config, **self._keywords(k))
+        found = await self.base_retriever.ainvoke(query, config, **self._keywords(k, is_async=True))
         if not found:
             return []
         kept = await self.base_compressor.acompress_documents(found, query, callbacks=run_manager.get_child())
         return list(kept)[:k]
 
-    def _keywords(self, k: int | None) -> dict[str, Any]:
+    def _keywords(self, k: int | None, *, is_async: bool = False) -> dict[str, Any]:
         """More than ``k`` where the retriever gives more by itself: the compressor is to choose."""
         usual = usual_k(self.base_retriever)
-        return {"k": max(k, usual or k)} if k and takes_k(self.base_retriever) else {}
+        return {"k": max(k, usual or k)} if k and takes_k(self.base_retriever, is_async=is_async) else {}

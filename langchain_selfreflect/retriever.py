@@ -1,4 +1,4 @@
-"""``SelfReflectRetriever``: any retriever, asked only when that is needed, and re-ranked by what answers."""
+"""``SelfReflectRetriever``: any retriever, asked only when needed, its documents re-ranked by what answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from langchain_selfreflect._retrieval import as_retriever, usual_k
 from langchain_selfreflect._strict import Made, Strict, shared_embedder, shared_reader
 from langchain_selfreflect.documents import noted, to_documents
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
-from shared_core.gate import GatedResult, GatedRetriever
+from shared_core.gate import GatedResult, GatedRetriever, GateName
 from shared_core.pipelines.rerank import Ranked
 from shared_core.rerank import SelfReflectReranker
 from shared_core.settings import SelfReflectSettings
@@ -44,7 +44,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     retriever: Any = Field(description="A LangChain retriever (or runnable from text to documents), or one of ours.")
-    gate: Literal["uncertainty", "flare", "always"] | None = Field(
+    gate: GateName | None = Field(
         None, description="When to retrieve; not given, uncertainty with an llm, always without."
     )
     rerank: bool | Method | None = Field(

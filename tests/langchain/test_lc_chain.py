@@ -1,0 +1,445 @@
+"""The chain: one question through every door gives one message; it cites, abstains, tells, and fails as it should."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.load import dumps
+from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_selfreflect import MiniLMEmbeddings, SelfReflectChain
+from shared_core import Answer, SelfReflectSettings
+from shared_core.errors import (
+    AbstainedError,
+    InputError,
+    LanguageModelError,
+    QuestionError,
+    RetrievalError,
+    SettingsError,
+)
+from shared_core.lm.scripted import ScriptedLM
+from tests.fakes import FirstSentenceReader, Shelf
+from tests.langchain.lc_fakes import (
+    QUESTION,
+    AsyncEar,
+    Ear,
+    KRetriever,
+    ShelfRetriever,
+    TalkingModel,
+    documents,
+)
+
+CITING = "<reference>1</reference>\n<claim>The lamp was lit in 1871.</claim>"
+
+
+def chain(*probabilities: float | None, retriever: Any = None, **kwargs: Any) -> SelfReflectChain:
+    kwargs.setdefault("reader", FirstSentenceReader(*(probabilities or (0.9,))))
+    return SelfReflectChain(retriever=retriever or ShelfRetriever(), **kwargs)
+
+
+def merged(chunks: Iterable[Any]) -> AIMessage:
+    first, *rest = chunks
+    total: Any = first
+    for piece in rest:
+        total = total + piece
+    assert isinstance(total, AIMessageChunk)
+    message = message_chunk_to_message(total)
+    assert isinstance(message, AIMessage)
+    return message
+
+
+def block(message: AIMessage) -> dict[str, Any]:
+    (only,) = message.content_blocks
+    return dict(only)
+
+
+def ours(message: AIMessage) -> dict[str, Any]:
+    found: dict[str, Any] = message.response_metadata["selfreflect"]
+    return found
+
+
+# --- the message ---------------------------------------------------------------------------------------------------
+
+
+def test_the_message_holds_the_text_with_citations_whose_offsets_hold() -> None:
+    message = chain(0.9, 0.8, target_accuracy=0.6).invoke(QUESTION)
+    text = block(message)
+    first, second = text["annotations"]
+    shelf = documents()
+    assert message.text == text["text"] == "The lamp was lit in 1871. [1] A second lamp was lit in 1899. [2]"
+    for citation, document in ((first, shelf[0]), (second, shelf[2])):
+        extras = citation["extras"]
+        assert citation["type"] == "citation"
+        assert document.page_content[extras["start"] : extras["end"]] == citation["cited_text"]
+        assert text["text"][citation["start_index"] : citation["end_index"]] == citation["cited_text"]
+        assert extras["match"] == "verbatim"
+    assert first["title"] == "Lamps"
+    assert first["extras"]["source"] == "lamps.md"
+    assert first["extras"]["support"] == 0.9
+    assert (first["extras"]["source_start"], first["extras"]["source_end"]) == (100, 125)
+    assert second["extras"]["passage_id"] == "lamp-2"
+    assert "source_start" not in second["extras"]
+
+
+def test_a_source_on_the_web_becomes_the_url() -> None:
+    (citation,) = block(chain(0.9).invoke("Who was captain of the Marrow?"))["annotations"]
+    assert citation["url"] == "https://ships.example/venn"
+    assert citation["extras"]["passage_id"] == "ship"
+
+
+def test_the_whole_answer_stands_under_one_key() -> None:
+    message = chain(0.9).invoke(QUESTION)
+    assert set(message.response_metadata) == {"output_version", "selfreflect"}
+    answer = Answer.from_dict(json.loads(json.dumps(ours(message))))
+    assert answer.text == message.text
+    assert answer.trace[-1].kind == "answer"
+    assert answer.passages[0].text == documents()[0].page_content
+
+
+def test_usage_of_the_model_is_reported_where_it_is_known() -> None:
+    message = chain(None, retriever=Shelf(()), on_abstain="fallback", llm=TalkingModel()).invoke(QUESTION)
+    assert message.usage_metadata == {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}
+    assert chain(0.9).invoke(QUESTION).usage_metadata is None
+
+
+def test_the_string_parser_gives_the_plain_text() -> None:
+    piped = chain(0.9) | StrOutputParser()
+    expected = "The lamp was lit in 1871. [1] A second lamp was lit in 1899. [2]"
+    assert piped.invoke(QUESTION) == expected
+    assert "".join(piped.stream(QUESTION)) == expected
+
+
+# --- every door ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("question", [QUESTION, "Who painted zebras?", {"question": QUESTION, "other": 1}])
+async def test_every_door_gives_the_same_message(question: Any) -> None:
+    made = chain(0.9, 0.3)
+    expected = made.invoke(question)
+    assert await made.ainvoke(question) == expected
+    assert merged(made.stream(question)) == expected
+    assert merged([c async for c in made.astream(question)]) == expected
+    assert made.batch([question]) == [expected]
+    assert await made.abatch([question]) == [expected]
+
+
+async def test_async_calls_use_the_retrievers_own_async_form() -> None:
+    shelf = ShelfRetriever()
+    made = chain(0.9, retriever=shelf)
+    await made.ainvoke(QUESTION)
+    await made.abatch([QUESTION, QUESTION])
+    assert {how for how, _ in shelf.asked} == {"async"}
+
+
+def test_text_is_streamed_claim_by_claim_and_the_citations_last() -> None:
+    pieces = list(chain(0.9, 0.8).stream(QUESTION))
+    assert [p.text for p in pieces] == ["The lamp was lit in 1871. [1] ", "A second lamp was lit in 1899. [2]", ""]
+    assert all("annotations" not in block(p) for p in pieces[:-1])
+    assert {block(p)["index"] for p in pieces} == {0}
+
+
+def test_an_input_that_comes_in_pieces_is_joined() -> None:
+    expected = chain(0.9).invoke(QUESTION)
+    assert merged(chain(0.9).transform(iter(["When was ", "the lamp lit?"]))) == expected
+    assert merged(chain(0.9).transform(iter([{"question": "When was "}, {"other": "x"}]))).text
+    upstream = RunnableLambda(lambda x: x["q"]) | chain(0.9)
+    assert upstream.invoke({"q": QUESTION}) == expected
+
+
+def test_a_stream_that_is_left_early_leaves_nothing_behind() -> None:
+    ear = Ear()
+    stream = chain(0.9, 0.8).stream(QUESTION, {"callbacks": [ear]})
+    next(stream)
+    stream.close()
+    assert len(ear.runs) >= 1
+
+
+@pytest.mark.parametrize("key", ["question", "input", "query", "frage"])
+def test_a_dict_holds_the_question_under_the_usual_keys(key: str) -> None:
+    made = chain(0.9, input_key="frage")
+    assert made.invoke({key: QUESTION}) == made.invoke(QUESTION)
+
+
+@pytest.mark.parametrize("bad", ["", "  ", {}, {"text": QUESTION}, {"question": None}, {"question": 3}, 7, None])
+def test_an_input_without_a_question_is_refused(bad: Any) -> None:
+    with pytest.raises(QuestionError) as caught:
+        chain(0.9).invoke(bad)
+    assert caught.value.hint
+    with pytest.raises(QuestionError):
+        list(chain(0.9).stream(bad))
+
+
+# --- batches -------------------------------------------------------------------------------------------------------
+
+MIXED: list[Any] = [QUESTION, "burst", "", {"x": 1}, "Who was captain of the Marrow?", QUESTION]
+
+
+async def test_a_batch_fails_alone() -> None:
+    made = chain(0.9)
+    one, burst, empty, keyless, two, three = made.batch(MIXED, return_exceptions=True)
+    assert isinstance(burst, RetrievalError)
+    assert isinstance(empty, QuestionError)
+    assert isinstance(keyless, QuestionError)
+    assert one == three == made.invoke(QUESTION)
+    assert two == made.invoke(MIXED[4])
+    again = await made.abatch(MIXED, return_exceptions=True)
+    assert [type(r) for r in again] == [type(r) for r in (one, burst, empty, keyless, two, three)]
+    assert again[0] == one
+
+
+async def test_a_batch_without_return_exceptions_raises_the_first() -> None:
+    with pytest.raises(RetrievalError):
+        chain(0.9).batch(MIXED)
+    with pytest.raises(RetrievalError):
+        await chain(0.9).abatch(MIXED)
+    assert chain(0.9).batch([]) == []
+
+
+def test_a_batch_is_one_batch_for_the_reader() -> None:
+    reader = FirstSentenceReader(0.9)
+    chain(reader=reader).batch([QUESTION] * 5)
+    assert reader.batches == [5]
+
+
+async def test_each_question_of_a_batch_has_its_own_run_with_its_own_children() -> None:
+    ears = [Ear(), Ear(), Ear()]
+    questions = [QUESTION, "Who was captain of the Marrow?", QUESTION]
+    model = TalkingModel(reply=lambda prompt: "I cannot say.")
+    made = chain(None, llm=model, on_abstain="fallback")
+    for run in ("sync", "async"):
+        configs: Any = [{"callbacks": [ear]} for ear in ears]
+        _ = made.batch(questions, configs) if run == "sync" else await made.abatch(questions, configs)
+    for ear, question in zip(ears, questions):
+        runs = ear.ids("chain")
+        assert len(runs) == 2
+        assert ear.parents("retriever") == runs
+        assert set(ear.parents("llm")) == set(runs)
+        assert {run for _, _, run in ear.events} == set(runs)
+        assert {d["query"] for n, d, _ in ear.events if n == "selfreflect_retrieved"} == {question}
+
+
+# --- callbacks and events ------------------------------------------------------------------------------------------
+
+
+async def test_decisions_are_told_in_order_to_sync_and_async_handlers() -> None:
+    expected = ["retrieve", "read", "keep", "answer"]
+    made = chain(0.9)
+    ear = Ear()
+    made.invoke(QUESTION, {"callbacks": [ear]})
+    list(made.stream(QUESTION, {"callbacks": [ear]}))
+    assert [d["kind"] for n, d, _ in ear.events if n == "selfreflect_decision"] == expected * 2
+    for run in (made.ainvoke, made.abatch):
+        late = AsyncEar()
+        await run(QUESTION if run == made.ainvoke else [QUESTION], {"callbacks": [late]})  # type: ignore[operator]
+        assert [d["kind"] for n, d in late.events if n == "selfreflect_decision"] == expected
+
+
+async def test_events_appear_in_astream_events() -> None:
+    names = [
+        e["name"] async for e in chain(0.9).astream_events(QUESTION, version="v2") if e["event"] == "on_custom_event"
+    ]
+    assert names[0] == "selfreflect_decision"
+    assert {"selfreflect_retrieved", "selfreflect_claim"} <= set(names)
+
+
+def test_an_error_ends_the_run_as_an_error() -> None:
+    ear = Ear()
+    with pytest.raises(RetrievalError):
+        chain(0.9).invoke("burst", {"callbacks": [ear]})
+    assert isinstance(ear.errors[-1], RetrievalError)
+
+
+def test_the_traced_output_is_the_message() -> None:
+    ear = Ear()
+    message = chain(0.9).invoke(QUESTION, {"callbacks": [ear]})
+    assert ear.ends[-1] == message
+
+
+# --- abstention ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "probability", "reason"),
+    [
+        ("Who painted zebras?", 0.9, "nothing retrieved"),
+        (QUESTION, 0.3, "support below target"),
+        (QUESTION, None, "support unknown"),
+    ],
+)
+def test_it_abstains_and_says_why(question: str, probability: float | None, reason: str) -> None:
+    message = chain(probability).invoke(question)
+    assert ours(message)["abstained"] is True
+    assert ours(message)["reason"] == reason
+    assert "I can't answer that from these documents." in message.text
+    assert "annotations" not in block(message)
+
+
+async def test_policy_raise_raises_through_every_door() -> None:
+    made = chain(0.3, on_abstain="raise")
+    with pytest.raises(AbstainedError) as caught:
+        made.invoke(QUESTION)
+    assert caught.value.answer.reason == "support below target"
+    with pytest.raises(AbstainedError):
+        list(made.stream(QUESTION))
+    with pytest.raises(AbstainedError):
+        await made.ainvoke(QUESTION)
+    (error,) = made.batch([QUESTION], return_exceptions=True)
+    assert isinstance(error, AbstainedError)
+
+
+def test_policy_show_quotes_the_nearest() -> None:
+    assert "“The lamp was lit in 1871.” (lamps.md)" in chain(0.3, on_abstain="show").invoke(QUESTION).text
+
+
+# --- with a chat model ---------------------------------------------------------------------------------------------
+
+
+async def test_a_chat_model_writes_claims_behind_quotes() -> None:
+    """ReClaim's ladder: the model cites by number, so the quote is ours and verbatim."""
+
+    def reply(prompt: str) -> str:
+        return CITING if "reference" in prompt.lower() and "S1" in prompt else "90"
+
+    made = chain(llm=TalkingModel(reply=reply), pipeline="reclaim", retriever=ShelfRetriever(docs=documents()[:1]))
+    message = made.invoke(QUESTION)
+    assert not ours(message)["abstained"], ours(message)["trace"]
+    (citation,) = block(message)["annotations"]
+    assert citation["cited_text"].strip() == "The lamp was lit in 1871."
+    extras = citation["extras"]
+    assert documents()[0].page_content[extras["start"] : extras["end"]] == citation["cited_text"]
+    assert await made.ainvoke(QUESTION) == message
+    assert merged(made.stream(QUESTION)) == message
+
+
+def test_a_failing_model_fails_with_our_error_and_its_cause() -> None:
+    made = chain(llm=TalkingModel(reply=lambda p: RuntimeError("quota")), pipeline="reclaim")
+    with pytest.raises(LanguageModelError, match="quota") as caught:
+        made.invoke(QUESTION)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_our_own_backends_serve_as_llm() -> None:
+    empty = Shelf(())
+    message = chain(retriever=empty, llm=ScriptedLM(lambda r: "1871, I think."), on_abstain="fallback").invoke(QUESTION)
+    assert "unverified: 1871, I think." in message.text
+
+
+# --- retrievers ----------------------------------------------------------------------------------------------------
+
+
+def test_our_own_retriever_and_any_runnable_serve_as_retriever() -> None:
+    assert chain(0.9, retriever=Shelf()).invoke(QUESTION).text == "The lamp was lit in 1871. [1]"
+    runnable = RunnableLambda(lambda query: documents()[:1])
+    assert chain(0.9, retriever=runnable).invoke(QUESTION).text == "The lamp was lit in 1871. [1]"
+
+
+def test_a_chain_that_formats_documents_is_refused_with_a_hint() -> None:
+    formatted = RunnableLambda(lambda query: "some text")
+    with pytest.raises(InputError, match="not a list of documents") as caught:
+        chain(0.9, retriever=formatted).invoke(QUESTION)
+    assert "without the step" in caught.value.hint
+
+
+def test_the_retrievers_own_k_holds_unless_top_k_is_set() -> None:
+    retriever = KRetriever(k=1)
+    assert len(ours(chain(0.9, retriever=retriever).invoke(QUESTION))["passages"]) == 1
+    wider = chain(0.9, retriever=retriever, settings=SelfReflectSettings(top_k=3))
+    assert len(ours(wider.invoke(QUESTION))["passages"]) == 3
+    assert retriever.asked == [1, 3]
+
+
+def test_a_vector_store_retriever_is_asked_for_its_own_k() -> None:
+    class OneHot:
+        name = "one-hot"
+
+        def embed(self, texts: Any) -> Any:
+            import numpy as np
+
+            return np.asarray([[float("lamp" in t), 0.1] for t in texts], dtype=np.float32)
+
+    store = InMemoryVectorStore.from_documents(documents(), MiniLMEmbeddings(OneHot()))
+    made = chain(0.9, retriever=store.as_retriever(search_kwargs={"k": 2}))
+    assert len(ours(made.invoke(QUESTION))["passages"]) == 2
+
+
+def test_documents_are_never_changed() -> None:
+    shelf = ShelfRetriever()
+    before = copy.deepcopy(shelf.docs)
+    chain(0.9, retriever=shelf).invoke(QUESTION)
+    assert shelf.docs == before
+
+
+def test_chunks_that_inherited_one_id_stay_apart() -> None:
+    twins = [
+        Document("The lamp was lit in 1871.", metadata={"id": "file"}),
+        Document("The lamp was sold in 1920.", metadata={"id": "file"}),
+    ]
+    message = chain(0.9, retriever=ShelfRetriever(docs=twins)).invoke(QUESTION)
+    ids = [c["extras"]["passage_id"] for c in block(message)["annotations"]]
+    assert ids[0] == "file"
+    assert ids[1].startswith("file#")
+
+
+# --- as a part of LangChain ----------------------------------------------------------------------------------------
+
+
+def test_fields_are_configurable_at_run_time() -> None:
+    made: Any = chain(0.6).configurable_fields(target_accuracy=ConfigurableField(id="rho"))
+    assert not ours(made.invoke(QUESTION))["abstained"]
+    strict = made.with_config(configurable={"rho": 0.95})
+    assert ours(strict.invoke(QUESTION))["reason"] == "support below target"
+
+
+def test_a_changed_field_holds_from_the_next_question_on() -> None:
+    made = chain(0.6)
+    assert not ours(made.invoke(QUESTION))["abstained"]
+    made.target_accuracy = 0.9
+    assert ours(made.invoke(QUESTION))["abstained"]
+
+
+def test_schemas_graph_and_serialisation() -> None:
+    made = chain(0.9)
+    made.invoke(QUESTION)
+    assert {"type": "string"} in made.get_input_schema().model_json_schema()["anyOf"]
+    assert made.get_output_schema() is not None
+    assert "SelfReflectChain" in made.get_graph().draw_mermaid()
+    assert json.loads(dumps(made))["id"][-1] == "SelfReflectChain"
+    assert copy.deepcopy(made).invoke(QUESTION) == made.invoke(QUESTION)
+    assert pickle.loads(pickle.dumps(made)).invoke(QUESTION) == made.invoke(QUESTION)
+    assert json.loads(dumps(made.invoke(QUESTION)))["kwargs"]["response_metadata"]["selfreflect"]["abstained"] is False
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "match"),
+    [
+        ({"retreiver": 1}, SettingsError, "retreiver"),
+        ({"target_accuracy": 1.5}, SettingsError, "target_accuracy"),
+        ({"pipeline": "nonsense"}, SettingsError, "pipeline"),
+        ({"pipeline": "reclaim"}, SettingsError, "language model"),
+        ({"on_abstain": "fallback"}, SettingsError, "language model"),
+        ({"retriever": object()}, InputError, "no retriever"),
+        ({"llm": "gpt-4"}, InputError, "no language model"),
+        ({"settings": SelfReflectSettings(where={"a": 1})}, InputError, "where"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_the_chain_is_made(kwargs: dict[str, Any], error: type, match: str) -> None:
+    with pytest.raises(error, match=match) as caught:
+        SelfReflectChain(**{"retriever": ShelfRetriever(), **kwargs})
+    assert caught.value.hint  # type: ignore[attr-defined]
+
+
+def test_making_a_chain_calls_nothing() -> None:
+    from tests.langchain.lc_fakes import TunableModel
+
+    model = TunableModel(gives_logprobs=True)
+    chain(0.9, llm=model)
+    assert model.seen == []

@@ -1,0 +1,359 @@
+"""The adapter of a chat model: what goes in, what comes out, what it claims to be able to do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+
+from langchain_selfreflect import LangChainLM
+from shared_core.errors import (
+    BackendUnavailableError,
+    CapabilityError,
+    ContextOverflowError,
+    GenerationError,
+    InputError,
+    ResponseError,
+)
+from shared_core.lm.base import (
+    Capture,
+    Generate,
+    Generation,
+    Grammar,
+    HiddenStates,
+    LanguageModel,
+    Prompt,
+    Sample,
+    SamplingParams,
+    Score,
+)
+from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS
+from shared_core.types import Usage
+from tests.langchain.lc_fakes import Ear, TalkingModel, TunableModel
+
+
+def ask(text: str = "When?", **params: Any) -> Generate:
+    return Generate(Prompt.trusted(text), SamplingParams(**params))
+
+
+def one(lm: LangChainLM, request: Generate) -> Sample:
+    (result,) = lm.generate([request])
+    assert isinstance(result, Generation), result
+    return result.samples[0]
+
+
+def test_it_is_a_language_model_and_keeps_the_models_name() -> None:
+    assert isinstance(LangChainLM(TalkingModel()), LanguageModel)
+    assert LangChainLM(TunableModel()).name == "tunable-1"
+    assert LangChainLM(TunableModel().bind(x=1)).name == "tunable-1"
+    assert LangChainLM(TalkingModel(), name="mine").name == "mine"
+
+
+# --- prompts -------------------------------------------------------------------------------------------------------
+
+
+def test_roles_become_messages_and_a_raw_prompt_one_human_message() -> None:
+    model = TalkingModel()
+    chat = (
+        Prompt.trusted("Be brief.", "system")
+        + Prompt.trusted("Question: ", "user")
+        + Prompt.untrusted("When?", "user")
+        + Prompt.trusted("Then.", "assistant")
+        + Prompt.untrusted("Where?", "user")
+    )
+    LangChainLM(model).generate([Generate(chat), ask("raw")])
+    kinds = sorted([[(m.type, m.content) for m in call.messages] for call in model.seen], key=len)
+    assert kinds[0] == [("human", "raw")]
+    assert kinds[1] == [("system", "Be brief."), ("human", "Question: When?"), ("ai", "Then."), ("human", "Where?")]
+
+
+def test_words_put_into_the_models_mouth_are_asked_to_be_continued() -> None:
+    model = TalkingModel()
+    LangChainLM(model).generate([Generate(Prompt.trusted("Q", "user") + Prompt.trusted("The answer is", "assistant"))])
+    assert [m.type for m in model.seen[0].messages] == ["human"]
+    assert model.seen[0].prompt.endswith("The answer is")
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from([*COMMON_CONTROL_STRINGS, "a", " ", "<", "|", "im_start", "\u2060", "é"]), max_size=8))
+def test_untrusted_text_holds_no_control_string_and_comes_back_as_it_was(pieces: list[str]) -> None:
+    document = "".join(pieces) + "."
+    model = TalkingModel(reply=lambda prompt: prompt.removeprefix("Say: "))
+    sample = one(LangChainLM(model), Generate(Prompt.trusted("Say: ") + Prompt.untrusted(document)))
+    sent = model.seen[0].prompt.removeprefix("Say: ")
+    assert not any(c in sent for c in COMMON_CONTROL_STRINGS)
+    if any(c in document for c in COMMON_CONTROL_STRINGS):
+        assert sample.text == document
+
+
+def test_trusted_text_goes_out_as_it_is() -> None:
+    model = TalkingModel()
+    one(LangChainLM(model), ask("<think> about it"))
+    assert model.seen[0].prompt == "<think> about it"
+
+
+# --- options -------------------------------------------------------------------------------------------------------
+
+
+def test_options_are_set_where_the_model_has_them_and_left_out_where_not() -> None:
+    tunable, plain = TunableModel(), TalkingModel()
+    request = ask(temperature=0.3, max_tokens=11, top_k=5, seed=1)
+    LangChainLM(tunable).generate([request])
+    LangChainLM(plain).generate([request])
+    assert tunable.seen[0].kwargs == {"temperature": 0.3, "max_tokens": 11}
+    assert plain.seen[0].kwargs == {}
+    assert tunable.temperature == 0.9  # the user's own model is not changed
+
+
+def test_a_wrapped_model_gets_them_as_keywords() -> None:
+    model = TunableModel()
+    LangChainLM(model.bind(user="x").with_retry()).generate([ask(temperature=0.3, max_tokens=11)])
+    assert model.seen[0].kwargs == {"temperature": 0.3, "max_tokens": 11, "user": "x"}
+
+
+def test_samples_of_one_request_have_different_seeds() -> None:
+    class Seeded(TunableModel):
+        seed: int | None = None
+
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            return self._answer("sync", messages, stop, {"seed": self.seed})
+
+    model = Seeded()
+    LangChainLM(model).generate([ask(n=3, seed=10, temperature=1.0)])
+    assert sorted(call.kwargs["seed"] for call in model.seen) == [10, 11, 12]
+
+
+async def test_what_a_model_refuses_is_left_out_from_then_on() -> None:
+    class Picky(TunableModel):
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            if self.temperature is not None and self.temperature != 1.0:
+                raise ValueError("Unsupported value: 'temperature' does not support 0.0, only the default (1)")
+            if stop:
+                raise TypeError("create() got an unexpected keyword argument 'stop'")
+            return self._answer("sync", messages, stop, {})
+
+        async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            return self._generate(messages, stop)
+
+    lm = LangChainLM(Picky(temperature=1.0, reply=lambda p: "one. two"))
+    assert one(lm, ask(stop=(".",))).text == "one"
+    assert lm.refused == {"temperature", "stop"}
+    (again,) = await lm.agenerate([ask(stop=(".",))])
+    assert isinstance(again, Generation)
+    assert again.text == "one"
+
+
+def test_an_error_that_only_names_an_option_is_not_taken_for_a_refusal() -> None:
+    lm = LangChainLM(TunableModel(reply=lambda p: ValueError("temperature of the server room is too high")))
+    (result,) = lm.generate([ask()])
+    assert isinstance(result, GenerationError)
+    assert lm.refused == frozenset()
+
+
+# --- ends ----------------------------------------------------------------------------------------------------------
+
+
+def test_stop_strings_are_passed_on_and_cut_here_too() -> None:
+    model = TalkingModel(reply=lambda p: "1871\nQuestion: and then?")
+    sample = one(LangChainLM(model), ask(stop=("\nQuestion:", "then")))
+    assert (sample.text, sample.finish_reason, sample.stop) == ("1871", "stop", "\nQuestion:")
+    assert model.seen[0].stop == ["\nQuestion:", "then"]
+
+
+def test_a_stop_string_to_be_kept_is_not_passed_on() -> None:
+    model = TalkingModel(reply=lambda p: "So it is. And more.")
+    sample = one(LangChainLM(model), ask(stop=(".",), include_stop=True))
+    assert sample.text == "So it is."
+    assert model.seen[0].stop is None
+
+
+def test_no_more_stop_strings_than_providers_take() -> None:
+    model = TalkingModel(reply=lambda p: "a5b")
+    sample = one(LangChainLM(model), ask(stop=("1", "2", "3", "4", "5")))
+    assert len(model.seen[0].stop) == 4
+    assert sample.text == "a"
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"), [("length", "length"), ("max_tokens", "length"), ("MAX_TOKENS", "length"), ("stop", "eos")]
+)
+def test_the_end_is_told_from_what_the_provider_says(said: str, finish: str) -> None:
+    assert one(LangChainLM(TalkingModel(finish=said)), ask()).finish_reason == finish
+
+
+# --- log-probabilities ---------------------------------------------------------------------------------------------
+
+
+def test_logprobs_are_read_and_cut_with_the_text() -> None:
+    lm = LangChainLM(TalkingModel(gives_logprobs=True, reply=lambda p: "eighteen.seventy"), logprobs=True)
+    assert lm.capabilities.token_logprobs
+    sample = one(lm, ask(logprobs=True, stop=("seventy",)))
+    assert sample.text == "eighteen."
+    assert sample.tokens == ("eigh", "teen", ".sev")
+    assert sample.logprobs == (-0.25, -0.5, -0.75)
+
+
+def test_tokens_of_half_characters_are_joined_by_their_bytes() -> None:
+    raw = "né🙂".encode()
+    content = [{"token": f"\\x{b:02x}", "logprob": -1.0, "bytes": [b]} for b in raw]
+    reply = AIMessage("né🙂", response_metadata={"logprobs": {"content": content}})
+    lm = LangChainLM(RunnableLambda(lambda m, **kwargs: reply), logprobs=True)
+    sample = one(lm, ask(logprobs=True))
+    assert sample.tokens is not None
+    assert "".join(sample.tokens) == "né🙂"
+    assert len(sample.tokens) == len(raw) == len(sample.logprobs or ())
+
+
+def test_unreadable_logprobs_are_unknown_not_confident() -> None:
+    content = [{"token": "yes", "logprob": None}, {"token": "!", "logprob": -0.5}]
+    reply = AIMessage("yes!", response_metadata={"logprobs": {"content": content}})
+    sample = one(LangChainLM(RunnableLambda(lambda m, **kwargs: reply), logprobs=True), ask(logprobs=True))
+    assert sample.logprobs is not None
+    assert math.isnan(sample.logprobs[0])
+    broken = AIMessage("yes!", response_metadata={"logprobs": "none"})
+    assert (
+        one(LangChainLM(RunnableLambda(lambda m, **kwargs: broken), logprobs=True), ask(logprobs=True)).logprobs is None
+    )
+
+
+@pytest.mark.parametrize("gives", [True, False])
+def test_a_probe_asks_once(gives: bool) -> None:
+    model = TalkingModel(gives_logprobs=gives)
+    lm = LangChainLM(model, logprobs="probe")
+    assert model.seen == []
+    assert lm.capabilities.token_logprobs is gives
+    assert lm.capabilities.token_logprobs is gives
+    assert len(model.seen) == 1
+
+
+def test_a_probe_that_fails_for_another_reason_is_tried_again() -> None:
+    answers: list[Any] = [ConnectionError("down"), "yes"]
+    model = TalkingModel(gives_logprobs=True, reply=lambda p: answers.pop(0))
+    lm = LangChainLM(model, logprobs="probe")
+    assert lm.capabilities.token_logprobs is False
+    assert lm.capabilities.token_logprobs is True
+
+
+def test_a_model_that_refuses_logprobs_has_none() -> None:
+    class Refusing(TalkingModel):
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            if "logprobs" in kwargs:
+                raise TypeError("got an unexpected keyword argument 'logprobs'")
+            return self._answer("sync", messages, stop, kwargs)
+
+    assert LangChainLM(Refusing(), logprobs="probe").capabilities.token_logprobs is False
+
+
+def test_auto_probes_only_a_model_that_knows_the_option() -> None:
+    plain, knowing = TalkingModel(gives_logprobs=True), TunableModel(gives_logprobs=True)
+    assert not LangChainLM(plain).capabilities.token_logprobs
+    assert plain.seen == []
+    assert LangChainLM(knowing).capabilities.token_logprobs
+    assert not LangChainLM(GenericFakeChatModel(messages=iter(["x"]))).capabilities.token_logprobs
+
+
+# --- many requests, failures, usage --------------------------------------------------------------------------------
+
+
+async def test_sync_equals_async_and_async_is_native() -> None:
+    model = TalkingModel(reply=lambda p: p.upper())
+    lm = LangChainLM(model)
+    requests = [ask(f"q{i}", n=2, temperature=1.0) for i in range(4)]
+    expected = lm.generate(requests)
+    assert await lm.agenerate(requests) == expected
+    assert [r.text for r in expected if isinstance(r, Generation)] == ["Q0", "Q1", "Q2", "Q3"]
+    assert {call.how for call in model.seen[8:]} == {"async"}
+
+
+async def test_one_failing_request_fails_alone() -> None:
+    model = TalkingModel(reply=lambda p: RuntimeError("boom") if "bad" in p else "fine")
+    requests = [ask("good"), ask("bad", n=2), ask("good")]
+    for results in (LangChainLM(model).generate(requests), await LangChainLM(model).agenerate(requests)):
+        assert [type(r) for r in results] == [Generation, GenerationError, Generation]
+        assert isinstance(results[1], GenerationError)
+        assert isinstance(results[1].__cause__, RuntimeError)
+
+
+def test_usage_is_the_providers_added_up() -> None:
+    (result,) = LangChainLM(TalkingModel()).generate([ask(n=3, temperature=1.0)])
+    assert isinstance(result, Generation)
+    assert result.usage == Usage(calls=3, prompt_tokens=21, generated_tokens=6, cached_tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"),
+    [
+        (ConnectionError("refused"), BackendUnavailableError),
+        (TimeoutError(), BackendUnavailableError),
+        (ValueError("odd"), GenerationError),
+        (
+            ValueError("This model's maximum context length is 100 tokens. However, you requested 150 tokens"),
+            ContextOverflowError,
+        ),
+    ],
+)
+def test_failures_are_errors_of_our_tree(raised: Exception, error: type[Exception]) -> None:
+    (result,) = LangChainLM(TalkingModel(reply=lambda p: raised)).generate([ask()])
+    assert type(result) is error
+
+
+@pytest.mark.parametrize(("text", "finish"), [("", "length"), ("", "content_filter"), ("x", "SAFETY")])
+def test_a_reply_that_was_withheld_or_used_up_is_an_error(text: str, finish: str) -> None:
+    (result,) = LangChainLM(TalkingModel(reply=lambda p: text, finish=finish)).generate([ask()])
+    assert isinstance(result, ResponseError)
+
+
+@pytest.mark.parametrize(
+    ("params", "capability"),
+    [
+        ({"grammar": Grammar("start: 'a'")}, "grammar"),
+        ({"verdicts": ("yes",)}, "verdict_logprobs"),
+        ({"capture": Capture()}, "hidden_states"),
+        ({"token_statistics": True}, "token_statistics"),
+        ({"min_tokens": 2}, "min_tokens"),
+        ({"logprobs": True}, "token_logprobs"),
+    ],
+)
+def test_what_it_cannot_do_it_refuses_by_name(params: dict[str, Any], capability: str) -> None:
+    model = TalkingModel()
+    (result,) = LangChainLM(model).generate([ask(**params)])
+    assert isinstance(result, CapabilityError)
+    assert result.capability == capability
+    assert model.seen == []
+
+
+def test_scores_states_and_ids_are_refused() -> None:
+    lm = LangChainLM(TalkingModel())
+    assert isinstance(lm.score([Score(Prompt.trusted("a"), (Prompt.trusted("b"),))])[0], CapabilityError)
+    assert isinstance(lm.hidden_states([HiddenStates((Prompt.trusted("a"),))])[0], CapabilityError)
+    assert isinstance(lm.generate([Generate(Prompt.tokens([1, 2]))])[0], CapabilityError)
+    assert isinstance(lm.generate([Generate(Prompt())])[0], GenerationError)
+
+
+def test_content_blocks_and_plain_strings_are_read() -> None:
+    blocks = AIMessage([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "1871"}])
+    assert one(LangChainLM(RunnableLambda(lambda m: blocks)), ask()).text == "1871"
+    assert one(LangChainLM(RunnableLambda(lambda m: "1871")), ask()).text == "1871"
+    assert one(LangChainLM(FakeListChatModel(responses=["1871"])), ask()).text == "1871"
+    (result,) = LangChainLM(RunnableLambda(lambda m: 3)).generate([ask()])
+    assert isinstance(result, ResponseError)
+
+
+def test_callbacks_of_the_model_itself_are_kept() -> None:
+    ear = Ear()
+    LangChainLM(TalkingModel(callbacks=[ear])).generate([ask(n=2)])
+    assert len(ear.ids("llm")) == 2
+
+
+@pytest.mark.parametrize("kwargs", [{"logprobs": "sometimes"}, {"max_concurrency": 0}])
+def test_wrong_arguments_are_refused(kwargs: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        LangChainLM(TalkingModel(), **kwargs)
+    with pytest.raises(InputError):
+        LangChainLM("gpt-4")  # type: ignore[arg-type]
