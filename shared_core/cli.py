@@ -1,4 +1,4 @@
-"""The command line: ``selfreflect ask | index | eval | calibrate | doctor``."""
+"""The command line: ``selfreflect ask | index | eval | calibrate | train | doctor``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from shared_core.commands.calibrate import calibrate_command
 from shared_core.commands.doctor import doctor_command
 from shared_core.commands.eval import eval_command
 from shared_core.commands.index import index_command
+from shared_core.commands.train import train_app
 
 app = typer.Typer(
     name="selfreflect",
@@ -26,6 +27,7 @@ app.command("index")(index_command)
 app.command("eval")(eval_command)
 app.command("calibrate")(calibrate_command)
 app.command("doctor")(doctor_command)
+app.add_typer(train_app, name="train")
 
 
 def _version(value: bool) -> None:

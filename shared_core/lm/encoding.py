@@ -330,6 +330,12 @@ def _plain_chat(messages: list[tuple[Role, list[Part]]]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+def plain_text(prompt: Prompt) -> str:
+    """The text that a model without a chat template is sent for a prompt, BOS aside (see ``Encoder.encode``)."""
+    parts = _plain_chat(_messages(prompt)) if prompt.is_chat else prompt.parts
+    return "".join(p.text for p in parts)
+
+
 def _trimmed(parts: Sequence[Part], *, left: bool, right: bool) -> list[Part]:
     """The parts without blanks at the ends, as the template would have trimmed the content."""
     trimmed = list(parts)

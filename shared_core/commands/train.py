@@ -1,0 +1,170 @@
+"""``selfreflect train``: training rows from answers, and models from rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shared_core.commands.ask import BaseUrl
+from shared_core.commands.common import build_model, err, out, question_progress, reports_errors
+from shared_core.errors import InputError
+
+if TYPE_CHECKING:
+    from shared_core.training.recipes import Progress
+    from shared_core.training.reclaim_rows import Drop
+
+train_app = typer.Typer(help="Make training rows, and train models on them.", no_args_is_help=True)
+
+SelectingModel = Annotated[
+    str | None, typer.Option("--model", "-m", help="Selects citations where answers carry no labels: name or path.")
+]
+Nli = Annotated[
+    Path | None, typer.Option("--nli", help="NLI classifier (folder): keeps clauses that their quotes entail.")
+]
+Rows = Annotated[list[Path], typer.Option("--rows", "-r", help="Files of rows; repeatable.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to make, with model, tokenizer, training.json.")]
+
+
+@train_app.command("reclaim-rows")
+@reports_errors
+def reclaim_rows_command(
+    sources: Annotated[Path, typer.Argument(help="Answers with passages, JSON lines (docs/reclaim.md).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the rows.")],
+    dropped: Annotated[Path | None, typer.Option(help="Also write what was left out, with reasons.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the counts as JSON.")] = None,
+    model: SelectingModel = None,
+    base_url: BaseUrl = None,
+    nli: Nli = None,
+    nli_threshold: Annotated[float, typer.Option(help="Probability from which a clause counts as entailed.")] = 0.5,
+    segments: Annotated[str, typer.Option(help="clause or sentence.")] = "clause",
+    mode: Annotated[str, typer.Option(help="sentence or span: what may be cited.")] = "sentence",
+    max_sentences: Annotated[int, typer.Option(help="Sentences of a reference.")] = 3,
+    max_pairs: Annotated[int | None, typer.Option(help="Pairs of an answer.")] = None,
+    on_drop: Annotated[str, typer.Option(help="skip, truncate or discard an answer that loses a segment.")] = "skip",
+    form: Annotated[str, typer.Option(help="conversational (for `train reclaim`) or text (other trainers).")] = (
+        "conversational"
+    ),
+) -> None:
+    """Make rows for ReClaim's reference, claim and unified models from answers.
+
+    Cited sentences must stand verbatim in the passages, and with --nli each must entail its clause; what does not is
+    left out, counted, and written to --dropped.
+    """
+    from shared_core.flow import Resources
+    from shared_core.reading.support import CrossEncoderSupportScorer
+    from shared_core.training.reclaim_rows import RowSettings, build_rows
+    from shared_core.training.reclaim_sources import read_sources
+    from shared_core.training.rows import write_json_lines, write_rows
+
+    settings = RowSettings(
+        segments=segments,
+        mode=mode,
+        max_sentences=max_sentences,
+        max_pairs=max_pairs,
+        on_drop=on_drop,
+        nli_threshold=nli_threshold,
+    )
+    given = read_sources(sources)
+    lm = build_model(model, base_url)
+    judge = None if nli is None else CrossEncoderSupportScorer(nli)
+    resources = Resources(models={} if lm is None else {"selection": lm}, judge=judge)
+    with question_progress(len(given), "Answers") as tell:
+        made = build_rows(given, settings, resources, progress=lambda done: tell(done, len(given)))
+    if dropped is not None:
+        write_json_lines(map(_plain, made.drops), dropped)
+    if report is not None:
+        report.write_text(json.dumps(made.report.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    out.print(made.report.summary(), markup=False, highlight=False)
+    if not made.rows:
+        raise InputError("No rows are left.", hint="The reasons are counted above; --dropped FILE writes each of them.")
+    write_rows(made.rows, output, form=form)  # type: ignore[arg-type]  # checked there
+    out.print(f"written: {output}", markup=False, highlight=False)
+
+
+def _plain(drop: Drop) -> dict[str, Any]:
+    return dataclasses.asdict(drop)
+
+
+@train_app.command("reclaim")
+@reports_errors
+def reclaim_command(
+    rows: Rows,
+    model: Annotated[str, typer.Option("--model", "-m", help="Model to start from: hub name or path.")],
+    output: Output,
+    role: Annotated[str, typer.Option(help="reference, claim or unified: which rows, and the paper's settings.")],
+    lora: Annotated[
+        bool | None, typer.Option("--lora/--full", help="LoRA or all weights; by default as the paper has it.")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Instead of the paper's.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Instead of the paper's.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Steps instead of epochs.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows per step (16).")] = None,
+    micro_batch_size: Annotated[int | None, typer.Option(help="Rows in memory at a time.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens; longer rows are left out, never cut.")] = None,
+    lora_rank: Annotated[int | None, typer.Option(help="Rank of LoRA (16).")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use an accelerator.")] = False,
+) -> None:
+    """Train ReClaim's reference, claim or unified model on rows of `train reclaim-rows`."""
+    from shared_core.training.recipes import recipe, train
+    from shared_core.training.rows import read_rows
+
+    changes = {
+        "method": None if lora is None else ("lora" if lora else "full"),
+        "learning_rate": learning_rate,
+        "epochs": epochs,
+        "max_steps": max_steps,
+        "batch_size": batch_size,
+        "micro_batch_size": micro_batch_size,
+        "max_length": max_length,
+        "lora_rank": lora_rank,
+        "seed": seed,
+        "use_cpu": True if cpu else None,
+    }
+    settings = recipe(role, **{name: value for name, value in changes.items() if value is not None})
+    every = [row for path in rows for row in read_rows(path)]
+    chosen = [row for row in every if row.role == role]
+    if not chosen:
+        known = ", ".join(sorted({r.role for r in every})) or "none"
+        raise InputError(f"The files hold no rows for the {role} model.", hint=f"Roles they hold: {known}.")
+    sources = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in rows}
+    with _steps() as progress:
+        result = train(chosen, model, output, settings, sources=sources, progress=progress)
+    if result.dropped:
+        limit = result.card["tokens"]["limit"]
+        err.print(f"{result.dropped} rows of more than {limit} tokens left out", style="yellow", highlight=False)
+    first, last = result.card["loss"]["first"], result.card["loss"]["last"]
+    out.print(f"{result.rows} rows, {result.steps} steps, {result.seconds:.0f} s, loss {first:.3f} → {last:.3f}")
+    out.print(f"written: {result.output}", markup=False, highlight=False)
+
+
+@contextmanager
+def _steps() -> Iterator[Progress | None]:
+    """A bar over steps with the loss on a terminal; a line every 50 steps elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    if not err.is_terminal:
+
+        def line(done: int, total: int, loss: float | None) -> None:
+            if loss is not None and (done % 50 == 0 or done in (1, total)):
+                err.print(f"step {done} of {total}, loss {loss:.4f}", highlight=False)
+
+        yield line
+        return
+    columns = (TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.fields[loss]}", style="dim"), console=err, transient=True) as bar:
+        task = bar.add_task("Training", total=None, loss="")
+
+        def show(done: int, total: int, loss: float | None) -> None:
+            bar.update(task, completed=done, total=total)
+            if loss is not None:
+                bar.update(task, loss=f"loss {loss:.4f}")
+
+        yield show

@@ -1,0 +1,178 @@
+"""From labels to references: cited sentences found in the passages and joined as the pipeline's grammar joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+from shared_core.citation import CitationIndex, grammar
+from shared_core.pipelines.reclaim_prompts import REFERENCE_LEAD
+from shared_core.training.reclaim_select import Selection
+from shared_core.training.reclaim_sources import Segment
+from shared_core.types import Passage, Span
+
+__all__ = ["Cited", "Found", "Labelled", "citable_claim", "cite", "labelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A reference that the pipeline's grammar can write.
+
+    Attributes:
+        quote: as a model has to write it.
+        reference: as the pipeline keeps it afterwards (``CitationIndex.resolve(quote).quote``), in history and claims.
+        spans: where it stands.
+    """
+
+    quote: str
+    reference: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Cited spans, or the problem that there is with them."""
+
+    spans: tuple[Span, ...] = ()
+    cited: Cited | None = None
+    stage: Literal["selection", "string match"] = "string match"
+    problem: str = ""
+    detail: str = ""
+
+
+class Labelled:
+    """The passages of one answer with their sentences."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self.index = CitationIndex(passages)
+        self.passages = tuple(passages)
+        self.texts = {p.id: p.text for p in passages}
+        self.order = {p.id: i for i, p in enumerate(self.index.passages)}
+        self.number = {(s.passage_id, s.start): i for i, s in enumerate(self.index.sentences)}
+        self._edges: dict[str, set[int]] = {}
+        self.first = {s.text: s for s in reversed(self.index.sentences)}
+
+    def sentences_of(self, numbers: Sequence[int]) -> tuple[Span, ...]:
+        """The sentences of passages by their numbers (from 1); of all if none is given."""
+        wanted = {self.passages[n - 1].id for n in numbers if 1 <= n <= len(self.passages)}
+        return tuple(s for s in self.index.sentences if not numbers or s.passage_id in wanted)
+
+    def word_edges(self, passage_id: str) -> set[int]:
+        """Where words, white space and marks of a passage start and end."""
+        if passage_id not in self._edges:
+            chunks = grammar.chunk_text(self.texts[passage_id], "word")
+            self._edges[passage_id] = {0, *accumulate(map(len, chunks))}
+        return self._edges[passage_id]
+
+    def selected(self, selection: Selection) -> Found:
+        """A model's selection."""
+        return Found(selection.spans, stage="selection", problem=selection.problem, detail=selection.detail)
+
+
+def labelled(book: Labelled, segment: Segment) -> Found:
+    """The spans that a segment's labels name: numbers of sentences, or texts looked for verbatim."""
+    spans: list[Span] = []
+    for label in segment.sentences or ():
+        if isinstance(label, int):
+            if not 0 <= label < len(book.index):
+                return Found(problem="unknown sentence", stage="selection", detail=str(label))
+            spans.append(book.index.sentences[label])
+            continue
+        whole = book.first.get(label.strip())
+        if whole is not None:
+            spans.append(whole)
+            continue
+        found = book.index.resolve(label)
+        if found is None:
+            return Found(problem="not verbatim", detail=label)
+        spans += found.primary
+    if not spans:
+        return Found(problem="no sentence selected", stage="selection")
+    return Found(tuple(spans))
+
+
+def cite(
+    book: Labelled, spans: Sequence[Span], mode: Literal["sentence", "span"], min_sentences: int, max_sentences: int
+) -> Found:
+    """One reference of the spans, as the grammar of ``mode`` writes it, or the problem.
+
+    Sentences come in the order of the passages, each text once; those that follow each other keep the passage's own
+    white space between them, others are joined by one space.
+    """
+    if mode == "span":
+        quote = _one_span(book, spans)
+        if quote is None:
+            return Found(problem="not one span of words", detail=" … ".join(s.text for s in spans))
+    else:
+        sentences = _whole_sentences(book, spans)
+        if sentences is None:
+            return Found(problem="not whole sentences", detail=" … ".join(s.text for s in spans))
+        if not min_sentences <= len(sentences) <= max_sentences:
+            many = "too many sentences" if len(sentences) > max_sentences else "too few sentences"
+            return Found(problem=many, detail=str(len(sentences)))
+        quote = _joined(book, sentences)
+    if not grammar.is_writable(quote, book.index.layout.tags):
+        return Found(problem="not citable", detail=quote)
+    citation = book.index.resolve(quote)
+    if citation is None:
+        return Found(problem="not verbatim", detail=quote)
+    return Found(cited=Cited(quote, citation.quote, citation.spans))
+
+
+def _whole_sentences(book: Labelled, spans: Sequence[Span]) -> list[Span] | None:
+    """The sentences that the spans are made of, sorted; ``None`` if one starts or ends inside of a sentence."""
+    found: dict[str, Span] = {}
+    for span in spans:
+        start = book.number.get((span.passage_id, span.start))
+        if start is None:
+            return None
+        last = start
+        while book.index.sentences[last].end < span.end:
+            last += 1
+        if book.index.sentences[last].end != span.end:
+            return None
+        for sentence in book.index.sentences[start : last + 1]:
+            found.setdefault(sentence.text, sentence)
+    return sorted(found.values(), key=lambda s: (book.order[s.passage_id], s.start))
+
+
+def _joined(book: Labelled, sentences: Sequence[Span]) -> str:
+    quote, last = "", None
+    for sentence in sentences:
+        gap = " "
+        if last is not None and last.passage_id == sentence.passage_id:
+            between = book.texts[last.passage_id][last.end : sentence.start]
+            adjoin = book.number[sentence.passage_id, sentence.start] == book.number[last.passage_id, last.start] + 1
+            gap = between if adjoin and not between.strip() else " "
+        quote += (gap if last is not None else "") + sentence.text
+        last = sentence
+    return quote
+
+
+def _one_span(book: Labelled, spans: Sequence[Span]) -> str | None:
+    """The text from the first span to the last, if nothing but white space stands between them in one passage.
+
+    It has to start and end between words, as the grammar of spans has it.
+    """
+    ordered = sorted(set(spans), key=lambda s: (book.order[s.passage_id], s.start))
+    text, start, end = book.texts[ordered[0].passage_id], ordered[0].start, ordered[0].end
+    for span in ordered[1:]:
+        if span.passage_id != ordered[0].passage_id or text[end : span.start].strip():
+            return None
+        end = max(end, span.end)
+    return text[start:end] if {start, end} <= book.word_edges(ordered[0].passage_id) else None
+
+
+def citable_claim(text: str, max_chars: int) -> str:
+    """What keeps a text from being a claim, in a word; empty if nothing does.
+
+    A claim ends at the tags and at the lead of a reference: text that holds one could not be read back.
+    """
+    if not any(c.isalnum() for c in text):
+        return "no words"
+    lead = REFERENCE_LEAD.split("<")[0].strip()
+    if not grammar.is_writable(text, ("<reference>", "</reference>", "<claim>", "</claim>", lead)):
+        return "holds a tag"
+    return "too long" if len(text) > max_chars else ""

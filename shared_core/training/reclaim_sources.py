@@ -1,0 +1,183 @@
+"""Answers to learn from, and their segments: the sentences or clauses that each become one claim.
+
+An answer may carry marks ``[2]`` or ``[1][3]``, ``[1, 3]`` behind what they back (WebGLM-QA does): they cut clauses and
+say which passages to look in. Or its segments come labelled with the sentences that support them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from shared_core.citation import split_sentences
+from shared_core.errors import InputError, SelfReflectError
+from shared_core.training.rows import read_json_lines
+from shared_core.types import Passage
+
+__all__ = ["Segment", "SourceAnswer", "read_sources", "segment_answer"]
+
+Unit = Literal["sentence", "clause"]
+
+_NUMBERS = r"\d{1,3}(?:\s*[,;]\s*\d{1,3})*"
+_MARKS = re.compile(rf"(?:\s*\[{_NUMBERS}\])+")
+_SEMICOLON = re.compile(r";(?=\s)")
+_EDGES = " \t\r\n,;:–—"
+_SHAPE = (
+    'Each line: {"question": …, "passages": [{"id": …, "text": …, "title": …}, …], "answer": "… [1]."}, or with '
+    '"segments": [{"text": …, "sentences": [0, 3]}, …] instead of the answer; sentences by number, from 0 over all '
+    "passages, or as texts."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of an answer.
+
+    Attributes:
+        text: what is claimed, without marks, on one line.
+        sentences: what supports it, as numbers of the passages' sentences (from 0, over all passages in order, as
+            ``CitationIndex.sentences`` numbers them) or as quoted texts; ``None`` if a model has to select them.
+        passages: numbers (from 1) of the passages it cites; empty if it does not say.
+    """
+
+    text: str
+    sentences: tuple[int | str, ...] | None = None
+    passages: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAnswer:
+    """A question, passages, and an answer to learn from.
+
+    Attributes:
+        id: unique among the sources; rows and reports name it.
+        question: as asked.
+        passages: in the order in which a pipeline would show them.
+        answer: with or without marks; unused where segments are given.
+        segments: labelled, in order; empty to have the answer cut.
+    """
+
+    id: str
+    question: str
+    passages: tuple[Passage, ...]
+    answer: str = ""
+    segments: tuple[Segment, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no row can be made from."""
+        if not self.question.strip():
+            raise InputError(f"The source {self.id!r} has no question.", hint=_SHAPE)
+        if not self.passages:
+            raise InputError(f"The source {self.id!r} has no passages.", hint=_SHAPE)
+        if not self.segments and not self.answer.strip():
+            raise InputError(f"The source {self.id!r} has neither an answer nor segments.", hint=_SHAPE)
+
+
+def segment_answer(answer: str, unit: Unit = "clause") -> list[Segment]:
+    """Cut an answer into sentences or clauses, and take its marks off.
+
+    Clauses end at the ends of sentences, at marks inside of them, and at semicolons. A mark belongs to the segment
+    that it stands in or directly behind. Commas, dashes and colons at the edges of a clause are taken off; a stretch
+    without any letter or digit stays a segment of its own, so that nothing is lost unseen.
+
+    Raises:
+        InputError: another unit.
+    """
+    if unit not in ("sentence", "clause"):
+        raise InputError(f"unit must be 'sentence' or 'clause', not {unit!r}.")
+    text, marks = _without_marks(answer)
+    found: list[Segment] = []
+    for start, end in split_sentences(text):
+        cuts = _clause_cuts(text, start, end, marks) if unit == "clause" else []
+        for low, high in zip([start, *cuts], [*cuts, end]):
+            least = low if found else -1  # a mark before the first word belongs to it
+            numbers = dict.fromkeys(n for at, many in marks for n in many if least < at <= high)
+            piece = re.sub(r"\s+", " ", text[low:high]).strip()
+            found.append(Segment(piece.strip(_EDGES) or piece, None, tuple(numbers)))
+    return found
+
+
+def _without_marks(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
+    """The text without marks, and the marks with their places in it."""
+    text, marks, last = "", [], 0
+    for match in _MARKS.finditer(answer):
+        text += answer[last : match.start()]
+        marks.append((len(text), [int(n) for n in re.findall(r"\d+", match[0])]))
+        last = match.end()
+    return text + answer[last:], marks
+
+
+def _clause_cuts(text: str, start: int, end: int, marks: Sequence[tuple[int, list[int]]]) -> list[int]:
+    places = [at for at, _ in marks if start < at < end]
+    places += [m.end() for m in _SEMICOLON.finditer(text, start, end)]
+    cuts: list[int] = []
+    for place in sorted(set(places)):  # punctuation alone is no clause
+        before, after = text[cuts[-1] if cuts else start : place], text[place:end]
+        if any(map(str.isalnum, before)) and any(map(str.isalnum, after)):
+            cuts.append(place)
+    return cuts
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+
+def read_sources(path: str | Path) -> list[SourceAnswer]:
+    """Sources from JSON lines: ``question``; ``passages`` (objects or texts; also ``references``); ``answer`` or
+    ``segments``; ``id`` (else the number of the line).
+
+    Raises:
+        DocumentError: the file cannot be read.
+        InputError: a line cannot be used, or two share an id; the message names the line.
+    """
+    sources: list[SourceAnswer] = []
+    seen: dict[str, str] = {}
+    for where, value in read_json_lines(path):
+        source = _source(where, value, str(len(sources) + 1))
+        if source.id in seen:
+            raise InputError(f"{where}: the id {source.id!r} is that of {seen[source.id]}.", hint="Ids must be unique.")
+        seen[source.id] = where
+        sources.append(source)
+    if not sources:
+        raise InputError(f"{path} holds no sources.", hint=_SHAPE)
+    return sources
+
+
+def _source(where: str, value: Any, number: str) -> SourceAnswer:
+    try:
+        if not isinstance(value, Mapping):
+            raise InputError("not an object with fields.")
+        passages = value["passages"] if "passages" in value else value["references"]
+        return SourceAnswer(
+            str(value.get("id", number)),
+            _text(value["question"]),
+            tuple(_passage(i, p) for i, p in enumerate(passages, 1)),
+            _text(value.get("answer") or ""),
+            tuple(_segment(s) for s in value.get("segments") or ()),
+        )
+    except KeyError as error:
+        raise InputError(f"{where}: no {error.args[0]}.", hint=_SHAPE) from error
+    except (SelfReflectError, TypeError) as error:
+        raise InputError(f"{where}: {getattr(error, 'message', error)}", hint=_SHAPE) from error
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, not {value!r}.")
+    return value
+
+
+def _passage(number: int, value: Any) -> Passage:
+    if isinstance(value, str):
+        return Passage(str(number), value)
+    return Passage(str(value.get("id", number)), _text(value["text"]), _text(value.get("title") or ""))
+
+
+def _segment(value: Any) -> Segment:
+    labels = value.get("sentences")
+    if labels is not None and not all(isinstance(s, str) or type(s) is int for s in labels):
+        raise TypeError(f"sentences must be numbers or texts, not {labels!r}.")
+    text = re.sub(r"\s+", " ", _text(value["text"])).strip()
+    return Segment(text, None if labels is None else tuple(labels), tuple(map(int, value.get("passages") or ())))

@@ -1,0 +1,233 @@
+"""Rows of supervised fine-tuning: what a pipeline sends to a model, and what it should get back.
+
+A row keeps which parts of its prompt are untrusted, so that training reads it exactly as inference does: the same
+``Encoder`` makes the ids of both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from shared_core.errors import DocumentError, InputError
+from shared_core.lm.base import Part, Prompt
+from shared_core.lm.encoding import plain_text
+
+if TYPE_CHECKING:
+    from shared_core.lm.encoding import Encoder
+
+__all__ = ["TrainingRow", "read_rows", "write_json_lines", "write_rows"]
+
+IGNORED = -100
+"""Label of tokens that do not count in the loss (torch's and TRL's convention)."""
+_HINT = 'Each line: {"role": …, "prompt": […], "completion": […], "untrusted": […], "ends": …}, as write_rows does.'
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """One prompt with its completion.
+
+    Attributes:
+        role: of the model it is for (``reference``, ``claim``, ``unified``, …).
+        prompt: as the pipeline sends it, a chat or raw text; given token ids are refused.
+        completion: the text that should follow directly; may be empty if ``ends``.
+        ends: the model must end here: the tokenizer's EOS follows the completion.
+        source: id of what it was made from.
+    """
+
+    role: str
+    prompt: Prompt
+    completion: str
+    ends: bool = False
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a row that teaches nothing or cannot be written down."""
+        if not self.completion and not self.ends:
+            raise InputError("A training row needs a completion, or must end.")
+        if any(p.token_ids is not None for p in self.prompt.parts):
+            raise InputError("A training row's prompt must be text, not token ids.")
+
+    @property
+    def key(self) -> tuple[str, str, str, bool]:
+        """Equal for rows that teach the same."""
+        return (self.role, json.dumps(_stored(self.prompt)), self.completion, self.ends)
+
+    def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
+        """Token ids and labels, as the model sees and answers them.
+
+        The prompt's ids are those of inference. What a model writes is text, never a control token, so the completion
+        is encoded as untrusted; EOS follows where the row ends. Prompt and completion are encoded apart: at inference
+        no token straddles the place where generation starts.
+
+        Returns:
+            (ids, labels) of equal length; labels are -100 on the prompt.
+
+        Raises:
+            InputError: the row ends and the tokenizer has no EOS.
+        """
+        prompt = encoder.encode(self.prompt)
+        answer = encoder.encode_continuation(Prompt.untrusted(self.completion)) if self.completion else []
+        if self.ends:
+            eos = encoder.tokenizer.eos_token_id
+            if eos is None:
+                raise InputError("The tokenizer has no EOS token, and a row has to end with it.")
+            answer = [*answer, int(eos)]
+        return prompt + answer, [IGNORED] * len(prompt) + answer
+
+    def rendered(self) -> dict[str, str]:
+        """``prompt`` and ``completion`` as texts, for models without a chat template (BOS and EOS aside)."""
+        return {"prompt": plain_text(self.prompt), "completion": self.completion}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; ``prompt`` and ``completion`` are in TRL's format, conversational for chats.
+
+        Where the output so far belongs to the prompt, its last message is the assistant's, to be continued.
+        """
+        prompt, untrusted = _stored(self.prompt)
+        completion = [{"role": "assistant", "content": self.completion}] if self.prompt.is_chat else self.completion
+        return {
+            "role": self.role,
+            "prompt": prompt,
+            "completion": completion,
+            "ends": self.ends,
+            "untrusted": untrusted,
+            "source": self.source,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TrainingRow:
+        """The reverse of ``to_dict``; KeyError, TypeError or InputError if it is not that."""
+        prompt, completion = data["prompt"], data["completion"]
+        if not isinstance(prompt, str):
+            (completion,) = (m["content"] for m in completion)
+        return cls(
+            str(data["role"]),
+            _restored(prompt, data["untrusted"]),
+            str(completion),
+            bool(data.get("ends", False)),
+            str(data.get("source", "")),
+        )
+
+
+def _stored(prompt: Prompt) -> tuple[Any, list[list[list[int]]]]:
+    """Messages (or one text) and, for each of them, the ranges of its text that are untrusted."""
+    messages: list[dict[str, str]] = []
+    untrusted: list[list[list[int]]] = []
+    for part in prompt.parts:
+        role = part.role or (messages[-1]["role"] if messages else "user")
+        if not messages or messages[-1]["role"] != role:
+            messages.append({"role": role, "content": ""})
+            untrusted.append([])
+        start = len(messages[-1]["content"])
+        messages[-1]["content"] += part.text
+        if not part.trusted and part.text:
+            ranges, end = untrusted[-1], start + len(part.text)
+            if ranges and ranges[-1][1] == start:
+                ranges[-1][1] = end
+            else:
+                ranges.append([start, end])
+    if not prompt.is_chat:
+        return (messages[0]["content"] if messages else ""), untrusted
+    return messages, untrusted
+
+
+def _restored(prompt: Any, untrusted: Any) -> Prompt:
+    chat = not isinstance(prompt, str)
+    messages = prompt if chat else [{"role": None, "content": prompt}]
+    parts: list[Part] = []
+    for message, ranges in zip(messages, untrusted, strict=True):
+        text, role, at = message["content"], message["role"], 0
+        for start, end in ranges:
+            if not at <= start < end <= len(text):
+                raise InputError(f"[{start}, {end}) is no stretch of a message of {len(text)} characters.")
+            parts += [Part(text[at:start], trusted=True, role=role), Part(text[start:end], trusted=False, role=role)]
+            at = end
+        parts.append(Part(text[at:], trusted=True, role=role))
+    return Prompt(tuple(p for p in parts if p.text))
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+
+def write_rows(
+    rows: Iterable[TrainingRow], path: str | Path, *, form: Literal["conversational", "text"] = "conversational"
+) -> int:
+    """Write rows as JSON lines and return how many.
+
+    Args:
+        rows: in the order to write.
+        path: replaced as a whole, once everything is written.
+        form: ``conversational`` is what ``read_rows`` and the recipes read. ``text`` has ``prompt`` and ``completion``
+            as rendered texts for other trainers; it does not tell trusted from untrusted, and cannot be read back.
+    """
+    if form not in ("conversational", "text"):
+        raise InputError(f"form must be 'conversational' or 'text', not {form!r}.")
+    lines = (
+        r.to_dict() if form == "conversational" else {"role": r.role, **r.rendered(), "ends": r.ends} for r in rows
+    )
+    return write_json_lines(lines, path)
+
+
+def write_json_lines(values: Iterable[Mapping[str, Any]], path: str | Path) -> int:
+    """Write one JSON object a line, whole or not at all; returns how many.
+
+    Raises:
+        DocumentError: the file cannot be written.
+    """
+    target = Path(path)
+    count = 0
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                for value in values:
+                    file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+                    count += 1
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except (OSError, UnicodeEncodeError) as error:
+        raise DocumentError(f"{target} cannot be written: {error}.") from error
+    return count
+
+
+def read_rows(path: str | Path) -> list[TrainingRow]:
+    """The rows of a file that ``write_rows`` wrote.
+
+    Raises:
+        DocumentError: the file cannot be read.
+        InputError: a line is no row; the message names it.
+    """
+    return [_row(where, value) for where, value in read_json_lines(path)]
+
+
+def _row(where: str, value: Any) -> TrainingRow:
+    try:
+        return TrainingRow.from_dict(value)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{where}: no training row ({type(error).__name__}: {error}).", hint=_HINT) from error
+
+
+def read_json_lines(path: str | Path) -> Iterator[tuple[str, Any]]:
+    """(place, value) of each line that is not blank; DocumentError or InputError as ``read_rows``."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{path} is not UTF-8 text.", hint="Save the file as UTF-8.") from error
+    except OSError as error:
+        raise DocumentError(f"{path} cannot be read: {error.strerror or error}.") from error
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: U+2028 may stand in a JSON string
+        if line.strip():
+            where = f"{path}, line {number}"
+            try:
+                yield where, json.loads(line)
+            except ValueError as error:
+                raise InputError(f"{where}: no JSON ({error}).", hint=_HINT) from error
