@@ -8,6 +8,7 @@ Use it to test an application without a model::
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
@@ -111,15 +112,4 @@ def _cut(sample: Sample, request: Generate) -> Sample:
         return sample
     place, stop = min(places)
     end = place + len(stop) if request.params.include_stop else place
-    return Sample(
-        sample.text[:end],
-        sample.token_ids,
-        "stop",
-        stop,
-        sample.logprobs,
-        sample.tokens,
-        sample.verdict_logprobs,
-        sample.entropy,
-        sample.logsumexp,
-        sample.hidden_state,
-    )
+    return dataclasses.replace(sample, text=sample.text[:end], finish_reason="stop", stop=stop)

@@ -79,6 +79,8 @@ def pieces_of(text: str, tokens: Sequence[str]) -> tuple[Word, ...]:
         pieces += [Word(text[at:place], tuple(waiting)), Word(token, (i,))]
         waiting, at = [], place + len(token)
     if at < len(text) and waiting:
+        parts = [i for i in waiting if "\ufffd" in tokens[i]]  # what follows a broken character is beyond the end
+        waiting = [i for i in waiting if not parts or i <= parts[-1]]
         pieces.append(Word(text[at:], tuple(waiting)))
     return tuple(pieces)
 

@@ -38,7 +38,8 @@ def written(text: str, low: Mapping[str, float] | None = None, default: float = 
 
 
 def states(k: int, level: float) -> np.ndarray:
-    return np.eye(k, max(8, k + 1), dtype=np.float32) * level
+    rows = np.eye(k, max(8, k + 1), dtype=np.float32)
+    return rows * level if math.isfinite(level) else rows + level
 
 
 def samples(text: str, k: int, level: float) -> list[Sample]:
@@ -54,6 +55,8 @@ def scripted(
     """Replies with (text, level) to the prompt's body: the greedy text, or k samples as unsure as ``level``."""
 
     def answer(request: Generate) -> Any:
+        if request.model == "judge":  # of the final answer
+            return Sample("yes", logprobs=(-0.1,)) if request.params.logprobs else "90"
         found = reply(body(request))
         if isinstance(found, LanguageModelError):
             return found

@@ -1,0 +1,50 @@
+"""Attention weights of finished samples against those of a plain eager forward pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared_core.lm.base import Generate, Prompt, SamplingParams
+
+PROMPT = Prompt.trusted("Who built the bridge over the river Thale?")
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_weights_are_those_of_a_plain_forward_pass(tiny_lm: Any, n: int) -> None:
+    import torch
+
+    params = SamplingParams(n=n, max_tokens=7, temperature=float(n > 1), seed=1, attention=True)
+    (result,) = tiny_lm.generate([Generate(PROMPT, params)])
+    ids = tiny_lm.encoder.encode(PROMPT)
+    start = len(ids)
+    for sample in result.samples:
+        weights = sample.attention
+        assert weights is not None
+        before = tiny_lm.model.config._attn_implementation
+        tiny_lm.model.set_attn_implementation("eager")
+        with torch.inference_mode():
+            output = tiny_lm.model(torch.tensor([[*ids, *sample.token_ids]]), output_attentions=True)
+        tiny_lm.model.set_attn_implementation(before)
+        plain = output.attentions[-1][0].numpy()
+        np.testing.assert_allclose(weights.within, plain[:, start:, start:], atol=1e-6)
+        np.testing.assert_allclose(weights.context, plain[:, start:, :start].mean(0), atol=1e-6)
+        sums = weights.within.sum(-1) + plain[:, start:, :start].sum(-1)
+        np.testing.assert_allclose(sums, 1.0, atol=1e-5)
+        assert len(weights.context_tokens) == start
+        assert "".join(weights.context_tokens) == weights.context_text
+        assert weights.context_text.endswith(PROMPT.text)
+
+
+def test_asking_for_weights_changes_nothing_else(tiny_lm: Any) -> None:
+    plain = SamplingParams(max_tokens=7, logprobs=True)
+    asking = SamplingParams(max_tokens=7, logprobs=True, attention=True)
+    implementation = tiny_lm.model.config._attn_implementation
+    (first,), (second,) = (tiny_lm.generate([Generate(PROMPT, p)]) for p in (plain, asking))
+    assert first.samples[0].token_ids == second.samples[0].token_ids
+    assert first.samples[0].attention is None
+    assert tiny_lm.model.config._attn_implementation == implementation
+    assert second.usage.forwards == first.usage.forwards + 1
+    assert tiny_lm.capabilities.attention

@@ -1,0 +1,149 @@
+"""Re-ranking somebody else's passages by uncertainty, or by reading."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared_core.errors import CapabilityError, ContextOverflowError, InputError, QuestionError, SettingsError
+from shared_core.lm.base import Capabilities, Generate
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.rerank import least_uncertain
+from shared_core.rerank import SelfReflectReranker
+from shared_core.types import Passage
+from shared_core.uncertainty import gram_uncertainty
+from tests.fakes import PASSAGES, FirstSentenceReader
+from tests.pipelines.scripts import SURE, UNSURE, made, scripted, states
+
+QUESTION = "When was the lamp lit?"
+LEVELS = {"alpha": 3.0, "beta": SURE, "gamma": 1.0}
+GREEK = [Passage(name, f"This is {name}.") for name in LEVELS]
+
+
+def by_passage(body: str) -> Any:
+    shown = body.split("Answer in the same")[0]
+    return " In 1871.\n", next((v for n, v in LEVELS.items() if n in shown), 2.0)
+
+
+def reranker(lm: ScriptedLM, **more: Any) -> SelfReflectReranker:
+    return SelfReflectReranker(lm, made(**more), method="uncertainty")
+
+
+def test_the_surest_passage_comes_first() -> None:
+    lm = scripted(by_passage)
+    ranked = reranker(lm).rerank(QUESTION, GREEK)
+    assert [r.passage.id for r in ranked] == ["beta", "gamma", "alpha"]
+    assert [r.score for r in ranked] == [-gram_uncertainty(states(4, LEVELS[r.passage.id])) for r in ranked]
+    assert "lower than" in ranked[0].reason
+    assert "not lower than" in ranked[2].reason
+    assert "(gram)" in ranked[0].reason
+    assert {r.probability for r in ranked} == {None}
+    assert all(r.passage in GREEK for r in ranked)
+
+
+def test_everything_is_one_batch() -> None:
+    lm = scripted(by_passage)
+    reranker(lm).rerank(QUESTION, GREEK)
+    assert lm.batches == [8]  # three passages and none, greedy and sampled
+    assert sum(r.params.n for r in lm.requests if isinstance(r, Generate)) == 4 * (4 + 1)
+
+
+def test_top_n_zero_and_one() -> None:
+    assert [r.passage.id for r in reranker(scripted(by_passage)).rerank(QUESTION, GREEK, top_n=1)] == ["beta"]
+    assert len(reranker(scripted(by_passage)).rerank(QUESTION, GREEK, top_n=10)) == 3
+    assert reranker(scripted(by_passage)).rerank(QUESTION, []) == []
+
+
+@pytest.mark.parametrize("level", [math.nan, math.inf])
+def test_unknown_uncertainty_comes_last_with_finite_scores(level: float) -> None:
+    def reply(body: str) -> Any:
+        return (" x.\n", level) if "alpha" in body or "gamma" in body else (" x.\n", UNSURE)
+
+    ranked = reranker(scripted(reply)).rerank(QUESTION, GREEK)
+    assert [r.passage.id for r in ranked] == ["beta", "alpha", "gamma"]  # unknown ones in their order
+    scores = [r.score for r in ranked]
+    assert all(map(math.isfinite, scores))
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) == 3
+    assert "unknown" in ranked[1].reason
+
+
+def test_a_passage_with_which_nothing_is_written_comes_last() -> None:
+    ranked = reranker(scripted(lambda b: ("\n", SURE) if "beta" in b else (" x.\n", UNSURE))).rerank(QUESTION, GREEK)
+    assert [r.passage.id for r in ranked] == ["alpha", "gamma", "beta"]
+    assert "nothing was written" in ranked[-1].reason
+
+
+def test_a_passage_longer_than_the_context() -> None:
+    def reply(body: str) -> Any:
+        return ContextOverflowError(9, 8) if "beta" in body else by_passage(body)
+
+    ranked = reranker(scripted(reply)).rerank(QUESTION, GREEK)
+    assert [r.passage.id for r in ranked] == ["gamma", "alpha", "beta"]
+    assert ranked[-1].reason.startswith("longer than the model's context")
+    with pytest.raises(ContextOverflowError):
+        reranker(scripted(reply), on_overflow="raise").rerank(QUESTION, GREEK)
+    with pytest.raises(ContextOverflowError):
+        reranker(scripted(lambda body: ContextOverflowError(9, 8))).rerank(QUESTION, GREEK)
+
+
+def test_a_stand_in_estimator_is_named() -> None:
+    lm = scripted(by_passage, capabilities=Capabilities(token_logprobs=True))
+    ranked = reranker(lm).rerank(QUESTION, GREEK)
+    assert [r.passage.id for r in ranked] == ["beta", "gamma", "alpha"]
+    assert "length_normalized_entropy instead" in ranked[0].reason
+    with pytest.raises(CapabilityError):
+        reranker(lm, allow_fallback=False).rerank(QUESTION, GREEK)
+
+
+def test_wrong_use_is_refused_early() -> None:
+    with pytest.raises(SettingsError, match="needs a language model"):
+        SelfReflectReranker(method="uncertainty")
+    with pytest.raises(SettingsError, match="no re-ranking method"):
+        SelfReflectReranker(method="dice")  # type: ignore[arg-type]
+    with pytest.raises(QuestionError):
+        reranker(scripted(by_passage)).rerank(" ", GREEK)
+    with pytest.raises(InputError, match="top_n"):
+        reranker(scripted(by_passage)).rerank(QUESTION, GREEK, top_n=0)
+
+
+def test_async_gives_the_same() -> None:
+    expected = reranker(scripted(by_passage)).rerank(QUESTION, GREEK)
+    assert asyncio.run(reranker(scripted(by_passage)).arerank(QUESTION, GREEK)) == expected
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=12))
+@settings(deadline=None, derandomize=True)
+def test_order_is_a_permutation_with_the_unknown_last(values: list[float]) -> None:
+    order = least_uncertain(values)
+    assert sorted(order) == list(range(len(values)))
+    known = [values[i] for i in order if math.isfinite(values[i])]
+    assert known == sorted(known)
+    last = order[len(known) :]
+    assert last == sorted(last)
+    assert all(not math.isfinite(values[i]) for i in last)
+
+
+def test_by_reading() -> None:
+    ranked = SelfReflectReranker(reader=FirstSentenceReader(0.2, 0.9)).rerank(QUESTION, PASSAGES)
+    assert [r.passage.id for r in ranked] == ["lamp", "ship"]
+    assert ranked[0].quote is not None
+
+
+def test_with_a_real_model(tiny_lm: Any) -> None:
+    passages = [
+        Passage("a", "The bridge over the Thale was built by the engineer Mira Dorn."),
+        Passage("b", "The town was founded in 1204, and it has two museums."),
+        Passage("long", "The museum keeps letters, maps and paintings. " * 300),
+    ]
+    values = made(samples=3, max_step_tokens=6)
+    ranked = SelfReflectReranker(tiny_lm, values, method="uncertainty").rerank(QUESTION, passages)
+    assert {r.passage.id for r in ranked[:2]} == {"a", "b"}
+    assert ranked[2].passage.id == "long"
+    again = SelfReflectReranker(tiny_lm, values, method="uncertainty").rerank(QUESTION, passages)
+    assert [r.score for r in again] == pytest.approx([r.score for r in ranked], abs=1e-4)
