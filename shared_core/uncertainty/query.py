@@ -72,7 +72,8 @@ def pieces_of(text: str, tokens: Sequence[str]) -> tuple[Word, ...]:
             pieces.append(Word(rest, (i,)))
             at = len(text)
             break
-        place = text.find(token, at + 1) if waiting and "\ufffd" not in token else -1
+        whole = sum(c != "\ufffd" for j in waiting for c in tokens[j])  # these precede what is looked for
+        place = text.find(token, at + max(1, whole)) if waiting and "\ufffd" not in token else -1
         if place < 0:
             waiting.append(i)
             continue
@@ -82,6 +83,8 @@ def pieces_of(text: str, tokens: Sequence[str]) -> tuple[Word, ...]:
         parts = [i for i in waiting if "\ufffd" in tokens[i]]  # what follows a broken character is beyond the end
         waiting = [i for i in waiting if not parts or i <= parts[-1]]
         pieces.append(Word(text[at:], tuple(waiting)))
+    elif at < len(text) and pieces:  # a broken character that also stands in the text whole: the spelling still holds
+        pieces[-1] = Word(pieces[-1].text + text[at:], pieces[-1].tokens)
     return tuple(pieces)
 
 

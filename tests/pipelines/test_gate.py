@@ -145,8 +145,8 @@ def test_async_gives_the_same() -> None:
 
 @pytest.mark.parametrize("gate", ["uncertainty", "flare", "dragin"])
 def test_with_a_real_model(tiny_lm: Any, gate: Any) -> None:
-    never = {"threshold": 1e9, "flare_threshold": 0.0, "dragin_threshold": 1e9}
-    ever = {"threshold": -1e9, "flare_threshold": 1.0, "dragin_threshold": 1e-9}
+    never: dict[str, Any] = {"threshold": 1e9, "flare_threshold": 0.0, "dragin_threshold": 1e9}
+    ever: dict[str, Any] = {"threshold": -1e9, "flare_threshold": 1.0, "dragin_threshold": 1e-9}
     for values, expected in ((never, False), (ever, True)):
         settings = made(samples=3, max_step_tokens=6, **values)
         result = GatedRetriever(Shelf(), tiny_lm, settings, gate=gate).ask(QUESTION)

@@ -594,7 +594,13 @@ def test_every_door_gives_the_same_answer() -> None:
 @pytest.mark.parametrize("multi_hop", [False, True])
 def test_a_real_model_end_to_end(tiny_lm: Any, multi_hop: bool) -> None:
     """A random model writes noise: what counts is that every decision is made, on real states, and can be repeated."""
-    values = {"samples": 4, "max_step_tokens": 8, "max_steps": 2, "rerank_passages": 2, "multi_hop": multi_hop}
+    values: dict[str, Any] = {
+        "samples": 4,
+        "max_step_tokens": 8,
+        "max_steps": 2,
+        "rerank_passages": 2,
+        "multi_hop": multi_hop,
+    }
     settings = made(**values, threshold=-1e9)
     first, second = (SelfReflectEngine(Library(), tiny_lm, settings).answer(QUESTION) for _ in range(2))
     assert first.to_dict()["trace"] == second.to_dict()["trace"]

@@ -26,13 +26,20 @@ def test_pieces(text: str, tokens: list[str], expected: list[tuple[str, tuple[in
     assert [(p.text, p.tokens) for p in u.pieces_of(text, tokens)] == expected
 
 
-@given(st.text(alphabet="ab. é日", max_size=12), st.integers(1, 4), st.text(alphabet="xyz", max_size=4))
-@settings(deadline=None, derandomize=True, max_examples=200)
-def test_pieces_of_bytes_spell_the_text_and_keep_their_order(text: str, size: int, rest: str) -> None:
-    raw = text.encode()
-    tokens = [raw[i : i + size].decode("utf-8", "replace") for i in range(0, len(raw), size)]
+TOKEN = st.text(alphabet="ab. ü", min_size=1, max_size=3).map(lambda t: [t])
+BROKEN = st.sampled_from("é日").map(lambda c: ["\ufffd"] * len(c.encode()))
+
+
+@given(st.lists(TOKEN | BROKEN, max_size=8), st.sampled_from([[], ["</s>"], ["\nQ", "x"]]))
+@settings(deadline=None, derandomize=True, max_examples=300)
+def test_pieces_spell_the_text_and_keep_the_order_of_their_tokens(spelt: list[list[str]], rest: list[str]) -> None:
+    text = "".join("é日"[len(t) - 2] if t[0] == "\ufffd" else t[0] for t in spelt)
+    tokens = [token for t in spelt for token in t]
     pieces = u.pieces_of(text, [*tokens, *rest])
     assert "".join(p.text for p in pieces) == text
-    places = [i for p in pieces for i in p.tokens]
-    assert places == list(range(len(places)))
-    assert len(places) <= len(tokens)
+    assert [i for p in pieces for i in p.tokens] == list(range(len(tokens)))
+
+
+def test_a_character_both_broken_and_whole_does_not_lose_text() -> None:
+    pieces = u.pieces_of("ééé", ["\ufffd", "\ufffd", "\ufffd", "\ufffd", "é"])
+    assert "".join(p.text for p in pieces) == "ééé"
