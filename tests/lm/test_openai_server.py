@@ -23,6 +23,7 @@ from shared_core.errors import (
     ModelLoadError,
     ResponseError,
 )
+from shared_core.lm._oai_request import Planner
 from shared_core.lm.base import Capture, Generate, Generation, Grammar, Prompt, SamplingParams, Score, Scores
 from shared_core.lm.openai import OpenAICompatibleLM
 from tests.openai_server import ALL, FakeServer, decode, tokenize
@@ -328,6 +329,7 @@ def test_ids_are_placed_as_they_are_or_refused(connect: Connect) -> None:
     with FakeServer() as server:
         one(connect(server), prompt)
         assert server.texts()[-1]["prompt"] == [5, 1065, 1098]
+        assert one(connect(server), Prompt.tokens([5, 6], role="user")).capability == "token_prompts"
     with FakeServer(PLAIN) as server:
         assert one(connect(server), prompt).capability == "token_prompts"
 
@@ -526,7 +528,7 @@ def test_a_slow_server(connect: Connect, options: dict[str, float]) -> None:
     with FakeServer() as server:
         ready = connect(server)
         lm = connect(server, max_retries=0, **options)
-        lm._able, lm._server_tokenizer = ready.probe(), ready._server_tokenizer  # the probe is not what is slow
+        lm._planner = Planner(lm._endpoint, ready.probe(), None, ())  # the probe is not what is slow
         server.faults.append({"delay": 1.5})
         error = one(lm, CHAT)
         assert isinstance(error, BackendUnavailableError)
