@@ -47,6 +47,7 @@ class Options:
         self._inner = innermost(runnable)
         self._fields = self._find_fields()
         self.refused: set[str] = set()
+        self._warned: set[str] = set()
 
     def declares(self, option: str) -> bool:
         """Whether the model's class says that it takes the option."""
@@ -68,6 +69,12 @@ class Options:
         if copied and isinstance(model, BaseChatModel):
             model = model.model_copy(update=copied)
         return model, keywords
+
+    def warn_without(self, option: str, consequence: str) -> None:
+        """Say once that the model cannot be given the option."""
+        if option not in self._fields and option not in self._warned:
+            self._warned.add(option)
+            _LOG.warning("%s takes no %s: %s", type(self._inner).__name__, option, consequence)
 
     def learn(self, error: Exception, options: Mapping[str, Any]) -> bool:
         """Note which of the options the error refuses; whether any was."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, closing
 from typing import Any, Literal, cast
 
@@ -121,7 +121,8 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
     async def _ainvoke(
         self, input: ChainInput, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> AIMessage:
-        return _answered([_finished(event) async for event in self._aevents(input, config)])
+        async with aclosing(self._aevents(input, config)) as events:
+            return _answered([_finished(event) async for event in events])
 
     def _events(self, input: ChainInput, config: RunnableConfig) -> Iterator[Event]:
         """Events of the engine, told to whoever listens on the way. Runs in a context of its own."""
@@ -131,7 +132,7 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
                 _events.tell(_events.named(event), config)
                 yield event
 
-    async def _aevents(self, input: ChainInput, config: RunnableConfig) -> AsyncIterator[Event]:
+    async def _aevents(self, input: ChainInput, config: RunnableConfig) -> AsyncGenerator[Event, None]:
         enter(Caller(config))
         engine = await self._made.aget(self, self._make)
         async with aclosing(cast("Any", engine.astream(self._question(input)))) as events:
@@ -199,10 +200,11 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         self, input: AsyncIterator[ChainInput], run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> AsyncIterator[AIMessage]:
         whole = _joined([piece async for piece in input])
-        async for event in self._aevents(whole, config):
-            piece = self._piece(event, whole)
-            if piece is not None:
-                yield piece
+        async with aclosing(self._aevents(whole, config)) as events:
+            async for event in events:
+                piece = self._piece(event, whole)
+                if piece is not None:
+                    yield piece
 
     def _piece(self, event: Event, input: ChainInput) -> AIMessageChunk | None:
         if isinstance(event, TextDelta):

@@ -151,6 +151,8 @@ class LangChainLM(BaseLanguageModel):
             return refusal
         spoken, _, changed = as_messages(request.prompt, self._control, continues=False)
         messages = [_CLASSES[m["role"]](content=m["content"]) for m in spoken]
+        if params.n > 1 and params.temperature > 0:
+            self._options.warn_without("temperature", "all samples are drawn at the model's own")
         caller = caller_of(request.model)
         return [_Call(messages, _options(params, i), params, changed, caller) for i in range(params.n)]
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +30,9 @@ from shared_core.errors import (
     RetrievalError,
     SettingsError,
 )
+from shared_core.flow import Report, Retrieve
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.types import Decided, Decision, TextDelta
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.langchain.lc_fakes import (
     QUESTION,
@@ -155,12 +161,28 @@ def test_an_input_that_comes_in_pieces_is_joined() -> None:
     assert upstream.invoke({"q": QUESTION}) == expected
 
 
-def test_a_stream_that_is_left_early_leaves_nothing_behind() -> None:
-    ear = Ear()
-    stream = chain(0.9, 0.8).stream(QUESTION, {"callbacks": [ear]})
+async def test_a_stream_that_is_left_early_is_closed_down_to_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[str] = []
+
+    def watched(question: str, settings: Any, context: Any) -> Any:
+        try:
+            yield Report(Decided(Decision("first", "yes")))
+            yield Report(TextDelta("never reached"))
+            yield Retrieve(question)
+        finally:
+            left.append(question)
+
+    monkeypatch.setattr("shared_core.engine.load_pipeline", lambda name: watched)
+    stream = chain(0.9).stream(QUESTION)
     next(stream)
-    stream.close()
-    assert len(ear.runs) >= 1
+    stream.close()  # type: ignore[attr-defined]
+    assert left == [QUESTION]
+    slow = chain(0.9).astream(QUESTION)
+    await anext(slow)
+    await slow.aclose()  # type: ignore[attr-defined]
+    for _ in range(20):  # inner generators are closed by the loop
+        await asyncio.sleep(0)
+    assert left == [QUESTION] * 2
 
 
 @pytest.mark.parametrize("key", ["question", "input", "query", "frage"])
@@ -443,3 +465,24 @@ def test_making_a_chain_calls_nothing() -> None:
     model = TunableModel(gives_logprobs=True)
     chain(0.9, llm=model)
     assert model.seen == []
+
+
+def test_the_public_names_and_what_importing_them_loads() -> None:
+    import langchain_selfreflect
+
+    assert sorted(langchain_selfreflect.__all__) == [
+        "CompressionRetriever", "LangChainLM", "MiniLMEmbeddings", "SelfReflectChain", "SelfReflectCompressor",
+        "SelfReflectRetriever",
+    ]  # fmt: skip
+    code = "import sys, langchain_selfreflect; print(*{m.split('.')[0] for m in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"torch", "transformers", "langchain", "langchain_classic", "langchain_community"} & set(loaded)
+
+
+@pytest.mark.slow
+def test_the_example_runs() -> None:
+    root = Path(__file__).parents[2]
+    script = [sys.executable, "examples/langchain_swap.py"]
+    shown = subprocess.run(script, cwd=root, capture_output=True, text=True, check=True).stdout
+    assert "83 metres" in shown
+    assert "abstained: passages do not answer" in shown

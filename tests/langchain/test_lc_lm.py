@@ -117,6 +117,15 @@ def test_a_wrapped_model_gets_them_as_keywords() -> None:
     assert model.seen[0].kwargs == {"temperature": 0.3, "max_tokens": 11, "user": "x"}
 
 
+def test_samples_at_a_temperature_that_cannot_be_set_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    plain, tunable = LangChainLM(TalkingModel()), LangChainLM(TunableModel())
+    for lm in (plain, plain, tunable):
+        lm.generate([ask(n=2, temperature=1.0)])
+    assert [r.getMessage() for r in caplog.records if "temperature" in r.getMessage()] == [
+        "TalkingModel takes no temperature: all samples are drawn at the model's own"
+    ]
+
+
 def test_samples_of_one_request_have_different_seeds() -> None:
     class Seeded(TunableModel):
         seed: int | None = None
