@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from shared_core import flow as flows
@@ -101,10 +102,11 @@ class SelfReflectEngine:
         """Events as they happen; the last is ``Finished``, and the ``TextDelta`` pieces joined are its text."""
         yield from flows.stream(self._flow(question), self.resources)
 
-    async def astream(self, question: str) -> AsyncIterator[Event]:
+    async def astream(self, question: str) -> AsyncGenerator[Event, None]:
         """``stream`` without blocking the event loop."""
-        async for event in flows.astream(self._flow(question), self.resources):
-            yield event
+        async with aclosing(flows.astream(self._flow(question), self.resources)) as events:
+            async for event in events:
+                yield event
 
     def answer_many(
         self, questions: Sequence[str], on_event: Callable[[int, Event], None] | None = None

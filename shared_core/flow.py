@@ -10,7 +10,8 @@ A request that fails raises its error inside the flow, at the ``yield``; the flo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -314,7 +315,7 @@ def _pump(steps: Generator[list[LeafRequest], list[Any], None], resources: Resou
 async def _apump(
     steps: Generator[list[LeafRequest], list[Any], None],
     execute: Callable[[Sequence[LeafRequest]], Awaitable[list[Any]]],
-) -> AsyncIterator[None]:
+) -> AsyncGenerator[None, None]:
     try:
         batch = next(steps)
         while True:
@@ -358,13 +359,14 @@ def stream(flow: Flow[T], resources: Resources) -> Generator[Event, None, T]:
     return _outcome(track)
 
 
-async def astream(flow: Flow[T], resources: Resources) -> AsyncIterator[Event]:
+async def astream(flow: Flow[T], resources: Resources) -> AsyncGenerator[Event, None]:
     """``stream`` without blocking; the flow's result is whatever its last event carries."""
     events: list[Event] = []
     track = _Track(flow, events.append)
-    async for _ in _apump(_drive([track]), resources.aexecute):
-        for event in _drain(events):
-            yield event
+    async with aclosing(_apump(_drive([track]), resources.aexecute)) as steps:  # a stream left early ends at once
+        async for _ in steps:
+            for event in _drain(events):
+                yield event
     for event in _drain(events):
         yield event
     _outcome(track)

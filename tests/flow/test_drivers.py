@@ -185,3 +185,20 @@ async def test_async_batches_of_different_kinds_run_at_the_same_time() -> None:
 
     await arun(both(), Resources({"default": Slow(lambda r: "y")}, AsyncShelf()))
     assert order == ["generate starts", "retrieve", "generate ends"]
+
+
+async def test_a_flow_is_closed_when_its_async_stream_is_left() -> None:
+    closed = []
+
+    def watched() -> Flow[None]:
+        try:
+            yield Retrieve("q")
+            yield Report(Decided(Decision("a", "b")))
+            yield Retrieve("q")
+        finally:
+            closed.append(True)
+
+    steps = astream(watched(), resources())
+    await anext(steps)
+    await steps.aclose()
+    assert closed == [True]
