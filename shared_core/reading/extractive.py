@@ -15,7 +15,7 @@ from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
-from shared_core.reading.encoder import Encoded, TokenEncoder, model_folder
+from shared_core.reading.encoder import Encoded, TokenEncoder, model_folder, one_thread
 from shared_core.reading.features import (
     Tokens,
     Words,
@@ -154,10 +154,11 @@ class ExtractiveReader:
         out: list[Candidate] = []
         if not len(asked.encoded.ids):
             return out
-        for number, passage in enumerate(passages):
-            prepared = self._prepared(passage)
-            for window in prepared.windows:
-                out += self._window(asked, number, passage.text, prepared, window)
+        with one_thread():
+            for number, passage in enumerate(passages):
+                prepared = self._prepared(passage)
+                for window in prepared.windows:
+                    out += self._window(asked, number, prepared, window)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
         return distinct(out, texts)
 
@@ -167,7 +168,8 @@ class ExtractiveReader:
 
     def _question(self, text: str) -> _Question:
         encoder, weights = self._loaded()
-        encoded = encoder.question(text)
+        with one_thread():
+            encoded = encoder.question(text)
         words = words_of(text, weights.rarity)
         tokens = Tokens.of(words, encoded.ids, encoded.starts, [])
         return _Question(text, encoded, words, tokens, asked_kind(text))
@@ -192,9 +194,7 @@ class ExtractiveReader:
                 self._cache.popitem(last=False)
         return prepared
 
-    def _window(
-        self, asked: _Question, number: int, text: str, prepared: _Prepared, window: _Window
-    ) -> list[Candidate]:
+    def _window(self, asked: _Question, number: int, prepared: _Prepared, window: _Window) -> list[Candidate]:
         weights = self._loaded()[1]
         seen = surface(asked.words, asked.tokens, prepared.words, window.tokens, prepared.title)
         logits = weights.run(window.encoded, asked.encoded, seen)
