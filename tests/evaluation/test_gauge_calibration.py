@@ -1,0 +1,276 @@
+"""Calibrating the gate, the model's own answers, and support."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from shared_core import SelfReflectEngine, calibration_io
+from shared_core.commands import calibrate as command
+from shared_core.errors import CalibrationError, CapabilityError, DocumentError, GenerationError, InputError
+from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.gauge_calibration import agree, calibrate_answer, calibrate_gate, calibrate_support
+from shared_core.evaluation.support_rows import read_support_rows
+from shared_core.gate import GatedRetriever
+from shared_core.lm.base import Capabilities
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.types import Passage
+from tests.pipelines.scripts import SURE, UNSURE, made, scripted
+
+COUNT = 40
+QUESTIONS = [Question(str(i), f"What is item {i}?", (f"thing {i}",)) for i in range(COUNT)]
+
+
+class Library:
+    def __init__(self, passages: int = 1) -> None:
+        self.passages = passages
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        return [Passage(f"p{i}", "All items and things, in order.") for i in range(self.passages)]
+
+
+def number(body: str) -> int:
+    return int(body.split("item ")[1].split("?")[0])
+
+
+def reply(body: str) -> Any:
+    """Knows the even items and is sure of them (in the main); with the passage it knows nearly all."""
+    i, given = number(body), "Context" in body
+    knows = i % 2 == 0 or (given and i % 10 != 1)
+    level = SURE if knows != (i % 10 == 0) else UNSURE  # one in ten is the wrong way round
+    return f" {'thing' if knows else 'other' if given else 'guess'} {i}.\n", level * (2 - i / 100)
+
+
+def engine(lm: Any = None, pipeline: str = "composed", passages: int = 1, **seakr: Any) -> SelfReflectEngine:
+    values = {"threshold": None, "multi_hop": False, **seakr}
+    return SelfReflectEngine(Library(passages), lm or scripted(reply), made(pipeline, **values))
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic", "auto"])
+def test_the_gate_parts_what_the_model_knows_from_what_it_does_not(method: str) -> None:
+    fitted = calibrate_gate(engine(), QUESTIONS, method=method)
+    c = fitted.calibration
+    assert (c.n, c.positives, c.unknown) == (COUNT, COUNT // 2, 0)
+    assert c.method == ("isotonic" if method == "isotonic" else "platt")
+    assert c.threshold is not None
+    assert c.threshold_rule == "balanced accuracy"
+    right = sum((r.score <= c.threshold) == r.held for r in fitted.rows)
+    assert right == COUNT - 4  # but for the four that are the wrong way round
+    assert c.metrics["auroc"] > 0.7
+    assert "right" in c.event
+    assert (c.bound_to["model"], c.bound_to["k"], c.bound_to["form"]) == ("scripted", 4, "answer")
+    assert c.probability(-9.0) > c.probability(3.0)  # type: ignore[operator]
+    assert "threshold" in fitted.summary()
+
+
+def test_the_fitted_gate_is_used_and_refused_elsewhere(tmp_path: Path) -> None:
+    file = tmp_path / "calibration.json"
+    calibration_io.save(file, {"gate": calibrate_gate(engine(), QUESTIONS).calibration})
+    settings = engine().settings.replace(calibration=file)
+    gated = GatedRetriever(Library(), scripted(reply), settings)
+    assert [gated.ask(q.question).retrieved for q in QUESTIONS[1:5]] == [True, False, True, False]
+    for other in ({"samples": 5}, {"layer": 1}):
+        changed = settings.replace(seakr=settings.seakr.replace(**other))
+        with pytest.raises(CalibrationError, match="fitted for"):
+            GatedRetriever(Library(), scripted(reply), changed).ask(QUESTIONS[0].question)
+    with pytest.raises(CalibrationError, match="fitted for"):
+        GatedRetriever(Library(), scripted(reply, name="other"), settings).ask(QUESTIONS[0].question)
+
+
+def test_the_rule_of_target_accuracy() -> None:
+    c = calibrate_gate(engine(), QUESTIONS, rule="target_accuracy", target=0.85).calibration
+    assert c.threshold is not None
+    assert c.threshold_rule == "target accuracy 0.85"
+    never = calibrate_gate(engine(), QUESTIONS, rule="target_accuracy", target=1.0)
+    assert never.calibration.threshold is None or all(
+        r.held for r in never.rows if r.score <= never.calibration.threshold
+    )
+
+
+def test_unanswerable_questions_are_not_known() -> None:
+    rows = [*QUESTIONS, Question("u", "What is item 2?", (), False)]
+    assert calibrate_gate(engine(), rows).rows[-1].held is False
+
+
+def test_labels_of_the_model_itself() -> None:
+    blank = [Question(q.id, q.question) for q in QUESTIONS]
+    fitted = calibrate_gate(engine(), blank, labels="self")
+    assert [r.held for r in fitted.rows] == [i % 2 == 0 for i in range(COUNT)]
+    assert "agrees" in fitted.calibration.event
+    mixed = calibrate_gate(engine(), [*QUESTIONS[:20], *blank[20:]])
+    assert [r.held for r in mixed.rows] == [r.held for r in fitted.rows]
+    with pytest.raises(CalibrationError, match="can be judged"):
+        calibrate_gate(engine(), blank, labels="gold")
+
+
+def test_without_passages_nothing_can_be_labelled() -> None:
+    blank = [Question(q.id, q.question) for q in QUESTIONS]
+    with pytest.raises(CalibrationError, match="can be judged"):
+        calibrate_gate(engine(passages=0), blank)
+
+
+def test_too_few_or_one_sided_questions_are_refused() -> None:
+    with pytest.raises(CalibrationError, match="not enough"):
+        calibrate_gate(engine(), QUESTIONS[:10])
+    with pytest.raises(CalibrationError, match="not enough"):
+        calibrate_gate(engine(), QUESTIONS[::2])
+    with pytest.raises(InputError, match="method"):
+        calibrate_gate(engine(), QUESTIONS, method="magic")
+    with pytest.raises(InputError, match="labels"):
+        calibrate_gate(engine(), QUESTIONS, labels="guess")  # type: ignore[arg-type]
+
+
+def test_a_question_that_fails_counts_alone_and_a_missing_capability_counts_for_all() -> None:
+    def failing(body: str) -> Any:
+        return GenerationError("no") if number(body) == 3 else reply(body)
+
+    fitted = calibrate_gate(engine(scripted(failing)), QUESTIONS)
+    assert fitted.calibration.n == COUNT - 1
+    lm = scripted(reply, capabilities=Capabilities())
+    with pytest.raises(CapabilityError):
+        calibrate_gate(engine(lm, allow_fallback=False), QUESTIONS)
+
+
+def test_steps_are_measured_by_the_least_certain() -> None:
+    def steps(body: str) -> Any:
+        i = number(body)
+        after = body.split("\nAnswer:")[1]
+        if "First" in after:
+            return f"So the answer is thing {i if i % 2 == 0 else 99}. ", SURE
+        return f"First item {i}? it is. ", UNSURE if i % 2 else SURE * (1 + i / 100)
+
+    fitted = calibrate_gate(engine(scripted(steps), "seakr", multi_hop=True), QUESTIONS)
+    c = fitted.calibration
+    assert c.bound_to["form"] == "step"
+    assert c.threshold is not None
+    assert all((r.score <= c.threshold) == r.held for r in fitted.rows)
+
+
+@pytest.mark.parametrize("pipeline", ["composed", "seakr"])
+def test_answers_of_the_pipeline(pipeline: str) -> None:
+    made_engine = engine(pipeline=pipeline)
+    gate = calibrate_gate(made_engine, QUESTIONS).calibration
+    fitted = calibrate_answer(made_engine, QUESTIONS, gate=gate)
+    c = fitted.calibration
+    assert c.bound_to["pipeline"] == pipeline
+    assert c.threshold is None
+    if pipeline == "composed":  # closed book
+        assert c.positives == COUNT // 2
+        return
+    assert c.positives > 0.85 * COUNT  # passages help
+    settings = made_engine.settings
+    answering = SelfReflectEngine(Library(), scripted(reply), settings, calibrations={"gate": gate, "answer": c})
+    answer = answering.answer(QUESTIONS[4].question)
+    value = next(d.values["uncertainty"] for d in answer.trace if d.kind == "uncertainty")
+    assert answer.confidence == pytest.approx(c.probability(float(value or 0)), abs=1e-4)
+
+
+def test_support_from_labelled_claims() -> None:
+    def judge(request: Any) -> str:
+        return str(90 if "true" in request.prompt.text.split("Claim: ")[1] else 20)
+
+    claims = [(f"quote {i}", f"{'true' if i % 2 else 'false'} {i}", bool(i % 2)) for i in range(30)]
+    fitted = calibrate_support(engine(ScriptedLM(judge)), claims)
+    c = fitted.calibration
+    assert c.increasing
+    assert c.bound_to["support_method"] == "verbalised"
+    assert (c.probability(0.9) or 0) > 0.8 > 0.2 > (c.probability(0.2) or 1)
+    with pytest.raises(InputError):
+        calibrate_support(engine(), [])
+
+
+def test_plots(tmp_path: Path) -> None:
+    paths = calibrate_gate(engine(), QUESTIONS).plot(tmp_path)
+    assert [p.name for p in paths] == ["gate_reliability.png", "gate_risk_coverage.png"]
+    assert all(p.stat().st_size > 1000 for p in paths)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("Paris", "paris.", True),
+        ("the Orm", "Orm hills", True),
+        ("Paris", "Rome", False),
+        ("", "a", False),
+        (None, "a", False),
+    ],
+)
+def test_agreement(first: str | None, second: str, same: bool) -> None:
+    assert agree(first, second) is same
+
+
+def test_rows_of_claims(tmp_path: Path) -> None:
+    file = tmp_path / "claims.jsonl"
+    file.write_text('{"quote": "q", "claim": "c", "label": true}\n{"quote": "q", "claim": "d", "label": "neutral"}\n')
+    assert read_support_rows(file) == [("q", "c", True), ("q", "d", False)]
+    table = tmp_path / "claims.csv"
+    table.write_text("quote,claim,label\nq,c,1\n")
+    assert read_support_rows(table) == [("q", "c", True)]
+    for bad in ('{"quote": "q"}', '{"quote": "q", "claim": "c", "label": "perhaps"}', "[1]", ""):
+        file.write_text(bad)
+        with pytest.raises(InputError):
+            read_support_rows(file)
+    with pytest.raises(DocumentError):
+        read_support_rows(tmp_path / "claims.txt")
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+class Built:
+    def __init__(self, made_engine: SelfReflectEngine) -> None:
+        self.engine = made_engine
+
+
+def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: object) -> Any:
+    asked = tmp_path / "questions.jsonl"
+    asked.write_text("\n".join(json.dumps({"question": q.question, "answers": list(q.answers)}) for q in QUESTIONS))
+    monkeypatch.setattr(command, "build", lambda **options: Built(engine(pipeline=options["settings"].pipeline)))
+    app = typer.Typer()
+    app.command()(command.calibrate_command)
+    return CliRunner().invoke(app, [str(a) for a in (asked, *arguments)])
+
+
+def test_gate_and_answer_go_into_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file, plots = tmp_path / "c.json", tmp_path / "plots"
+    result = invoke(monkeypatch, tmp_path, "--model", "x", "--pipeline", "seakr", "-o", file, "--plots", plots)
+    assert result.exit_code == 0, result.output
+    assert set(calibration_io.load(file)) == {"gate", "answer"}
+    assert {p.name for p in plots.glob("*.png")} == {
+        "gate_reliability.png", "gate_risk_coverage.png", "answer_reliability.png", "answer_risk_coverage.png",
+    }  # fmt: skip
+    assert "threshold" in result.output
+
+
+def test_a_file_can_be_added_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "gate", "-o", file)
+    invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "answer", "-o", file, "--update")
+    assert set(calibration_io.load(file)) == {"gate", "answer"}
+    invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "gate", "-o", file)
+    assert set(calibration_io.load(file)) == {"gate"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--purpose", "gate"],  # no model
+        ["--purpose", "luck", "--model", "x"],
+        ["--purpose", "support", "--model", "x"],
+        ["--labels", "none", "--model", "x"],
+        ["--rule", "target_accuracy", "--model", "x"],
+        ["--target", "0.9", "--model", "x"],
+    ],
+)
+def test_wrong_use_is_told_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str]
+) -> None:
+    result = invoke(monkeypatch, tmp_path, *arguments, "-o", tmp_path / "c.json")
+    assert result.exit_code == 2
+    assert not (tmp_path / "c.json").exists()
