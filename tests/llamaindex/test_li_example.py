@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shared_core.reading.base import Reading, ReadResult
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "llamaindex_swap.py"
 
 
@@ -31,12 +33,11 @@ class LastWord:
     name = "last-word"
 
     def read(self, requests: Any) -> Any:
-        from shared_core.reading.base import Reading, ReadResult
 
         results = []
         for request in requests:
             word = request.question.split()[-1].strip("?.")
-            found = []
+            found: list[Reading] = []
             for passage in request.passages:
                 start = passage.text.find(word)
                 if start >= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 
 from llamaindex_selfreflect import SelfReflectRerank, SelfReflectRetriever
 from shared_core import SelfReflectSettings
-from shared_core.errors import InputError, SettingsError
+from shared_core.errors import InputError, ModelLoadError, SettingsError
 from shared_core.lm import Capabilities, Generate, Sample, ScriptedLM
 from shared_core.settings import SeakrSettings
 from tests.fakes import FirstSentenceReader
@@ -198,3 +199,14 @@ def test_it_sits_in_an_ordinary_query_engine() -> None:
     retriever = SelfReflectRetriever(NodeShelf(), gate="always")
     engine = RetrieverQueryEngine.from_args(retriever, llm=CompletionLLM(lambda p, o: "done"))
     assert [n.node.node_id for n in engine.query(QUESTION).source_nodes] == ["lamp"]
+
+
+def test_a_model_can_be_given_by_its_path(tmp_path: Path, tiny_model: Any, tiny_tokenizer: Any) -> None:
+    tiny_model.save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    few = SelfReflectSettings(seakr=SeakrSettings(samples=2, max_step_tokens=4))
+    made = SelfReflectRerank(model=str(tmp_path), method="uncertainty", device="cpu", top_n=1, settings=few)
+    (best,) = made.postprocess_nodes(nodes(), query_str=QUESTION)
+    assert "gram" in best.node.metadata["selfreflect_reason"]
+    with pytest.raises(ModelLoadError):
+        SelfReflectRerank(model=str(tmp_path / "missing"), method="uncertainty")
