@@ -1,4 +1,5 @@
-"""What uncertainty costs: the Gram score by k×k against the published d×d form, and every estimator's time.
+"""What uncertainty costs: the Gram score by k×k against the published d×d form, every estimator's time, and, with a
+random model behind it, one decision and one re-ranking beside the usual ways.
 
     python benchmarks/uncertainty.py [--quick] [--json FILE]
 
@@ -80,7 +81,17 @@ def estimators(quick: bool) -> Figures:
     return {f"ms_{name}": milliseconds(lambda e=e: e.estimate(pass_), repeat) for name, e in u.ESTIMATORS.items()}  # type: ignore[misc]
 
 
-FIGURES: tuple[Callable[[bool], Figures], ...] = (gram, estimators)
+def model(quick: bool) -> Figures:
+    try:
+        from uncertainty_model import with_model
+    except ImportError as error:
+        print(f"figures with a model left out: {error}")
+        return {}
+    found: Figures = with_model(quick)
+    return found
+
+
+FIGURES: tuple[Callable[[bool], Figures], ...] = (gram, estimators, model)
 
 
 def main() -> None:

@@ -1,0 +1,250 @@
+"""Uncertainty with a model behind it: what one decision and one re-ranking cost beside the usual ways.
+
+Part of ``uncertainty.py``; a random Llama made here (4 to 30 million parameters), as tree decoding and capture do not
+depend on what the weights say. Methods take turns in one process; the figures are ratios of medians of processor time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from shared_core import uncertainty as u
+from shared_core.flow import Generate, Resources, run
+from shared_core.lm.base import Capture, Generation, Prompt, SamplingParams
+from shared_core.pipelines.common import Context
+from shared_core.pipelines.gauge import choose_gauge
+from shared_core.pipelines.measure import measure
+from shared_core.settings import SeakrSettings, SelfReflectSettings
+
+K, STEPS, PROMPT, PASSAGES = 20, 10, 600, 10
+DRAW: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
+Figures = dict[str, float]
+
+
+class Lab:
+    """The random model, its backend, prompts of random ids."""
+
+    def __init__(self, quick: bool) -> None:
+        import torch
+        from lm import make_model, make_tokenizer, sentences
+
+        torch.set_num_threads(1)
+        import random
+
+        self.tokenizer = make_tokenizer(sentences(400, random.Random(0)))
+        self.model = make_model(len(self.tokenizer), *((256, 6) if quick else (384, 8)))
+        self.parameters = sum(p.numel() for p in self.model.parameters())
+
+        from shared_core.lm.transformers import TransformersLM
+
+        # The random model would end at random places: all methods shall write as many tokens.
+        self.eos = int(self.tokenizer.eos_token_id)
+        self.lm = TransformersLM(self.model, self.tokenizer)
+        self.middle = self.model.config.num_hidden_layers // 2
+
+    def ids(self, count: int, seed: int) -> list[int]:
+        return [int(i) for i in np.random.default_rng(seed).integers(3, len(self.tokenizer), count)]
+
+    def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
+        """Median seconds of each; they take turns, so that a busy spell hits all of them."""
+        taken: dict[str, list[float]] = {name: [] for name in actions}
+        for _ in range(repeats):
+            for name, act in actions.items():
+                self.lm.clear_cache()
+                start = time.process_time()
+                act()
+                taken[name].append(time.process_time() - start)
+        return {name: statistics.median(t) for name, t in taken.items()}
+
+    # --- ours --------------------------------------------------------------------------------------------------
+
+    def settings(self) -> SelfReflectSettings:
+        return SelfReflectSettings(seakr=SeakrSettings(samples=K, max_step_tokens=STEPS, hidden="residual"))
+
+    def decide(self, prompts: list[list[int]]) -> list[float]:
+        """The pipeline's own measuring: greedy and k samples of every prompt in one batch, states captured, scored."""
+        context = Context({"default": self.lm.capabilities}, {"default": self.lm.name})
+        gauge = choose_gauge(self.settings(), context)
+        found = run(measure([Prompt.tokens(p) for p in prompts], gauge), Resources(models={"default": self.lm}))
+        return [m.uncertainty for m in found]
+
+    # --- the usual way -----------------------------------------------------------------------------------------
+
+    def usual(self, prompt: list[int]) -> float:
+        """A greedy answer, ``generate`` with ``num_return_sequences`` and hidden states, and the same score."""
+        import torch
+
+        ids = torch.tensor([prompt])
+        options = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0, "max_new_tokens": STEPS}
+        with torch.inference_mode():
+            self.model.generate(ids, do_sample=False, **options)
+            out = self.model.generate(
+                ids, do_sample=True, num_return_sequences=K, output_hidden_states=True, return_dict_in_generate=True,
+                **DRAW, **options,
+            )  # fmt: skip
+        # One state of each sample: the layer's output at its last fed token.
+        states = out.hidden_states[-1][self.middle + 1][:, -1]
+        return u.gram_uncertainty(states.double().numpy())
+
+
+def check(lab: Lab) -> None:
+    """The captured states are those of a plain forward pass over the same tokens."""
+    import torch
+
+    prompt = lab.ids(40, 9)
+    capture = Capture(None, "residual", append_eos=True)
+    params = SamplingParams(n=4, max_tokens=STEPS, seed=1, capture=capture, **DRAW)
+    (result,) = lab.lm.generate([Generate(Prompt.tokens(prompt), params)])
+    assert isinstance(result, Generation)
+    for sample in result.samples:
+        tail = [*sample.token_ids] + ([] if sample.finish_reason == "eos" else [lab.eos])
+        with torch.inference_mode():
+            out = lab.model(torch.tensor([[*prompt, *tail]]), output_hidden_states=True)
+        plain = out.hidden_states[lab.middle + 1][0, -1].numpy()
+        assert sample.hidden_state is not None
+        assert np.abs(plain - sample.hidden_state).max() < 1e-3 * np.abs(plain).max()
+
+
+def decision(lab: Lab, quick: bool) -> Figures:
+    """One decision at k = 20 behind a few-shot prompt of 600 tokens."""
+    prompt = lab.ids(PROMPT, 1)
+    lab.times(1, ours=lambda: lab.decide([prompt]))  # warm up
+    taken = lab.times(2 if quick else 3, ours=lambda: lab.decide([prompt]), usual=lambda: lab.usual(prompt))
+    return {
+        "model_million_parameters": lab.parameters / 1e6,
+        "decision_seconds": taken["ours"],
+        "decision_speedup_vs_num_return_sequences": taken["usual"] / taken["ours"],
+    }
+
+
+def rerank(lab: Lab, quick: bool) -> Figures:
+    """N = 10 passages of 60 tokens behind the shared demonstrations: one batch against one after the other.
+
+    One by one in the usual way (``num_return_sequences``), and with our own decisions, sharing nothing between them.
+    """
+    shared = lab.ids(PROMPT, 2)
+    prompts = [shared + lab.ids(60, 10 + i) for i in range(PASSAGES)]
+
+    def own() -> None:
+        for prompt in prompts:
+            lab.lm.clear_cache()  # nothing shared
+            lab.decide([prompt])
+
+    def naive() -> None:
+        for prompt in prompts:
+            lab.usual(prompt)
+
+    lab.decide(prompts[:2])
+    taken = lab.times(1 if quick else 2, batch=lambda: lab.decide(prompts), own=own, naive=naive)
+    return {
+        "rerank_seconds": taken["batch"],
+        "rerank_batch_speedup": taken["naive"] / taken["batch"],
+        "rerank_batch_speedup_vs_own_one_by_one": taken["own"] / taken["batch"],
+    }
+
+
+def polygraph(lab: Lab, quick: bool) -> Figures:
+    """One decision against the EigenScore path of lm-polygraph: k samples, then the states of all their tokens.
+
+    Left out, with a line that says so, where that package is not installed.
+    """
+    try:
+        from lm_polygraph import WhiteboxModel
+        from lm_polygraph.estimators import EigenScore
+        from lm_polygraph.stat_calculators import GreedyProbsCalculator, SamplingGenerationCalculator
+    except ImportError as error:
+        print(f"decision_speedup_vs_lm_polygraph left out: lm-polygraph cannot be imported ({error}).")
+        return {}
+    from lm_polygraph.utils.generation_parameters import GenerationParameters
+
+    prompt = lab.ids(PROMPT, 1)
+    text = lab.tokenizer.decode(prompt)
+    wrapped = WhiteboxModel(
+        lab.model, lab.tokenizer, generation_parameters=GenerationParameters(**DRAW, do_sample=True)
+    )
+    greedy = GreedyProbsCalculator(output_attentions=False, output_hidden_states=True)
+    sampling = SamplingGenerationCalculator(samples_n=K)
+    estimator = EigenScore()
+
+    def theirs() -> None:
+        known: dict[str, Any] = {"input_texts": [text]}
+        known |= greedy(known, [text], wrapped, STEPS)
+        known |= sampling(known, [text], wrapped, STEPS)
+        estimator(known)
+
+    ours = [int(i) for i in lab.tokenizer(text).input_ids]
+    theirs()
+    taken = lab.times(1 if quick else 3, ours=lambda: lab.decide([ours]), theirs=theirs)
+    return {"decision_speedup_vs_lm_polygraph": taken["theirs"] / taken["ours"]}
+
+
+def token_cost(lab: Lab, quick: bool) -> Figures:
+    """Tokens that each estimator has the model read and write for one decision, beyond a greedy answer's own."""
+    prompt = lab.ids(PROMPT, 3)
+    context = Context({"default": lab.lm.capabilities}, {"default": lab.lm.name}, has_embedder=True)
+    found: Figures = {}
+    for name in u.ESTIMATORS:
+        settings = SelfReflectSettings(seakr=SeakrSettings(estimator=name, samples=K, max_step_tokens=STEPS))
+        gauge = choose_gauge(settings, context)
+        lab.lm.clear_cache()
+        meter = Meter(lab.lm)
+        run(measure([Prompt.tokens(prompt)], gauge), Resources(models={"default": meter}, embedder=Letters()))
+        found[f"tokens_{name}"] = float(meter.tokens - PROMPT - STEPS)
+    return found
+
+
+class Meter:
+    """A backend that counts the tokens it reads and writes."""
+
+    def __init__(self, lm: Any) -> None:
+        self.lm, self.tokens = lm, 0
+        self.name, self.capabilities = lm.name, lm.capabilities
+
+    def _counted(self, results: list[Any]) -> list[Any]:
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+            self.tokens += result.usage.prompt_tokens + result.usage.generated_tokens
+        return results
+
+    def generate(self, requests: Any) -> list[Any]:
+        self.tokens += sum(PROMPT + STEPS for r in requests if r.params.attention)  # read once more for the weights
+        return self._counted(self.lm.generate(requests))
+
+    def score(self, requests: Any) -> list[Any]:
+        return self._counted(self.lm.score(requests))
+
+
+class Letters:
+    """An embedder that costs nothing, as only the language model's tokens are counted."""
+
+    name = "letters"
+
+    def embed(self, texts: Any) -> Any:
+        rows = np.array([[1.0, *(t.count(c) for c in "aeiou")] for t in texts])
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def with_model(quick: bool) -> Figures:
+    """All figures that need a model."""
+    lab = Lab(quick)
+    check(lab)
+    return decision(lab, quick) | rerank(lab, quick) | polygraph(lab, quick) | token_cost(lab, quick)
+
+
+def auroc_table(values: dict[str, list[float]], wrong: list[bool]) -> Figures:
+    """How well each estimator ranks wrong answers above right ones.
+
+    Args:
+        values: estimator → uncertainty of each question's answer; what is unknown counts as most uncertain.
+        wrong: whether the answer was wrong, question by question.
+    """
+    from shared_core.evaluation import auroc
+
+    right = 1.0 - np.array(wrong, dtype=float)
+    return {f"auroc_{name}": auroc(-np.array(found), right) for name, found in values.items()}
