@@ -59,6 +59,10 @@ $(VLLM)/.ready: scripts/vllm_env.py
 test-vllm: $(VLLM)/.ready
 	$(VLLM)/bin/python -m pytest -m vllm tests/vllm
 
+# Trains small models from scratch on the CPU: minutes.
+test-train: $(VENV)/.test
+	$(BIN)/python -m pytest -m train
+
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

@@ -1,4 +1,5 @@
-"""Quote grammars: build time, cost per step and forced tokens, against other ways to constrain decoding.
+"""Quote grammars: build time, cost per step and forced tokens, against other ways to constrain decoding; and
+interleaved ReClaim end to end, with prompt caches kept and dropped (``citation_pairs.py``).
 
     python benchmarks/citation.py [--quick] [--json FILE] [--tokenizer FOLDER]
 
@@ -359,6 +360,10 @@ def main() -> None:
     if (20, "outlines-core") in by:
         figures["build_ratio_vs_outlines"] = by[20, "outlines-core"].build_ms / by[20, "ours"].build_ms
     figures |= texts_and_offsets(args.quick)
+    if args.tokenizer is None:
+        from citation_pairs import pairs_per_second  # its own file beside this one
+
+        figures |= pairs_per_second(tokenizer, passages(35, seed=5), args.quick)
     print("\nForced tokens need no forward of the model: share saved inside references:", end=" ")
     print(f"{figures['forwards_saved_share']:.3f} of {ours.tokens} tokens (1,000 sentences)")
     for name in sorted(k for k in figures if "ratio" in k):
