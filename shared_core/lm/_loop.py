@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -15,11 +15,16 @@ class LoopThread:
     """Runs coroutines on one private event loop. Safe from several threads and from several other loops.
 
     The thread starts at the first call and ends with ``close`` or when the object is collected.
+
+    Args:
+        name: of the thread.
+        cleanup: runs on the loop at its end; must not hold on to the owner of this object.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, cleanup: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._name, self._cleanup = name, cleanup
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
 
@@ -37,11 +42,12 @@ class LoopThread:
         return await asyncio.wrap_future(self._submit(work))
 
     def close(self) -> None:
-        """Stop the loop, cancelling what still runs on it."""
+        """Stop the loop, cancelling what still runs on it, and wait for its cleanup."""
         with self._lock:
             loop, self._loop, self.closed = self._loop, None, True
-        if loop is not None:
+        if loop is not None and self._thread is not None:
             _stop(loop)
+            self._thread.join(5)
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Any:
         with self._lock:
@@ -50,12 +56,13 @@ class LoopThread:
                 raise RuntimeError("This loop is closed.")
             if self._loop is None:
                 loop = self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True).start()
+                self._thread = threading.Thread(target=_serve, args=(loop, self._cleanup), name=self._name, daemon=True)
+                self._thread.start()
                 weakref.finalize(self, _stop, loop)
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, cleanup: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
@@ -64,6 +71,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         for task in pending:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        loop.run_until_complete(cleanup())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 

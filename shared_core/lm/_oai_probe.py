@@ -6,7 +6,6 @@ whose answer shows whether the field had an effect. Nothing is taken from a serv
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,11 @@ Dialect = Literal["structured_outputs", "llguidance"]
 CHAT, COMPLETIONS = "/chat/completions", "/completions"
 
 _UNLIKELY = "zq7-xylograph"
+# In the words of the grammars that quotes are made of (substrings, intersections): servers whose grammars know no more
+# than plain rules are not taken for able.
+_UNLIKELY_GRAMMAR = Grammar(
+    'start: WORD\nWORD: PART & /zq.*h/\nPART: %regex {"substring_chunks": ["zq7-", "xylograph"]}', name="probe"
+)
 _IDS = (5, 6, 7)
 
 
@@ -125,7 +129,7 @@ async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadl
     model, context_length = await _model(endpoint, model, deadline)
     prober = _Prober(endpoint, model, deadline)
     paths = [p for p, a in ((CHAT, "chat"), (COMPLETIONS, "completions")) if api in ("auto", a)]
-    tried = await asyncio.gather(*(prober.route(p) for p in paths))
+    tried = [await prober.route(p) for p in paths]
     routes = {r.path: r for r in tried if isinstance(r, Route)}
     if not routes:
         raise next(r for r in tried if isinstance(r, Failure))
@@ -134,8 +138,8 @@ async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadl
     if completions is None:
         return found
     names = ("id_prompts", "tokenizes", "prompt_logprobs", "echo")
-    works = await asyncio.gather(*(prober.shows(getattr(prober, name)(completions)) for name in names))
-    found = dataclasses.replace(found, **dict(zip(names, works)))
+    works = {name: await prober.shows(getattr(prober, name)(completions)) for name in names}
+    found = dataclasses.replace(found, **works)
     return dataclasses.replace(found, control_strings=await prober.control_strings() if found.tokenizes else ())
 
 
@@ -185,12 +189,12 @@ class _Prober:
         except LanguageModelError as error:
             return Failure(error)
         names = ("n", "logprobs", "given_ids", "returns_ids")
-        probes = [self.shows(getattr(self, f"_{name}")(route)) for name in names]
-        top, dialect, continues, *works = await asyncio.gather(
-            self._top_logprobs(route), self._grammar(route), self.shows(self._continues(route)), *probes
-        )
-        found = dict(zip(names, works))
-        return dataclasses.replace(route, top_logprobs=top, grammar=dialect, continues=continues, **found)
+        # One after another: vLLM 0.32 answers top_logprobs and given ids short where both are in one batch.
+        found: dict[str, Any] = {name: await self.shows(getattr(self, f"_{name}")(route)) for name in names}
+        found["top_logprobs"] = await self._top_logprobs(route)
+        found["grammar"] = await self._grammar(route)
+        found["continues"] = await self.shows(self._continues(route))
+        return dataclasses.replace(route, **found)
 
     async def shows(self, attempt: Awaitable[bool]) -> bool:
         """Whether the attempt shows the ability; a refusal or an unusable answer shows that it is not there.
@@ -240,10 +244,9 @@ class _Prober:
         return isinstance(ids, list) and len(ids) > 0
 
     async def _grammar(self, route: Route) -> Dialect | None:
-        grammar = Grammar(f'start: "{_UNLIKELY}"')
         dialects: tuple[Dialect, ...] = ("structured_outputs", "llguidance")
         for dialect in dialects:
-            if await self.shows(self._obeys(route, grammar_fields(dialect, grammar))):
+            if await self.shows(self._obeys(route, grammar_fields(dialect, _UNLIKELY_GRAMMAR))):
                 return dialect
         return None
 

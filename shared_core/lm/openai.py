@@ -106,7 +106,7 @@ class OpenAICompatibleLM(BaseLanguageModel):
         self._model, self._api, self._deadline = model or None, api, deadline
         self._control = tuple(control)
         self._encoder = None if tokenizer is None else _encoder(tokenizer)
-        self._loop = LoopThread("selfreflect-http")
+        self._loop = LoopThread("selfreflect-http", self._endpoint.close)
         self._planner: Planner | None = None
         self._probing: asyncio.Task[Planner] | None = None
 
@@ -165,9 +165,7 @@ class OpenAICompatibleLM(BaseLanguageModel):
 
     def close(self) -> None:
         """Close the connections and end the private loop; the object cannot be used after that."""
-        if not self._loop.closed:
-            self._loop.run(self._endpoint.close())
-            self._loop.close()
+        self._loop.close()
 
     # --- running -----------------------------------------------------------------------------------------------
 

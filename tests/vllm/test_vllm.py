@@ -160,6 +160,20 @@ def test_greedy_text_log_probabilities_and_verdicts_agree(lm: LanguageModel, ref
     np.testing.assert_allclose(mine.verdict_logprobs, theirs.verdict_logprobs, atol=2e-3)
 
 
+def test_verdicts_and_log_probabilities_in_one_batch_do_not_mix(lm: LanguageModel, reference: Any) -> None:
+    """vLLM 0.32 gathers one kind for the whole batch; what we ask of it is right all the same."""
+    kinds = ({"logprobs": True}, {"verdicts": (17, "[Relevant]", 18)}, {}, {"logprobs": True, "verdicts": (19,)})
+    requests = [Generate(RAW, SamplingParams(max_tokens=5, **k)) for k in kinds * 2]  # type: ignore[arg-type]
+    for mine, theirs in zip(lm.generate(requests), reference.generate(requests)):
+        assert isinstance(mine, Generation)
+        a, b = mine.samples[0], theirs.samples[0]
+        assert a.token_ids == b.token_ids
+        for x, y in ((a.logprobs, b.logprobs), (a.verdict_logprobs, b.verdict_logprobs)):
+            assert (x is None) == (y is None)
+            if x is not None:
+                np.testing.assert_allclose(x, y, atol=2e-3)
+
+
 def test_prompts_are_the_same_ids(lm: LanguageModel, reference: Any) -> None:
     for prompt in PROMPTS.values():
         assert one(lm, prompt, max_tokens=1).usage.prompt_tokens == reference.count_tokens(prompt)
