@@ -199,7 +199,7 @@ def token_cost(lab: Lab, quick: bool) -> Figures:
 
 
 class Meter:
-    """A backend that counts the tokens it reads and writes."""
+    """A backend that counts the tokens it reads (but for those it still knows from before) and writes."""
 
     def __init__(self, lm: Any) -> None:
         self.lm, self.tokens = lm, 0
@@ -209,7 +209,8 @@ class Meter:
         for result in results:
             if isinstance(result, Exception):
                 raise result
-            self.tokens += result.usage.prompt_tokens + result.usage.generated_tokens
+            usage = result.usage
+            self.tokens += usage.prompt_tokens - usage.cached_tokens + usage.generated_tokens
         return results
 
     def generate(self, requests: Any) -> list[Any]:

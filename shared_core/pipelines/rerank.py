@@ -101,7 +101,6 @@ def rerank_by_uncertainty(
         reason = _effect(values[i], without.uncertainty) if known else _unknown(measured[i])
         by = gauge.estimator.name if gauge.estimator.name == settings.seakr.estimator else gauge.reason
         ranked.append(Ranked(passages[i], -values[i] if known else next(unknown), None, None, f"{reason} ({by})"))
-    yield trace.add("rerank", ranked[0].passage.id, ranked[0].reason, passages=len(ranked))
     return ranked
 
 
