@@ -110,7 +110,7 @@ class VLLM(BaseLanguageModel):
         self.capabilities = Capabilities(
             token_logprobs=True,
             verdict_logprobs=True,
-            grammar=backend == "guidance",  # another one gives nothing, and no error, for a Lark grammar
+            grammar=backend == "guidance",  # the others read another dialect, or none
             hidden_states=self._layers > 0,
             token_prompts=True,
             score=True,
