@@ -15,7 +15,7 @@ import numpy as np
 
 from shared_core import uncertainty as u
 from shared_core.flow import Generate, Resources, run
-from shared_core.lm.base import Capture, Generation, Prompt, SamplingParams
+from shared_core.lm.base import BaseLanguageModel, Capture, Generation, Prompt, SamplingParams
 from shared_core.pipelines.common import Context
 from shared_core.pipelines.gauge import choose_gauge
 from shared_core.pipelines.measure import measure
@@ -154,13 +154,13 @@ def polygraph(lab: Lab, quick: bool) -> Figures:
     Left out, with a line that says so, where that package is not installed.
     """
     try:
-        from lm_polygraph import WhiteboxModel
-        from lm_polygraph.estimators import EigenScore
-        from lm_polygraph.stat_calculators import GreedyProbsCalculator, SamplingGenerationCalculator
+        from lm_polygraph import WhiteboxModel  # type: ignore[import-not-found]
+        from lm_polygraph.estimators import EigenScore  # type: ignore[import-not-found]
+        from lm_polygraph.stat_calculators import GreedyProbsCalculator, SamplingGenerationCalculator  # type: ignore[import-not-found]
     except ImportError as error:
         print(f"decision_speedup_vs_lm_polygraph left out: lm-polygraph cannot be imported ({error}).")
         return {}
-    from lm_polygraph.utils.generation_parameters import GenerationParameters
+    from lm_polygraph.utils.generation_parameters import GenerationParameters  # type: ignore[import-not-found]
 
     prompt = lab.ids(PROMPT, 1)
     text = lab.tokenizer.decode(prompt)
@@ -198,7 +198,7 @@ def token_cost(lab: Lab, quick: bool) -> Figures:
     return found
 
 
-class Meter:
+class Meter(BaseLanguageModel):
     """A backend that counts the tokens it reads (but for those it still knows from before) and writes."""
 
     def __init__(self, lm: Any) -> None:
