@@ -50,7 +50,7 @@ class Writer(BaseLanguageModel):
 
 
 def random_llama(tokenizer: Any, quick: bool) -> tuple[Any, Any]:
-    """A random Llama (6 or 17 million weights beside its embeddings) and the tokenizer as transformers wants it."""
+    """A random Llama (9 or 20 million weights) and the tokenizer as transformers wants it."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
