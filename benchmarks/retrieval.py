@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import hashlib
 import json
 import random
 import time
@@ -21,12 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from shared_core.retrieval import BM25Retriever, DenseRetriever, HybridRetriever, MiniLMEmbedder
+from shared_core.retrieval import BM25Retriever, DenseRetriever, HybridRetriever
+from shared_core.retrieval.cached_embedder import CachedEmbedder
 from shared_core.types import Passage
 
 KS = (1, 3, 5, 10)
@@ -37,33 +35,6 @@ DATA = Path(__file__).resolve().parents[1] / "../shared/data/rag"
 class Query:
     text: str
     gold: tuple[str, ...]
-
-
-class CachedEmbedder:
-    """Another embedder with a memory that can be kept in a file."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._inner = MiniLMEmbedder()
-        self._path = path
-        self._known: dict[str, NDArray[np.float32]] = {}
-        if path is not None and path.exists():
-            with np.load(path) as file:
-                self._known = dict(zip(file["keys"].tolist(), file["vectors"]))
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        keys = [hashlib.sha256(t.encode()).hexdigest() for t in texts]
-        new = {key: text for key, text in zip(keys, texts) if key not in self._known}
-        if new:
-            self._known.update(zip(new, self._inner.embed(list(new.values()))))
-        return np.stack([self._known[key] for key in keys])
-
-    def save(self) -> None:
-        if self._path is not None and self._known:
-            np.savez(self._path, keys=np.array(list(self._known)), vectors=np.stack(list(self._known.values())))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -32,7 +32,8 @@ class LoopThread:
         """The coroutine's result; blocks. An interrupt cancels it."""
         future = self._submit(work)
         try:
-            return future.result()
+            result: T = future.result()
+            return result
         except BaseException:
             future.cancel()
             raise

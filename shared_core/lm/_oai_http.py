@@ -313,10 +313,11 @@ def _wait(state: Any) -> float:
     """Exponential backoff with full jitter on its upper half; at least what the server asked for."""
     import random
 
-    backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (state.attempt_number - 1))
+    backoff: float = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (state.attempt_number - 1))
     failure = state.outcome.exception() if state.outcome is not None else None
     asked = failure.retry_after if isinstance(failure, Failure) and failure.retry_after is not None else 0.0
-    return max(backoff * random.uniform(0.5, 1.0), asked)
+    jittered: float = backoff * random.uniform(0.5, 1.0)
+    return max(jittered, asked)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

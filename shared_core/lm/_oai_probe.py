@@ -138,7 +138,7 @@ async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadl
     if completions is None:
         return found
     names = ("id_prompts", "tokenizes", "prompt_logprobs", "echo")
-    works = {name: await prober.shows(getattr(prober, name)(completions)) for name in names}
+    works: dict[str, Any] = {name: await prober.shows(getattr(prober, name)(completions)) for name in names}
     found = dataclasses.replace(found, **works)
     return dataclasses.replace(found, control_strings=await prober.control_strings() if found.tokenizes else ())
 

@@ -1,6 +1,6 @@
 """Rebuilds the extractive reader's weights and calibration.
 
-    python -m shared_core.training.reader --data DIR [--out FILE] [--steps 1200] [--seed 0] [--articles 0.55]
+    python -m shared_core.training.reader --data DIR [--out FILE] [--steps N] [--seed 0] [--cache FILE]
 
 ``DIR`` holds ``reading/squad1_train*.jsonl.gz``, ``rag/corpus.jsonl.gz`` and ``rag/squad2_{train,tune}.jsonl.gz``. The
 network is trained on SQuAD 1.1 and the train part of SQuAD 2.0; the probabilities are fitted on the tune part,
@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import random
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,8 @@ from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES, Surface, Tokens, surface, words_of
 from shared_core.reading.network import Inputs, Outputs, forward, initial
 from shared_core.reading.weights import RARITY_STEPS, WEIGHTS
-from shared_core.retrieval import HybridRetriever
+from shared_core.retrieval import BM25Retriever, HybridRetriever
+from shared_core.retrieval.cached_embedder import CachedEmbedder
 from shared_core.training.reader_confidence import Labelled, fit, measure
 from shared_core.training.reader_data import Corpus, Row, rarities, read_lines, rows_of, swapped
 from shared_core.types import Passage
@@ -195,6 +197,7 @@ def train(examples: Examples, recipe: Recipe) -> dict[str, Tensor]:
     optimizer = torch.optim.AdamW(
         [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}], betas=(0.9, 0.98)
     )
+    began = time.monotonic()
     for step, batch in zip(range(recipe.steps), batches(examples, rng)):
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate * min(1, (step + 1) / 100) * (1 + math.cos(math.pi * step / recipe.steps)) / 2
@@ -212,11 +215,11 @@ def train(examples: Examples, recipe: Recipe) -> dict[str, Tensor]:
         for name, parameter in parameters.items():
             mean[name].lerp_(parameter.detach(), 1 - decay)
         if step % 50 == 0:
-            print(f"step {step}: loss {value.item():.3f}", flush=True)
+            print(f"step {step}: loss {value.item():.3f}, {time.monotonic() - began:.0f} s", flush=True)
     return mean
 
 
-def similar(retriever: HybridRetriever, rows: Sequence[Row], k: int) -> dict[str, list[str]]:
+def similar(retriever: HybridRetriever | BM25Retriever, rows: Sequence[Row], k: int) -> dict[str, list[str]]:
     """The ids of the ``k`` passages retrieved for each question."""
     asked = list(dict.fromkeys(r.question for r in rows))
     return {q: [p.id for p in found] for q, found in zip(asked, retriever.retrieve_many(asked, k=k))}
@@ -227,8 +230,8 @@ def in_part(title: str, share: float) -> bool:
     return hashlib.md5(title.encode(), usedforsecurity=False).digest()[1] < 256 * share
 
 
-def build(data: Path, out: Path, recipe: Recipe, articles: float) -> None:
-    """Train, fit, and write ``out`` with its JSON file beside it."""
+def build(data: Path, out: Path, recipe: Recipe, articles: float, cache: Path | None = None) -> None:
+    """Train, fit, and write ``out`` with its JSON file beside it; ``cache`` keeps the corpus's vectors."""
     try:
         from safetensors.torch import save_file
     except ImportError as error:
@@ -245,8 +248,12 @@ def build(data: Path, out: Path, recipe: Recipe, articles: float) -> None:
     rows1 = rows_of(raw, squad1)
     rows2 = rows_of(read_lines(data / "rag/squad2_train.jsonl.gz"), corpus)
     rows1 += swapped(rows1, squad1, recipe.swaps, random.Random(recipe.seed + 1))
-    over_corpus = HybridRetriever(corpus.values())
-    near = similar(HybridRetriever(squad1.values()), rows1, 8) | similar(over_corpus, rows2, 5)
+    embedder = CachedEmbedder(cache)
+    over_corpus = HybridRetriever(corpus.values(), embedder=embedder)
+    # BM25 alone for SQuAD 1.1: near misses that share the question's words, without embedding 10,000 paragraphs more
+    near = similar(BM25Retriever(squad1.values()), rows1, 8) | similar(over_corpus, rows2, 5)
+    embedder.save()
+    print(f"{len(rows1)} questions of SQuAD 1.1, {len(rows2)} of SQuAD 2.0", flush=True)
     rarity = rarities([p.text for p in squad1.values()])
     hide = random.Random(recipe.seed + 2)  # three titles in ten, of SQuAD 1.1
     untitled = {i: p if hide.random() > 0.3 else Passage(p.id, p.text) for i, p in squad1.items()}
@@ -287,8 +294,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=Recipe().steps)
     parser.add_argument("--seed", type=int, default=Recipe().seed)
     parser.add_argument("--articles", type=float, default=0.55, help="share of SQuAD 1.1's articles")
+    parser.add_argument("--cache", type=Path, help="file that keeps vectors of the corpus between runs")
     options = parser.parse_args()
-    build(options.data, options.out, Recipe(steps=options.steps, seed=options.seed), options.articles)
+    recipe = Recipe(steps=options.steps, seed=options.seed)
+    build(options.data, options.out, recipe, options.articles, options.cache)
 
 
 if __name__ == "__main__":
