@@ -181,14 +181,19 @@ def loss(out: Outputs, wanted: Mapping[str, Tensor], groups: Sequence[Sequence[i
     return total
 
 
-def train(examples: Examples, recipe: Recipe) -> dict[str, Tensor]:
-    """The network's parameters: a running mean over the last few hundred steps."""
+def train(examples: Examples, recipe: Recipe, start: Path | None = None) -> dict[str, Tensor]:
+    """The network's parameters: a running mean over the last few hundred steps; ``start`` has those to begin with."""
     import torch
 
     rng = random.Random(recipe.seed)
     torch.manual_seed(recipe.seed)
     width = examples.corpus.encoder.question("width").states.shape[1]
     parameters = initial(width, recipe.size, recipe.blocks, recipe.seed)
+    if start is not None:
+        from safetensors.torch import load_file
+
+        known = load_file(start)
+        parameters = {name: known[name].float() for name in parameters}
     for value in parameters.values():
         value.requires_grad_(True)
     mean = {name: value.detach().clone() for name, value in parameters.items()}
@@ -230,8 +235,18 @@ def in_part(title: str, share: float) -> bool:
     return hashlib.md5(title.encode(), usedforsecurity=False).digest()[1] < 256 * share
 
 
-def build(data: Path, out: Path, recipe: Recipe, articles: float, cache: Path | None = None) -> None:
-    """Train, fit, and write ``out`` with its JSON file beside it; ``cache`` keeps the corpus's vectors."""
+def build(
+    data: Path, out: Path, recipe: Recipe, articles: float, cache: Path | None = None, start: Path | None = None
+) -> None:
+    """Train, fit, and write ``out`` with its JSON file beside it.
+
+    Args:
+        data: folder of the development data; ``articles``: share of SQuAD 1.1's articles to train on.
+        out: the weights to write.
+        recipe: hyperparameters.
+        cache: file that keeps the corpus's vectors between runs.
+        start: weights to go on from.
+    """
     try:
         from safetensors.torch import save_file
     except ImportError as error:
@@ -259,7 +274,7 @@ def build(data: Path, out: Path, recipe: Recipe, articles: float, cache: Path | 
     untitled = {i: p if hide.random() > 0.3 else Passage(p.id, p.text) for i, p in squad1.items()}
     encoder = TokenEncoder(model_folder(None)())
     examples = Examples(Corpus(encoder, rarity, untitled | corpus), [*rows1, *rows2 * recipe.repeat], near, recipe)
-    tensors = {name: value.half().contiguous() for name, value in train(examples, recipe).items()}
+    tensors = {name: value.half().contiguous() for name, value in train(examples, recipe, start).items()}
     tensors["rarity"] = torch.from_numpy(np.round(rarity * RARITY_STEPS).astype(np.uint8))
     save_file(tensors, out)
     tune = read_lines(data / "rag/squad2_tune.jsonl.gz")
@@ -295,9 +310,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=Recipe().seed)
     parser.add_argument("--articles", type=float, default=0.55, help="share of SQuAD 1.1's articles")
     parser.add_argument("--cache", type=Path, help="file that keeps vectors of the corpus between runs")
+    parser.add_argument("--start", type=Path, help="weights to go on from")
+    parser.add_argument("--rate", type=float, default=Recipe().rate, help="highest learning rate")
     options = parser.parse_args()
-    recipe = Recipe(steps=options.steps, seed=options.seed)
-    build(options.data, options.out, recipe, options.articles, options.cache)
+    recipe = Recipe(steps=options.steps, seed=options.seed, rate=options.rate)
+    build(options.data, options.out, recipe, options.articles, options.cache, options.start)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from llguidance import LLTokenizer
+from llguidance import LLMatcher, LLTokenizer
 
 from shared_core.citation import CitationIndex
 from shared_core.errors import GrammarError, InputError
@@ -358,10 +358,26 @@ def test_whole_answers(family: Family, mode: Literal["sentence", "span"]) -> Non
         assert " ".join(m.group() for m in PAIR.finditer(text)) == text
         for quote, claim in pairs:
             assert index.resolve(quote) is not None
-            assert 1 <= len(claim) <= 25
+            assert 1 <= len(claim) - claim.count("<") <= 25
             assert "\n" not in claim
             assert not any(tag in claim for tag in index.layout.tags)
     assert counts == {2, 3}
+
+
+@pytest.mark.parametrize("most", [600, 2000])
+def test_long_claims_leave_room_for_further_pairs(most: int) -> None:
+    """A bound as an intersection compiled, and ended the answer after the first pair."""
+    index = whole("One.", "Two.")
+    lark = index.answer_grammar(min_pairs=2, max_pairs=3, max_claim_chars=most).lark
+    form = index.layout
+    pair = f"{form.prefix}One.{form.middle}{'A claim of < 9 words & more. ' * 8}end{form.suffix}"
+    text = form.joiner.join([pair, pair.replace("One.", "Two."), pair])
+    made = tokenizer("byte_level")
+    matcher = LLMatcher(made, lark)
+    tokens = made.tokenize_str(text)
+    assert matcher.validate_tokens(tokens) == len(tokens)
+    assert matcher.consume_tokens(tokens)
+    assert matcher.is_accepting()
 
 
 def test_whole_answers_without_reuse() -> None:

@@ -148,7 +148,7 @@ def test_rows_hold_the_ids_that_the_pipeline_sends_and_receives(
         if request.params.grammar is not None:
             lark = request.params.grammar.lark
             if generation == "unified":  # llguidance ends answers early where claims may be longer than about 200
-                lark = CitationIndex(PASSAGES).answer_grammar(max_claim_chars=150).lark
+                lark = CitationIndex(PASSAGES).answer_grammar().lark
             assert grammar_accepts(tokenizer, lark, received)
 
 
