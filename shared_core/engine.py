@@ -70,7 +70,10 @@ class SelfReflectEngine:
             loaded["confidence"].require(**self.calibration_binding)
         self._context = Context(
             capabilities={role: model.capabilities for role, model in roles.items()},
-            names={role: model.name for role, model in roles.items()},
+            names={
+                **{role: model.name for role, model in roles.items()},
+                **({"judge_scorer": judge.name} if judge is not None else {}),
+            },
             calibrations=loaded,
             has_judge=judge is not None,
             has_embedder=True,

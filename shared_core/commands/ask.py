@@ -32,6 +32,9 @@ Target = Annotated[
 ]
 TopK = Annotated[int, typer.Option("--top-k", "-k", help="Passages to read.")]
 OnAbstain = Annotated[str, typer.Option("--on-abstain", help="say, show, raise or fallback.")]
+JudgePath = Annotated[
+    str | None, typer.Option("--judge", help="NLI cross-encoder (path) that scores how far quotes support claims.")
+]
 Calibration = Annotated[Path | None, typer.Option("--calibration", help="File written by `selfreflect calibrate`.")]
 
 _DEFAULTS = SelfReflectSettings()
@@ -50,6 +53,7 @@ def ask_command(
     top_k: TopK = _DEFAULTS.top_k,
     on_abstain: OnAbstain = _DEFAULTS.on_abstain,
     calibration: Calibration = None,
+    judge: JudgePath = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print whole answers as JSON (a list if several).")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
@@ -61,7 +65,15 @@ def ask_command(
     settings = SelfReflectSettings(
         target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, on_abstain=on_abstain, calibration=calibration
     )
-    built = build(docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings)
+    built = build(
+        docs=docs,
+        index=index,
+        chroma_url=chroma_url,
+        model=model,
+        base_url=base_url,
+        settings=settings,
+        judge=judge,
+    )
     answers = [_answered(a) for a in built.engine.answer_many(questions)]
     if as_json:
         found = [a.to_dict() for a in answers]

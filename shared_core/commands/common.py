@@ -123,12 +123,17 @@ def build(
     model: str | None,
     base_url: str | None,
     settings: SelfReflectSettings,
+    judge: str | None = None,
     **parts: Any,
 ) -> BuiltEngine:
-    """An engine over documents, with its index."""
+    """An engine over documents, with its index. ``judge``: path of an NLI cross-encoder that scores support."""
     from shared_core.engine import SelfReflectEngine
 
     lm = build_model(model, base_url)
+    if judge is not None:
+        from shared_core.reading.support import CrossEncoderSupportScorer
+
+        parts["judge"] = CrossEncoderSupportScorer(judge)
     opened = open_index(docs or (), index, chroma_url)
     return BuiltEngine(SelfReflectEngine(opened.retriever(), lm, settings, **parts), opened)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import secrets
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -24,6 +23,7 @@ from shared_core.errors import (
     LanguageModelError,
 )
 from shared_core.lm._detokenize import Detokenizer
+from shared_core.lm._hf_adapters import Adapters
 from shared_core.lm._hf_load import default_cache_bytes, eos_ids, given_tokenizer, installed, load, require_packages
 from shared_core.lm.base import (
     BaseLanguageModel,
@@ -76,6 +76,8 @@ class TransformersLM(BaseLanguageModel):
             half of the free memory on an accelerator.
         prefix_cache_bytes: memory for prompts kept between calls; 0 switches that off.
         name: shown in errors and bound to calibrations; by default the name, or the folder's or class's name.
+        adapter: which adapter of a loaded ``PeftModel`` to run with; by default the one active now. Two backends may
+            share one model with different adapters (ReClaim's reference and claim model): they take turns.
         trust_remote_code: run code that comes with the checkpoint.
 
     Attributes:
@@ -85,6 +87,7 @@ class TransformersLM(BaseLanguageModel):
     Raises:
         MissingDependencyError: torch or transformers is not installed.
         ModelLoadError: there is no such model.
+        InputError: the model has no such adapter.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class TransformersLM(BaseLanguageModel):
         cache_bytes: int | None = None,
         prefix_cache_bytes: int = 1 << 30,
         name: str | None = None,
+        adapter: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
         require_packages()
@@ -115,17 +119,20 @@ class TransformersLM(BaseLanguageModel):
                 model = model.to(device=device, dtype=dtype)
             self.name = name or getattr(model, "name_or_path", "") or type(model).__name__
             tokenizer = given_tokenizer(tokenizer, self.name)
-        self.model, self.tokenizer = model, tokenizer
+        self._adapters = Adapters(model, adapter)
+        if adapter is not None and name is None:
+            self.name = f"{self.name}#{adapter}"
+        self.model, self.tokenizer = self._adapters.base, tokenizer
         self.encoder = Encoder(tokenizer)
         self._detokenizer = Detokenizer(tokenizer)
-        self._runner = hf.Runner(model)
-        self._eos = eos_ids(model, tokenizer)
+        self._runner = hf.Runner(self.model)
+        self._eos = eos_ids(self.model, tokenizer)
         self._layout = layout
-        self._lock = threading.RLock()
+        self._lock = self._adapters.lock
         self._prefixes = PrefixCache(prefix_cache_bytes)
         self._window = hf.window(self._runner.config)
         self._window_told = False
-        with self._inference():
+        with self._lock, self._inference():
             self.fallback = (
                 "layout='fallback' was asked for" if layout == "fallback" else hf.tree_obstacle(self._runner)
             )
@@ -348,6 +355,7 @@ class TransformersLM(BaseLanguageModel):
     def _inference(self) -> Any:
         import torch
 
+        self._adapters.switch()
         return torch.inference_mode()
 
     # --- results -----------------------------------------------------------------------------------------------
