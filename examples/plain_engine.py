@@ -15,7 +15,7 @@ QUESTIONS = ("Who founded the Tide Museum?", "Who developed the vaccine against 
 def main() -> None:
     with TemporaryDirectory() as folder, DocumentIndex(Path(folder) / "index") as index:
         report = index.update([DOCS])
-        print(f"{report.added} documents, {report.passages} passages\n")
+        print(f"{len(report.added)} documents, {report.passages} passages\n")
         engine = SelfReflectEngine(index.retriever(), settings=SelfReflectSettings(target_accuracy=0.5))
         for question, answer in zip(QUESTIONS, engine.answer_many(QUESTIONS)):
             show(question, answer)

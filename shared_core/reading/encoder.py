@@ -81,17 +81,20 @@ def load_parts(path: Path) -> tuple[Any, Any]:
         import torch
         from tokenizers import Tokenizer
         from transformers import AutoModel
+
+        from shared_core.retrieval.embedding import quiet_loading
     except ImportError as error:
         raise MissingDependencyError(error.name or "torch", extra="offline", purpose="The extractive reader") from error
     try:
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         # eager attention is the fastest at these lengths, and gives the same bits for the same text
-        model = AutoModel.from_pretrained(
-            str(path),
-            local_files_only=True,
-            attn_implementation="eager",
-            dtype=torch.bfloat16 if fast_bfloat16() else torch.float32,
-        )
+        with quiet_loading():
+            model = AutoModel.from_pretrained(
+                str(path),
+                local_files_only=True,
+                attn_implementation="eager",
+                dtype=torch.bfloat16 if fast_bfloat16() else torch.float32,
+            )
     except Exception as error:
         raise ModelLoadError(
             f"No embedding model could be loaded from {path}: {error}", hint="pip install 'selfreflect-rag[offline]'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ from shared_core.reading.features import (
 from shared_core.reading.weights import WEIGHTS, Weights
 from shared_core.retrieval.base import Embedder
 from shared_core.types import Passage
+
+_HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,8 @@ class ExtractiveReader:
                 for window in prepared.windows:
                     out += self._window(asked, number, prepared, window)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
-        return distinct(out, texts)
+        said = [i for i, text in enumerate(texts) if not _HEADING.fullmatch(text)]  # a heading states nothing
+        return distinct([out[i] for i in said], [texts[i] for i in said])
 
     def count_words(self, text: str) -> int:
         """Number of words, one of the figures probabilities are computed from."""

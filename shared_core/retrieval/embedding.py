@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,6 +136,20 @@ def check_weights(path: Path) -> None:
         )
 
 
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Without transformers' own progress bar, which would write over ours; it is as before afterwards."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
 def _load(path: Path, device: str | None) -> Any:
     check_weights(path)
     try:
@@ -144,7 +159,8 @@ def _load(path: Path, device: str | None) -> Any:
             "sentence-transformers", extra="offline", purpose="Embedding with all-MiniLM-L6-v2"
         ) from error
     try:
-        return SentenceTransformer(str(path), device=device, local_files_only=True)
+        with quiet_loading():
+            return SentenceTransformer(str(path), device=device, local_files_only=True)
     except Exception as error:  # whatever torch, transformers or a broken file raise
         raise ModelLoadError(
             f"{MODEL} in {path} cannot be loaded: {error}", hint="Is the directory complete, and does the device exist?"

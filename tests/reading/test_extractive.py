@@ -127,6 +127,15 @@ def test_the_same_sentence_in_overlapping_chunks_counts_once(reader: ExtractiveR
     assert twice.readings[0].probability == pytest.approx(once.readings[0].probability, abs=1e-9)
 
 
+def test_a_heading_states_nothing(reader: ExtractiveReader) -> None:
+    titled = Passage("h", f"# The lighthouse of Anna Veldt\n\n{LIGHTHOUSE.text}", "Corrow Point")
+    quotes = [r.quote.text for r in ask(reader, "Who built the lighthouse at Corrow Point?", titled).readings]
+    assert quotes
+    assert not any(q.startswith("#") for q in quotes)
+    only = Passage("o", "# The lighthouse of Anna Veldt", "")
+    assert ask(reader, "Who built the lighthouse?", only).readings == ()
+
+
 def test_limit(reader: ExtractiveReader) -> None:
     assert len(ask(reader, "Who built the lighthouse?", limit=2).readings) == 2
 

@@ -2,11 +2,6 @@ from __future__ import annotations
 
 import gc
 import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,32 +77,6 @@ def test_in_a_folder_it_lasts(tmp_path: Path) -> None:
     again = chroma(path=tmp_path / "index", create=False)
     assert again.get(["a"]) == [CORPUS[0]]
     assert HybridRetriever.over(again).retrieve("who built the bridge")[0].id == "a"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    program = Path(sys.executable).with_name("chroma")
-    if not program.exists():
-        pytest.skip("the chroma command is not installed")
-    folder = tmp_path_factory.mktemp("server")
-    command = [str(program), "run", "--path", str(folder), "--host", "127.0.0.1", "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        for _ in range(600):
-            assert process.poll() is None, "chroma run ended"
-            try:
-                urllib.request.urlopen(f"{url}/api/v2/heartbeat", timeout=5).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
 
 
 def test_on_a_server(server: str) -> None:

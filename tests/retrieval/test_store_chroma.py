@@ -135,3 +135,16 @@ def test_a_server_that_is_down_is_no_damage(tmp_path: Path, docs: Path) -> None:
             index.update(docs)
         assert not isinstance(caught.value, IndexCorruptedError)
         assert len(index.sources()) == 13  # what was read is kept
+
+
+def test_vectors_on_a_chroma_server(server: str, tmp_path: Path, docs: Path) -> None:
+    with DocumentIndex(tmp_path / "i", chroma_url=server, embedder=HashEmbedder(), collection="boats") as index:
+        report = index.update([docs])
+        assert len(report.added) == 13
+        assert len(vector_ids(index)) == report.passages
+        assert index.retriever().retrieve("which boat has number 307", 3)[0].text.startswith("Boat 3")
+    (docs / "d3.txt").unlink()
+    with DocumentIndex(tmp_path / "i", chroma_url=server, embedder=HashEmbedder(), collection="boats") as index:
+        assert index.update([docs]).deleted == ("d3.txt",)
+        assert not [i for i in vector_ids(index) if i.startswith("d3.txt")]
+    assert not (tmp_path / "i" / "chroma").exists(), "nothing is kept in a folder besides"
