@@ -120,6 +120,8 @@ def _source(name: str, passage: Passage, text: str, marks: list[tuple[int, int, 
     first, last = 0, len(text)
     if len(text) > WHOLE:
         first, last = max(0, marks[0][0] - WINDOW), min(len(text), max(m[1] for m in marks) + WINDOW)
+        # between words, where there are any: 40 characters hold most of them
+        first += text[first : min(first + 40, marks[0][0])].find(" ") + 1 if first else 0
     where = ", ".join(f"[{n}] characters {a}–{b}" for a, b, n in marks)
     source = Source(name, passage.title, where, cut_before=first > 0, cut_after=last < len(text))
     at = first
