@@ -132,8 +132,10 @@ def figures_of(asked: Sequence[Asked], answered: Sequence[Answered], k: int, *, 
     right = [contains_answer(a.quote, q.answers) for q, a in zip(asked, answered)]
     pairs = [(q, a, r) for q, a, r in zip(asked, answered, right) if q.answers]
     confidence = [a.confidence for a in answered]
+    found = [len(set(q.gold) & {p.id for p in a.passages}) / len(q.gold) for q, a in zip(asked, answered)]
     out = {
-        f"recall_at_{k}": _mean(len(set(q.gold) & {p.id for p in a.passages}) / len(q.gold) for q, a, _ in pairs),
+        f"recall_at_{k}": _mean(found),  # a question without an answer has its paragraph too
+        f"recall_at_{k}_answerable": _mean(f for f, q in zip(found, asked) if q.answers),
         "first_quote": _mean(r for _, _, r in pairs),
         "exact_match": _mean(exact_match(a.short, q.answers) for q, a, _ in pairs),
         "f1": _mean(f1(a.short, q.answers) for q, a, _ in pairs),

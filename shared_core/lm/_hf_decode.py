@@ -108,7 +108,7 @@ class Decoder:
         self._run = runner
         self._detokenizer = detokenizer
         self._eos = frozenset(eos)
-        self._eos_list = sorted(self._eos)
+        self._eos_list = list(dict.fromkeys(eos))  # the tokenizer's own first: the one put behind samples
         self._vocabulary = vocabulary
         self.peak_bytes = 0
 
