@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from shared_core.commands.ask import BaseUrl, Calibration, ChromaUrl, Docs, Index, Model, Pipeline, Target, TopK
-from shared_core.commands.common import FAILED, build_engine, err, out, reports_errors
+from shared_core.commands.common import FAILED, build_engine, err, out, question_progress, reports_errors
 from shared_core.settings import SelfReflectSettings
 
 if TYPE_CHECKING:
@@ -53,7 +50,7 @@ def eval_command(
     engine = build_engine(
         docs=docs or None, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings
     )
-    with _progress(len(rows)) as progress:
+    with question_progress(len(rows), "asking") as progress:
         result = evaluate(engine, rows, batch_size=batch_size, progress=progress)
     _show(result)
     if json_file is not None:
@@ -83,12 +80,3 @@ def _show(result: Evaluation) -> None:
     for error, ids in failed.items():
         which = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
         err.print(f"failed ({len(ids)}: {which}): {error}", style="yellow", markup=False, highlight=False)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; nothing elsewhere."""
-    columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("asking", total=total)
-        yield lambda done, _: bar.update(task, completed=done)
