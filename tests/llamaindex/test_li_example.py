@@ -22,7 +22,8 @@ class Hashes:
     def embed(self, texts: Any) -> Any:
         vectors = np.full((len(texts), 256), 1e-6, dtype=np.float32)
         for row, text in zip(vectors, texts):
-            for word in text.lower().split():
+            # the framework puts the file's path before the text: where the project lies must not matter
+            for word in (w for w in text.lower().split() if "/" not in w):
                 row[sum(word.encode()) * len(word) % 256] += 1
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
@@ -62,7 +63,7 @@ def test_the_example_runs_offline(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "reflected: Tavarrin [1]" in said
     assert "“Tavarrin”" in said
     assert "abstained: passages do not answer" in said
-    assert said.count("holds a sentence that may answer") >= 1
+    assert said.count("the sentence that answers best") == 1  # the first line of the re-ranked passages
 
 
 @pytest.mark.slow
