@@ -162,9 +162,13 @@ def _check_models(models: Mapping[str, object], settings: SelfReflectSettings) -
                 f"The {role} model is a {type(model).__name__}, which is no language model backend.",
                 hint="Use shared_core.lm (TransformersLM, OpenAICompatibleLM, …), or the plugin of your framework.",
             )
-    needs = settings.on_abstain == "fallback" or settings.pipeline != "composed"
-    if needs and not models:
-        what = "on_abstain='fallback'" if settings.on_abstain == "fallback" else f"pipeline={settings.pipeline!r}"
+    needs = {
+        "on_abstain='fallback'": settings.on_abstain == "fallback",
+        f"pipeline={settings.pipeline!r}": settings.pipeline != "composed",
+        "rerank='uncertainty'": settings.rerank == "uncertainty",
+    }
+    what = next((name for name, needed in needs.items() if needed), None)
+    if what and not models:
         raise SettingsError(
             f"{what} needs a language model, and the engine has none.", hint="Give one: SelfReflectEngine(…, lm=…)."
         )

@@ -165,9 +165,11 @@ class SelfReflectSettings(Settings):
     pipeline: PipelineName = "composed"
     top_k: int = Field(5, ge=1, description="Passages to read.")
     rerank: Literal["auto", "none", "reading", "uncertainty"] = Field(
-        "auto", description="Composed pipeline: by uncertainty where the model shows hidden states (auto), or as named."
+        "auto",
+        description="Composed pipeline: by uncertainty where the model shows hidden states, by reading where there is "
+        "no model (auto), or as named.",
     )
-    candidates: int | None = Field(None, ge=1, description="Passages to re-rank; None is twice top_k.")
+    candidates: int | None = Field(None, ge=1, description="Passages to retrieve for re-ranking; None is twice top_k.")
     max_claims: int = Field(3, ge=1, description="Claims of an answer of the composed pipeline at most.")
     on_abstain: Literal["say", "show", "raise", "fallback"] = Field(
         "say",

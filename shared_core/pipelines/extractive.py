@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from shared_core.flow import Flow, Read, Report, Retrieve
 from shared_core.pipelines.common import Context, Trace, decide
+from shared_core.pipelines.rerank import EACH, ranked_by_reading
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Retrieved, Span
@@ -16,28 +17,52 @@ from shared_core.uncertainty.calibration import Calibration
 def extractive(question: str, settings: SelfReflectSettings, context: Context) -> Flow[Answer]:
     """Retrieve, quote the sentences that answer, keep those whose calibrated support is above the target.
 
-    The trace holds the decisions ``retrieve``, ``read``, ``keep`` and ``answer`` or ``abstain``.
+    The trace holds the decisions ``retrieve``, ``read``, ``rerank`` (where reading changed the order of the passages
+    or left some out), ``keep`` and ``answer`` or ``abstain``.
     """
     trace = Trace()
-    yield trace.add("retrieve", "always", "no language model is there to know anything by itself", k=settings.top_k)
-    found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
-    yield Report(Retrieved(question, found))
+    found, result = yield from read_best(question, settings, trace)
     if not found:
         return (yield from decide(question, (), (), settings, trace, pipeline="composed"))
-    result: ReadResult = yield Read(question, found, limit=settings.max_claims)
+    by_id = {p.id: p for p in found}
+    claims = claims_from(result.readings[: settings.max_claims], by_id, context.calibrations.get("confidence"))
+    for claim in claims:
+        yield Report(ClaimSealed(claim))
+    return (
+        yield from decide(question, claims, found, settings, trace, pipeline="composed", answerable=result.answerable)
+    )
+
+
+def read_best(
+    question: str, settings: SelfReflectSettings, trace: Trace
+) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
+    """Retrieve, read, and keep the ``top_k`` passages with the best quotes.
+
+    Returns:
+        The passages, best first, and all readings of them, best first.
+    """
+    rerank = settings.rerank != "none"
+    wanted = max(settings.top_k, settings.candidates or 2 * settings.top_k) if rerank else settings.top_k
+    yield trace.add("retrieve", "always", "no language model is there to know anything by itself", k=wanted)
+    found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
+    yield Report(Retrieved(question, found))
+    if not found:
+        return (), ReadResult(())
+    result: ReadResult = yield Read(question, found, limit=EACH * len(found))
     yield trace.add(
         "read",
         f"{len(result.readings)} candidate quotes",
         best=result.readings[0].probability if result.readings else None,
         answerable=result.answerable,
     )
-    by_id = {p.id: p for p in found}
-    claims = claims_from(result.readings, by_id, context.calibrations.get("confidence"))
-    for claim in claims:
-        yield Report(ClaimSealed(claim))
-    return (
-        yield from decide(question, claims, found, settings, trace, pipeline="composed", answerable=result.answerable)
-    )
+    if not rerank:
+        return found, result
+    ranked = ranked_by_reading(found, result)
+    kept = tuple(r.passage for r in ranked[: settings.top_k])
+    if kept != found:
+        yield trace.add("rerank", f"{len(kept)} of {len(found)} passages", ranked[0].reason, method="reading")
+    ids = {p.id for p in kept}
+    return kept, ReadResult(tuple(r for r in result.readings if r.quote.passage_id in ids), result.answerable)
 
 
 def claims_from(

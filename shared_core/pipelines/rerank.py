@@ -17,6 +17,9 @@ from shared_core.reading.base import ReadResult
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage, Span
 
+EACH = 8
+"""Quotes to ask the reader for, for each passage: enough that the best of every passage is among them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -41,7 +44,12 @@ def rerank_by_reading(question: str, passages: Sequence[Passage]) -> Flow[list[R
     """Best first by the best quote that the reader finds in each; passages without any come last, in their order."""
     if not passages:
         return []
-    result: ReadResult = yield Read(question, tuple(passages), limit=8 * len(passages))
+    result: ReadResult = yield Read(question, tuple(passages), limit=EACH * len(passages))
+    return ranked_by_reading(passages, result)
+
+
+def ranked_by_reading(passages: Sequence[Passage], result: ReadResult) -> list[Ranked]:
+    """The passages that were read, by the best quote found in each."""
     best: dict[str, Ranked] = {}
     by_id = {p.id: p for p in passages}
     for reading in result.readings:

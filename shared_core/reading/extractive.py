@@ -216,7 +216,7 @@ class ExtractiveReader:
                     passage=number,
                     start=begin,
                     end=end,
-                    score=weights.score(log_sum(logits.sentence[at]), span),
+                    score=weights.score(log_sum(logits.sentence[at]), span, number + 1),
                     answer=answer,
                     span=span,
                     span_share=share,

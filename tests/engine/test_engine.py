@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError, SettingsError
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.types import Answer, Finished, TextDelta
+from shared_core.reading.base import Read, ReadResult
+from shared_core.types import Answer, Finished, Passage, TextDelta
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf
 
 QUESTION = "When was the lamp lit?"
@@ -178,3 +180,47 @@ def test_a_filter_reaches_the_retriever() -> None:
         Filtering(), settings=SelfReflectSettings(where={"lang": "en"}), reader=FirstSentenceReader(0.9)
     )
     assert not made.answer(QUESTION).abstained
+
+
+def lettered(n: int) -> list[Passage]:
+    return [Passage(f"p{i}", f"The lamp of {chr(97 + i)} was lit.") for i in range(n)]
+
+
+class LastFirst(FirstSentenceReader):
+    """The later the passage, the better."""
+
+    def _one(self, request: Read) -> ReadResult:
+        readings = super()._one(dataclasses.replace(request, limit=100)).readings
+        turned = sorted((dataclasses.replace(r, score=-r.score) for r in readings), key=lambda r: -r.score)
+        return ReadResult(tuple(turned[: request.limit]))
+
+
+def test_without_a_model_twice_as_many_passages_are_read_and_the_best_are_kept() -> None:
+    asker = SelfReflectEngine(Shelf(lettered(8)), None, SelfReflectSettings(top_k=3), reader=LastFirst(0.9))
+    answer = asker.answer(QUESTION)
+    assert [p.id for p in answer.passages] == ["p5", "p4", "p3"]
+    assert {s.passage_id for c in answer.claims for cited in c.citations for s in cited.spans} <= {
+        p.id for p in answer.passages
+    }
+    (decision,) = [d for d in answer.trace if d.kind == "rerank"]
+    assert decision.outcome == "3 of 6 passages"
+
+
+def test_quotes_come_from_the_passages_that_are_kept() -> None:
+    settings = SelfReflectSettings(top_k=2, max_claims=5)
+    asker = SelfReflectEngine(Shelf(lettered(8)), None, settings, reader=FirstSentenceReader())
+    answer = asker.answer(QUESTION)
+    assert [p.id for p in answer.passages] == ["p0", "p1"]
+    assert [s.passage_id for c in answer.claims for cited in c.citations for s in cited.spans] == ["p0", "p1"]
+
+
+@pytest.mark.parametrize(("more", "ids"), [({"rerank": "none"}, ["p0", "p1"]), ({"candidates": 3}, ["p2", "p1"])])
+def test_how_many_passages_are_read_can_be_chosen(more: dict[str, Any], ids: list[str]) -> None:
+    settings = SelfReflectSettings(top_k=2, **more)
+    asker = SelfReflectEngine(Shelf(lettered(8)), None, settings, reader=LastFirst(0.9))
+    assert sorted(p.id for p in asker.answer(QUESTION).passages) == sorted(ids)
+
+
+def test_reranking_by_uncertainty_is_refused_without_a_model() -> None:
+    with pytest.raises(SettingsError, match="rerank='uncertainty'"):
+        SelfReflectEngine(Shelf(), None, SelfReflectSettings(rerank="uncertainty"))

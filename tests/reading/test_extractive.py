@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -69,6 +70,16 @@ def test_a_question_the_passages_do_not_answer_gets_a_lower_probability(reader: 
         other = ask(reader, decoy)
         assert (other.readings[0].probability or 0) < (answered.readings[0].probability or 0)
         assert (other.answerable or 0) < (answered.answerable or 0)
+
+
+def test_the_retrievers_order_counts(reader: ExtractiveReader) -> None:
+    filler = [Passage(str(i), f"Nothing is said here of what number {i} wants to know.") for i in range(3)]
+    question = "Who is the harbour master?"
+    first, last = ask(reader, question, FERRY, *filler), ask(reader, question, *filler, FERRY)
+    assert first.readings[0].quote == last.readings[0].quote  # what is said counts for more
+    taken_off = first.readings[0].score - last.readings[0].score
+    assert taken_off == pytest.approx(reader._loaded()[1].rank_prior * math.log(4))
+    assert taken_off > 0
 
 
 def test_it_is_a_reader(reader: ExtractiveReader) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,6 +43,7 @@ class Weights:
         network: the parameters.
         rarity: (RARITY_BUCKETS,) float32.
         span_share: how much the best span's logit counts in a sentence's score, 0 to 1.
+        rank_prior: how much the retriever's order counts: taken off a score, times ln(rank), at least 0.
         correct, answerable: the probability models.
         version: of weights and calibration together.
     """
@@ -49,6 +51,7 @@ class Weights:
     network: dict[str, Tensor]
     rarity: NDArray[np.float32]
     span_share: float
+    rank_prior: float
     correct: Logistic
     answerable: Logistic
     version: str
@@ -79,18 +82,25 @@ class Weights:
             tensors = load(raw)
             rarity = tensors.pop("rarity").numpy().astype(np.float32) / np.float32(RARITY_STEPS)
             span_share = float(about["span_share"])
+            rank_prior = float(about["rank_prior"])
             correct, answerable = about["correct"], about["answerable"]
         except Exception as error:
             raise ModelLoadError(f"The reader's weights in {path} are damaged: {error}", hint=hint) from error
-        if rarity.shape != (RARITY_BUCKETS,) or not 0 <= span_share <= 1:
+        if rarity.shape != (RARITY_BUCKETS,) or not (0 <= span_share <= 1 and 0 <= rank_prior < math.inf):
             raise CalibrationError(f"The reader's weights in {path} are of another version.", hint=hint)
         network = {name: tensor.float() for name, tensor in tensors.items()}
         version = f"{about.get('version', '?')}-{digest[:8]}"
-        return cls(network, rarity, span_share, Logistic.from_dict(correct), Logistic.from_dict(answerable), version)
+        models = Logistic.from_dict(correct), Logistic.from_dict(answerable)
+        return cls(network, rarity, span_share, rank_prior, *models, version)
 
-    def score(self, sentence: float, span: float) -> float:
-        """A sentence's score from its logit and its best span's; 0 is "no answer"."""
-        return (1 - self.span_share) * sentence + self.span_share * span
+    def score(self, sentence: float, span: float, rank: int) -> float:
+        """A sentence's score from its logit, its best span's and its passage's rank (from 1); 0 is "no answer".
+
+        The retriever's order is evidence that the network does not see: the right passage is at rank r about as often
+        as r to a negative power, so its logarithm is added.
+        """
+        found = (1 - self.span_share) * sentence + self.span_share * span
+        return found - self.rank_prior * math.log(rank)
 
     def run(self, window: Encoded, question: Encoded, seen: Surface) -> Logits:
         """Run the network on one window, unpadded and in float32."""
