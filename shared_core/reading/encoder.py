@@ -13,13 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
+from shared_core.reading.joint import upper_layers
 from shared_core.retrieval.base import Embedder
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LAYERS = (3, 6)
 """Whose outputs are joined: a middle layer knows words and their grammar better, the last one knows topics."""
@@ -153,6 +157,10 @@ class TokenEncoder:
         self._cls, self._sep = (self._tokenizer.token_to_id(t) for t in ("[CLS]", "[SEP]"))
         self._lock = threading.Lock()
         self.width: int = self._model.config.hidden_size
+
+    def upper_layers(self) -> dict[str, Tensor]:
+        """Parameters of the layers above the first of ``LAYERS`` (``joint.upper_layers``)."""
+        return upper_layers(self._model, LAYERS[0])
 
     def question(self, text: str) -> Encoded:
         """Encode a question; tokens past ``MAX_QUESTION_TOKENS`` are left out."""

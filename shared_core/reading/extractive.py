@@ -119,7 +119,8 @@ class ExtractiveReader:
     def _loaded(self) -> tuple[TokenEncoder, Weights]:
         with self._lock:
             if self._parts is None:
-                self._parts = TokenEncoder(self._folder()), Weights.load(self._path)
+                encoder = TokenEncoder(self._folder())
+                self._parts = encoder, Weights.load(self._path).over(encoder.upper_layers())
             return self._parts
 
     def _read(self, request: Read) -> ReadResult:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES
+from shared_core.reading.joint import read_together
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -104,8 +105,20 @@ def initial(width: int, size: int = 96, blocks: int = 2, seed: int = 0) -> dict[
     return out
 
 
+def widened(p: Mapping[str, Tensor], extra: int) -> dict[str, Tensor]:
+    """Parameters for token vectors that are ``extra`` wider, which say the same until trained."""
+    import torch
+
+    wide = torch.cat([p["project.w"], torch.zeros(p["project.w"].shape[0], extra)], dim=1)
+    return {**p, "project.w": wide}
+
+
 def forward(p: Mapping[str, Tensor], x: Inputs, *, dropout: float = 0.0) -> Outputs:
-    """Run the network; ``dropout`` is for training only."""
+    """Run the network; ``dropout`` is for training only.
+
+    With the parameters of ``joint.corrected`` in ``p``, question and window first read each other in the embedding
+    model's upper layers, and the vectors that these give stand beside the others.
+    """
     import torch
     from torch.nn import functional as f
 
@@ -119,8 +132,14 @@ def forward(p: Mapping[str, Tensor], x: Inputs, *, dropout: float = 0.0) -> Outp
         return f.layer_norm(v, v.shape[-1:], p[f"{name}.w"], p[f"{name}.b"])
 
     size = p["project.b"].shape[0]
-    tokens = norm("project_norm", drop(linear("project", x.window))) + linear("token", x.token_features)
-    asked = norm("project_norm", drop(linear("project", x.question))) + linear("asked", x.question_features)
+    of_window, of_question = x.window, x.question
+    if "ends" in p:
+        below = p["ends"].shape[1]
+        both = x.question[..., :below], x.window[..., :below], x.question_mask, x.window_mask
+        question, window = read_together(p, *both, dropout=dropout)
+        of_window, of_question = torch.cat([of_window, window], -1), torch.cat([of_question, question], -1)
+    tokens = norm("project_norm", drop(linear("project", of_window))) + linear("token", x.token_features)
+    asked = norm("project_norm", drop(linear("project", of_question))) + linear("asked", x.question_features)
     no_word, no_token = ~x.question_mask[:, None, :], ~x.window_mask[:, :, None]
 
     similar = linear("similar", tokens * size**-0.5) @ asked.transpose(1, 2) + p["similar.match"] * x.match

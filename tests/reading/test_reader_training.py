@@ -13,7 +13,8 @@ from shared_core.reading.confidence import Logistic
 from shared_core.reading.encoder import Encoded
 from shared_core.reading.features import RARITY_BUCKETS, Tokens, surface, words_of
 from shared_core.reading.network import Inputs, Outputs, forward, initial
-from shared_core.training.reader import Piece, loss, stack, targets
+from shared_core.training.reader import loss
+from shared_core.training.reader_batches import Piece, stack, targets
 from shared_core.training.reader_confidence import LEAST, fit
 from shared_core.training.reader_data import OPPOSITE, Row, rarities, rows_of, swapped
 from shared_core.types import Passage

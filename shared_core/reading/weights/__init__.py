@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from shared_core.errors import CalibrationError, MissingDependencyError, ModelLo
 from shared_core.reading.confidence import Logistic
 from shared_core.reading.encoder import Encoded
 from shared_core.reading.features import RARITY_BUCKETS, Surface
+from shared_core.reading.joint import corrected
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,6 +94,22 @@ class Weights:
         version = f"{about.get('version', '?')}-{digest[:8]}"
         models = Logistic.from_dict(correct), Logistic.from_dict(answerable)
         return cls(network, rarity, span_share, rank_prior, *models, version)
+
+    def over(self, base: Mapping[str, Tensor]) -> Weights:
+        """The same with its corrections worked into the embedding model's upper layers (``TokenEncoder``).
+
+        Raises:
+            ModelLoadError: the corrections do not fit these layers.
+        """
+        if "ends" not in self.network:
+            return self
+        try:
+            return replace(self, network=corrected(base, self.network))
+        except (KeyError, RuntimeError) as error:
+            raise ModelLoadError(
+                f"The reader's weights do not fit the embedding model: {error}",
+                hint="Rebuild them: python -m shared_core.training.reader",
+            ) from error
 
     def score(self, sentence: float, span: float, rank: int) -> float:
         """A sentence's score from its logit, its best span's and its passage's rank (from 1); 0 is "no answer".

@@ -1,0 +1,136 @@
+"""Question and window read together in the embedding model's upper layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from shared_core.errors import ModelLoadError
+from shared_core.reading.joint import corrected, corrections, read_together, upper_layers
+from shared_core.reading.network import Inputs, forward, initial, widened
+from shared_core.reading.weights import WEIGHTS, Weights
+from shared_core.training.reader import Stage, run_stage
+from shared_core.training.reader_batches import Recipe, stack
+from tests.reading.test_reader_training import PIECES
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+WIDTH = 24
+
+
+@pytest.fixture(scope="module")
+def model():  # type: ignore[no-untyped-def]
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=10, hidden_size=WIDTH, num_hidden_layers=3, num_attention_heads=12, intermediate_size=48
+    )
+    return transformers.BertModel(config, add_pooling_layer=False).eval()
+
+
+@pytest.fixture(scope="module")
+def base(model):  # type: ignore[no-untyped-def]
+    return upper_layers(model, 1)
+
+
+def trained(base):  # type: ignore[no-untyped-def]
+    """Corrections that do change something."""
+    generator = torch.Generator().manual_seed(5)
+    fresh = corrections(base, 2, seed=1)
+    return {name: value + 0.3 * torch.randn(value.shape, generator=generator) for name, value in fresh.items()}
+
+
+def masks(*sizes: int):  # type: ignore[no-untyped-def]
+    return [torch.ones(1, n, dtype=torch.bool) for n in sizes]
+
+
+def test_uncorrected_layers_are_the_models_own(model, base) -> None:  # type: ignore[no-untyped-def]
+    question, window = torch.randn(1, 4, WIDTH), torch.randn(1, 7, WIDTH)
+    p = corrected(base, corrections(base, 2))
+    ours = read_together(p, question, window, *masks(4, 7))
+    h = torch.cat([p["ends"][:1, None], question, window, p["ends"][1:, None]], dim=1)
+    with torch.no_grad():
+        for layer in model.encoder.layer[1:]:
+            out = layer(h)
+            h = out[0] if isinstance(out, tuple) else out
+    assert torch.allclose(ours[0], h[:, 1:5], atol=1e-5)
+    assert torch.allclose(ours[1], h[:, 5:-1], atol=1e-5)
+
+
+def test_a_correction_is_added_to_its_matrix(base) -> None:  # type: ignore[no-untyped-def]
+    learned = trained(base)
+    p = corrected(base, learned)
+    change = learned["upper1.up.w.outer"] @ learned["upper1.up.w.inner"]
+    assert torch.allclose(p["upper1.up.w"] - base["upper1.up.w"], change, atol=1e-6)
+    assert not any(name.endswith((".inner", ".outer")) for name in p)
+    half = corrected({name: value.bfloat16() for name, value in base.items()}, learned)
+    assert {half[name].dtype for name in base} == {torch.bfloat16}
+
+
+def test_question_and_window_change_each_other_and_padding_changes_nothing(base) -> None:  # type: ignore[no-untyped-def]
+    p = corrected(base, trained(base))
+    question, window = torch.randn(2, 5, WIDTH), torch.randn(2, 9, WIDTH)
+    asked, real = torch.ones(2, 5, dtype=torch.bool), torch.ones(2, 9, dtype=torch.bool)
+    asked[1, 3:], real[1, 6:] = False, False
+    together = read_together(p, question, window, asked, real)
+    alone = read_together(p, question[1:, :3], window[1:, :6], *masks(3, 6))
+    assert torch.allclose(together[0][1, :3], alone[0][0], atol=1e-5)
+    assert torch.allclose(together[1][1, :6], alone[1][0], atol=1e-5)
+    other = read_together(p, question[:1, :3], window[1:, :6], *masks(3, 6))
+    assert not torch.allclose(other[1], alone[1], atol=1e-2)
+
+
+def wide_pieces():  # type: ignore[no-untyped-def]
+    """Pieces whose vectors are ``WIDTH`` wide."""
+
+    def widen(e, seed):  # type: ignore[no-untyped-def]
+        states = np.random.default_rng(seed).normal(size=(len(e.ids), WIDTH)).astype(np.float16)
+        return replace(e, states=states)
+
+    return [replace(p, window=widen(p.window, i), question=widen(p.question, 50 + i)) for i, p in enumerate(PIECES)]
+
+
+def in_float(inputs: Inputs) -> Inputs:
+    return Inputs(*(v if v.dtype == torch.bool else v.float() for v in inputs))
+
+
+def test_a_widened_network_says_the_same_until_it_is_trained(base) -> None:  # type: ignore[no-untyped-def]
+    p = initial(WIDTH, size=32, blocks=1, seed=0)
+    inputs = in_float(stack(wide_pieces())[0])
+    before = forward(p, inputs)
+    after = forward(corrected(base, widened(p, WIDTH) | corrections(base, 2)), inputs)
+    for a, b in zip(before, after):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+def test_the_second_stage_learns_corrections_and_leaves_the_model_alone(base, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    pieces = wide_pieces()
+    examples = SimpleNamespace(rows=[0, 1, 2], recipe=Recipe(batch=3), build=lambda row, rng: [pieces[row]])
+    start = widened(initial(WIDTH, size=32, blocks=1, seed=0), WIDTH) | corrections(base, 2)
+    first, frozen = {n: v.clone() for n, v in start.items()}, {n: v.clone() for n, v in base.items()}
+    kept = tmp_path / "reader.part"
+    recipe = Recipe(dropout=0.0)
+    learned = run_stage(examples, start, base, Stage(120, 3e-3, 2, 0), recipe, kept)  # type: ignore[arg-type]
+    assert all(torch.equal(base[name], value) for name, value in frozen.items())
+    assert all(torch.equal(start[name], value) for name, value in first.items())
+    assert learned["upper0.query.w.outer"].abs().max() > 0
+    assert kept.stat().st_size > 0
+    out = forward(corrected(base, learned), in_float(stack(pieces)[0]))
+    assert out.start[0].argmax() == 0  # "Anna Veldt"
+    assert out.start[0].max() > 0 > out.start[1].max()  # and "no answer" for the second question
+
+
+def test_corrections_of_another_model_are_refused(base) -> None:  # type: ignore[no-untyped-def]
+    weights = replace(Weights.load(WEIGHTS), network=trained(base))
+    assert "upper0.query.w" in weights.over(base).network
+    fewer = {name: value for name, value in base.items() if "upper1" not in name}
+    more = base | {"upper2.query.w": torch.zeros(WIDTH, WIDTH)}
+    wider = {name: torch.cat([value, value]) for name, value in base.items()}
+    for others in (fewer, more, wider):
+        with pytest.raises(ModelLoadError, match="do not fit"):
+            weights.over(others)
+    plain = replace(weights, network=initial(WIDTH, size=32, blocks=1))
+    assert plain.over(base) is plain
