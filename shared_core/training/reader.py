@@ -7,7 +7,7 @@ network is trained on SQuAD 1.1 and the train part of SQuAD 2.0, first over the 
 with corrections of its upper layers; the probabilities are fitted on the tune part, which the network never saw.
 
 The shipped weights are those of one run with the defaults and seed 0 (about two and a half hours on two cores; an
-allocator that keeps its memory, such as jemalloc, saves a quarter of the second stage). It leaves the first stage's
+allocator that keeps its memory, such as jemalloc, saves a quarter of the joint stages). It leaves the first stage's
 weights in a file that ends in ``.first``; ``--start`` goes on from there.
 """
 
@@ -20,7 +20,6 @@ import math
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,7 @@ from shared_core.reading.network import Outputs, forward, initial, widened
 from shared_core.reading.weights import RARITY_STEPS, WEIGHTS
 from shared_core.retrieval import BM25Retriever, HybridRetriever
 from shared_core.retrieval.cached_embedder import CachedEmbedder
-from shared_core.training.reader_batches import Examples, Recipe, batches, stacked
+from shared_core.training.reader_batches import Examples, Recipe, Stage, batches, stacked
 from shared_core.training.reader_confidence import Labelled, fit, measure
 from shared_core.training.reader_data import Corpus, Row, rarities, read_lines, rows_of, swapped
 from shared_core.types import Passage
@@ -72,32 +71,16 @@ def loss(out: Outputs, wanted: Mapping[str, Tensor], groups: Sequence[Sequence[i
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One run of the optimiser.
-
-    Attributes:
-        steps, rate: optimiser steps and highest learning rate (warm-up, then a cosine to 0).
-        part: questions that are computed at a time.
-        seed: of batches and dropout.
-    """
-
-    steps: int
-    rate: float
-    part: int
-    seed: int
-
-
 def train(
     first: Examples, second: Examples, recipe: Recipe, start: Path | None = None, kept: Path | None = None
 ) -> dict[str, Tensor]:
-    """The network's parameters, trained in two stages: over frozen vectors, then with the upper layers' corrections.
+    """The network's parameters: trained over frozen vectors, then with the upper layers' corrections.
 
     Args:
-        first, second: what each stage draws from.
+        first, second: what the first stage and the joint ones draw from.
         recipe: hyperparameters.
         start: the first stage's result, which is then left out.
-        kept: gets the first stage's result, and what the second has every ``KEEP_EVERY`` steps, in two files.
+        kept: gets the first stage's result, and what the others have every ``KEEP_EVERY`` steps, in two files.
     """
     from safetensors.torch import load_file
 
@@ -107,15 +90,15 @@ def train(
         known = load_file(start)
         parameters = {name: known[name].float() for name in parameters}
     else:
-        stage = Stage(recipe.steps, recipe.rate, recipe.batch, recipe.seed)
-        parameters = run_stage(first, parameters, {}, stage, recipe, kept and kept.with_suffix(".first"))
-        parameters = {name: value.half().float() for name, value in parameters.items()}  # as they are kept
-    if not recipe.joint_steps:
-        return parameters
+        file = kept and kept.with_suffix(".first")
+        parameters = as_kept(run_stage(first, parameters, {}, recipe.first, recipe.seed, recipe.dropout, file))
     base = encoder.upper_layers()
     parameters = widened(parameters, encoder.width) | corrections(base, recipe.rank, recipe.seed)
-    stage = Stage(recipe.joint_steps, recipe.joint_rate, recipe.joint_part, recipe.seed + 3)
-    return run_stage(second, parameters, base, stage, recipe, kept and kept.with_suffix(".part"))
+    file = kept and kept.with_suffix(".part")
+    for i, stage in enumerate(recipe.joint):
+        seed = recipe.seed + 3 + i
+        parameters = as_kept(run_stage(second, parameters, base, stage, seed, recipe.dropout, file))
+    return parameters
 
 
 def run_stage(
@@ -123,18 +106,19 @@ def run_stage(
     start: Mapping[str, Tensor],
     base: Mapping[str, Tensor],
     stage: Stage,
-    recipe: Recipe,
+    seed: int,
+    dropout: float,
     kept: Path | None = None,
 ) -> dict[str, Tensor]:
     """Train from ``start`` (left as it is): a running mean of the parameters over the last few hundred steps.
 
-    ``base`` has the frozen layers that ``start`` corrects, or nothing; ``kept`` gets the mean every ``KEEP_EVERY``
-    steps, so that a run that is cut short leaves something to go on from.
+    ``base`` has the frozen layers that ``start`` corrects, or nothing; ``seed`` is of batches and dropout; ``kept``
+    gets the mean every ``KEEP_EVERY`` steps, so that a run that is cut short leaves something to go on from.
     """
     import torch
 
-    rng = random.Random(stage.seed)
-    torch.manual_seed(stage.seed)
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
     parameters = {name: value.detach().clone().requires_grad_(True) for name, value in start.items()}
     mean = {name: value.detach().clone() for name, value in parameters.items()}
     decayed = [v for v in parameters.values() if v.ndim > 1]
@@ -145,14 +129,14 @@ def run_stage(
     began = time.monotonic()
     for step, batch in zip(range(stage.steps), batches(examples, rng)):
         for group in optimizer.param_groups:
-            group["lr"] = stage.rate * min(1, (step + 1) / 100) * (1 + math.cos(math.pi * step / stage.steps)) / 2
+            group["lr"] = stage.rate * min(1, (step + 1) / 100) * (1 + math.cos(math.pi * step / stage.horizon)) / 2
         optimizer.zero_grad()
         total = 0.0
         for i in range(0, len(batch), stage.part):
             part = batch[i : i + stage.part]
             inputs, wanted, groups = stacked(part)
             halves = {name: value.bfloat16() for name, value in _worked_in(base, parameters).items()}
-            value = loss(forward(halves, inputs, dropout=recipe.dropout), wanted, groups) * (len(part) / len(batch))
+            value = loss(forward(halves, inputs, dropout=dropout), wanted, groups) * (len(part) / len(batch))
             value.backward()  # type: ignore[no-untyped-call]
             total += value.item()
         torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)
@@ -169,6 +153,11 @@ def run_stage(
 
 def _worked_in(base: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return corrected(base, parameters) if base else dict(parameters)
+
+
+def as_kept(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters as they come back from a file."""
+    return {name: value.half().float() for name, value in parameters.items()}
 
 
 def keep(parameters: Mapping[str, Tensor], file: Path) -> None:
@@ -265,15 +254,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=WEIGHTS)
-    parser.add_argument("--steps", type=int, default=Recipe().steps)
     parser.add_argument("--seed", type=int, default=Recipe().seed)
     parser.add_argument("--articles", type=float, default=1.0, help="share of SQuAD 1.1's articles")
     parser.add_argument("--cache", type=Path, help="file that keeps vectors of the corpus between runs")
-    parser.add_argument("--joint-steps", type=int, default=Recipe().joint_steps)
     parser.add_argument("--start", type=Path, help="the first stage's weights, to do the second only")
     options = parser.parse_args()
-    recipe = Recipe(steps=options.steps, joint_steps=options.joint_steps, seed=options.seed)
-    build(options.data, options.out, recipe, options.articles, options.cache, options.start)
+    build(options.data, options.out, Recipe(seed=options.seed), options.articles, options.cache, options.start)
 
 
 if __name__ == "__main__":

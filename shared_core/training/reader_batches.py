@@ -23,36 +23,47 @@ _TOGETHER = 16  # batches that are sorted by length together
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """One run of the optimiser.
+
+    Attributes:
+        steps: optimiser steps.
+        rate: highest learning rate: warm-up over 100 steps, then a cosine that reaches 0 at step ``horizon``.
+        part: questions that are computed at a time.
+    """
+
+    steps: int
+    rate: float
+    horizon: int
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """Hyperparameters, chosen on the tune part.
 
     Attributes:
-        steps, batch: optimiser steps, and questions in each.
-        rate: highest learning rate (warm-up, then a cosine to 0).
+        first: the stage over frozen vectors; joint: those that correct the embedding model's upper layers (the second
+            goes on from the first's mean at a lower rate, with a fresh optimiser).
+        batch: questions in each step.
         dropout: of units.
-        size, blocks: of the network.
+        size, blocks: of the network; rank: of the corrections.
         without_gold: share of questions whose paragraph is withheld, so that nothing read answers them.
-        swaps: swapped questions; repeat: how often SQuAD 2.0's questions come for once of SQuAD 1.1's.
-        joint_steps, joint_rate, joint_repeat: of the second stage, which corrects the embedding model's upper layers.
-        joint_part: questions computed at a time in it.
-        rank: of the corrections.
+        swaps: swapped questions; repeat, joint_repeat: how often SQuAD 2.0's questions come for once of SQuAD 1.1's.
         seed: of everything random.
     """
 
-    steps: int = 3600
+    first: Stage = Stage(3600, 1.6e-3, 3600, 32)
+    joint: tuple[Stage, ...] = (Stage(600, 8e-4, 1500, 16), Stage(800, 5e-4, 800, 16))
     batch: int = 32
-    rate: float = 1.6e-3
     dropout: float = 0.08
     size: int = 96
     blocks: int = 2
+    rank: int = 32
     without_gold: float = 0.12
     swaps: int = 30_000
     repeat: int = 4
-    joint_steps: int = 1500
-    joint_rate: float = 8e-4
     joint_repeat: int = 8
-    joint_part: int = 16
-    rank: int = 32
     seed: int = 0
 
 

@@ -12,8 +12,8 @@ from shared_core.errors import ModelLoadError
 from shared_core.reading.joint import corrected, corrections, read_together, upper_layers
 from shared_core.reading.network import Inputs, forward, initial, widened
 from shared_core.reading.weights import WEIGHTS, Weights
-from shared_core.training.reader import Stage, run_stage
-from shared_core.training.reader_batches import Recipe, stack
+from shared_core.training.reader import run_stage
+from shared_core.training.reader_batches import Recipe, Stage, stack
 from tests.reading.test_reader_training import PIECES
 
 torch = pytest.importorskip("torch")
@@ -112,8 +112,7 @@ def test_the_second_stage_learns_corrections_and_leaves_the_model_alone(base, tm
     start = widened(initial(WIDTH, size=32, blocks=1, seed=0), WIDTH) | corrections(base, 2)
     first, frozen = {n: v.clone() for n, v in start.items()}, {n: v.clone() for n, v in base.items()}
     kept = tmp_path / "reader.part"
-    recipe = Recipe(dropout=0.0)
-    learned = run_stage(examples, start, base, Stage(120, 3e-3, 2, 0), recipe, kept)  # type: ignore[arg-type]
+    learned = run_stage(examples, start, base, Stage(120, 3e-3, 120, 2), 0, 0.0, kept)  # type: ignore[arg-type]
     assert all(torch.equal(base[name], value) for name, value in frozen.items())
     assert all(torch.equal(start[name], value) for name, value in first.items())
     assert learned["upper0.query.w.outer"].abs().max() > 0
