@@ -3,23 +3,27 @@
     python -m shared_core.training.reader --data DIR [--out FILE] [--seed 0] [--cache FILE] [--start FILE]
 
 ``DIR`` holds ``reading/squad1_train*.jsonl.gz``, ``rag/corpus.jsonl.gz`` and ``rag/squad2_{train,tune}.jsonl.gz``. The
-network is trained on SQuAD 1.1 and the train part of SQuAD 2.0, first over the embedding model's frozen vectors, then
-with corrections of its upper layers; the probabilities are fitted on the tune part, which the network never saw.
+network is trained on SQuAD 1.1 and the train part of SQuAD 2.0 over the embedding model's frozen vectors; the
+probabilities are fitted on the tune part, which the network never saw. ``--joint-steps`` trains corrections of the
+embedding model's upper layers after that, so that question and passage read each other (``joint``).
 
-The shipped weights are those of one run with the defaults and seed 0 (about two and a half hours on two cores; an
-allocator that keeps its memory, such as jemalloc, saves a quarter of the joint stages). It leaves the first stage's
-weights in a file that ends in ``.first``; ``--start`` goes on from there.
+The shipped weights are those of one run with the defaults and seed 0, without joint steps (about 70 minutes on two
+cores). A joint step takes 2.5 to 4 s there: less with an allocator that keeps its memory, such as jemalloc with
+``dirty_decay_ms:-1``. The first stage's weights are left in a file that ends in ``.first``; ``--start`` goes on from
+there.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,33 +76,37 @@ def loss(out: Outputs, wanted: Mapping[str, Tensor], groups: Sequence[Sequence[i
 
 
 def train(
-    first: Examples, second: Examples, recipe: Recipe, start: Path | None = None, kept: Path | None = None
+    draw: Callable[[Stage], Examples],
+    encoder: TokenEncoder,
+    recipe: Recipe,
+    start: Path | None = None,
+    kept: Path | None = None,
 ) -> dict[str, Tensor]:
     """The network's parameters: trained over frozen vectors, then with the upper layers' corrections.
 
     Args:
-        first, second: what the first stage and the joint ones draw from.
+        draw: gives what a stage draws from.
+        encoder: with the upper layers to correct.
         recipe: hyperparameters.
         start: the first stage's result, which is then left out.
         kept: gets the first stage's result, and what the others have every ``KEEP_EVERY`` steps, in two files.
     """
     from safetensors.torch import load_file
 
-    encoder = first.corpus.encoder
     parameters = initial(encoder.width * len(LAYERS), recipe.size, recipe.blocks, recipe.seed)
     if start is not None:
         known = load_file(start)
         parameters = {name: known[name].float() for name in parameters}
     else:
         file = kept and kept.with_suffix(".first")
-        parameters = as_kept(run_stage(first, parameters, {}, recipe.first, recipe.seed, recipe.dropout, file))
+        stage = recipe.first
+        parameters = as_kept(run_stage(draw(stage), parameters, {}, stage, recipe.seed, recipe.dropout, file))
+    if not recipe.joint.steps:
+        return parameters
     base = encoder.upper_layers()
     parameters = widened(parameters, encoder.width) | corrections(base, recipe.rank, recipe.seed)
-    file = kept and kept.with_suffix(".part")
-    for i, stage in enumerate(recipe.joint):
-        seed = recipe.seed + 3 + i
-        parameters = as_kept(run_stage(second, parameters, base, stage, seed, recipe.dropout, file))
-    return parameters
+    stage, file = recipe.joint, kept and kept.with_suffix(".part")
+    return run_stage(draw(stage), parameters, base, stage, recipe.seed + 3, recipe.dropout, file)
 
 
 def run_stage(
@@ -129,7 +137,7 @@ def run_stage(
     began = time.monotonic()
     for step, batch in zip(range(stage.steps), batches(examples, rng)):
         for group in optimizer.param_groups:
-            group["lr"] = stage.rate * min(1, (step + 1) / 100) * (1 + math.cos(math.pi * step / stage.horizon)) / 2
+            group["lr"] = stage.rate * min(1, (step + 1) / 100) * (1 + math.cos(math.pi * step / stage.steps)) / 2
         optimizer.zero_grad()
         total = 0.0
         for i in range(0, len(batch), stage.part):
@@ -217,9 +225,12 @@ def build(
     untitled = {i: p if hide.random() > 0.3 else Passage(p.id, p.text) for i, p in squad1.items()}
     encoder = TokenEncoder(model_folder(None)())
     texts = Corpus(encoder, rarity, untitled | corpus)
-    first = Examples(texts, [*rows1, *rows2 * recipe.repeat], near, recipe)
-    second = Examples(texts, [*rows1, *rows2 * recipe.joint_repeat], near, recipe)
-    trained = train(first, second, recipe, start, out)
+    texts.encode(dict.fromkeys([*(r.passage for r in [*rows1, *rows2]), *itertools.chain(*near.values())]))
+
+    def draw(stage: Stage) -> Examples:
+        return Examples(texts, [*rows1, *rows2 * stage.repeat], near, recipe)
+
+    trained = train(draw, encoder, recipe, start, out)
     tensors = {name: value.half().contiguous() for name, value in trained.items()}
     tensors["rarity"] = torch.from_numpy(np.round(rarity * RARITY_STEPS).astype(np.uint8))
     save_file(tensors, out)
@@ -257,9 +268,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=Recipe().seed)
     parser.add_argument("--articles", type=float, default=1.0, help="share of SQuAD 1.1's articles")
     parser.add_argument("--cache", type=Path, help="file that keeps vectors of the corpus between runs")
+    parser.add_argument("--joint-steps", type=int, default=Recipe().joint.steps)
     parser.add_argument("--start", type=Path, help="the first stage's weights, to do the second only")
     options = parser.parse_args()
-    build(options.data, options.out, Recipe(seed=options.seed), options.articles, options.cache, options.start)
+    recipe = Recipe(seed=options.seed, joint=replace(Recipe().joint, steps=options.joint_steps))
+    build(options.data, options.out, recipe, options.articles, options.cache, options.start)
 
 
 if __name__ == "__main__":

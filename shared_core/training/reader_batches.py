@@ -27,15 +27,15 @@ class Stage:
     """One run of the optimiser.
 
     Attributes:
-        steps: optimiser steps.
-        rate: highest learning rate: warm-up over 100 steps, then a cosine that reaches 0 at step ``horizon``.
+        steps, rate: optimiser steps and highest learning rate (warm-up over 100 steps, then a cosine to 0).
         part: questions that are computed at a time.
+        repeat: how often SQuAD 2.0's questions come for once of SQuAD 1.1's.
     """
 
     steps: int
     rate: float
-    horizon: int
     part: int
+    repeat: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class Recipe:
     """Hyperparameters, chosen on the tune part.
 
     Attributes:
-        first: the stage over frozen vectors; joint: those that correct the embedding model's upper layers (the second
-            goes on from the first's mean at a lower rate, with a fresh optimiser).
+        first: the stage over frozen vectors; joint: the one that corrects the embedding model's upper layers, left out
+            if it has no steps.
         batch: questions in each step.
         dropout: of units.
         size, blocks: of the network; rank: of the corrections.
         without_gold: share of questions whose paragraph is withheld, so that nothing read answers them.
-        swaps: swapped questions; repeat, joint_repeat: how often SQuAD 2.0's questions come for once of SQuAD 1.1's.
+        swaps: swapped questions.
         seed: of everything random.
     """
 
-    first: Stage = Stage(3600, 1.6e-3, 3600, 32)
-    joint: tuple[Stage, ...] = (Stage(600, 8e-4, 1500, 16), Stage(800, 5e-4, 800, 16))
+    first: Stage = Stage(3600, 1.6e-3, 32, 4)
+    joint: Stage = Stage(0, 8e-4, 16, 8)
     batch: int = 32
     dropout: float = 0.08
     size: int = 96
@@ -62,8 +62,6 @@ class Recipe:
     rank: int = 32
     without_gold: float = 0.12
     swaps: int = 30_000
-    repeat: int = 4
-    joint_repeat: int = 8
     seed: int = 0
 
 

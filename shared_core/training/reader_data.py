@@ -12,13 +12,14 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.progress import track
 
 from shared_core.citation.sentences import split_sentences
 from shared_core.evaluation.answers import contains_answer
@@ -85,6 +86,14 @@ class Corpus:
             ]
             self.known[passage_id] = Text(words, words_of(p.title, self.rarity).content, windows)
         return self.known[passage_id]
+
+    def encode(self, passage_ids: Iterable[str]) -> None:
+        """Encode these now, with a progress bar.
+
+        What lives long is allocated before training's short-lived tensors: mixed, they leave the memory in pieces.
+        """
+        for passage_id in track(list(passage_ids), "encoding passages"):
+            _ = self[passage_id]
 
     def holds(self, passage_id: str, answers: Sequence[str]) -> bool:
         """Whether the passage holds one of the answers."""

@@ -112,7 +112,7 @@ def test_the_second_stage_learns_corrections_and_leaves_the_model_alone(base, tm
     start = widened(initial(WIDTH, size=32, blocks=1, seed=0), WIDTH) | corrections(base, 2)
     first, frozen = {n: v.clone() for n, v in start.items()}, {n: v.clone() for n, v in base.items()}
     kept = tmp_path / "reader.part"
-    learned = run_stage(examples, start, base, Stage(120, 3e-3, 120, 2), 0, 0.0, kept)  # type: ignore[arg-type]
+    learned = run_stage(examples, start, base, Stage(120, 3e-3, 2, 1), 0, 0.0, kept)  # type: ignore[arg-type]
     assert all(torch.equal(base[name], value) for name, value in frozen.items())
     assert all(torch.equal(start[name], value) for name, value in first.items())
     assert learned["upper0.query.w.outer"].abs().max() > 0
