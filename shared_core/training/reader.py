@@ -39,7 +39,7 @@ from shared_core.retrieval import BM25Retriever, HybridRetriever
 from shared_core.retrieval.cached_embedder import CachedEmbedder
 from shared_core.training.reader_batches import Examples, Recipe, Stage, batches, stacked
 from shared_core.training.reader_confidence import Labelled, fit, measure
-from shared_core.training.reader_data import Corpus, Row, rarities, read_lines, rows_of, swapped
+from shared_core.training.reader_data import Corpus, Row, rarities, read_lines, replaced, rows_of, swapped
 from shared_core.types import Passage
 
 if TYPE_CHECKING:
@@ -213,7 +213,8 @@ def build(
     raw = [r for r in read_lines(data / "reading/squad1_train.jsonl.gz") if r["passage_id"] in squad1]
     rows1 = rows_of(raw, squad1)
     rows2 = rows_of(read_lines(data / "rag/squad2_train.jsonl.gz"), corpus)
-    rows1 += swapped(rows1, squad1, recipe.swaps, random.Random(recipe.seed + 1))
+    swaps = swapped(rows1, squad1, recipe.swaps, random.Random(recipe.seed + 1))
+    rows1 += swaps + replaced(rows1, squad1, recipe.replacements, random.Random(recipe.seed + 4))
     embedder = CachedEmbedder(cache)
     over_corpus = HybridRetriever(corpus.values(), embedder=embedder)
     # BM25 alone for SQuAD 1.1: near misses that share the question's words, without embedding 10,000 paragraphs more
@@ -268,10 +269,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=Recipe().seed)
     parser.add_argument("--articles", type=float, default=1.0, help="share of SQuAD 1.1's articles")
     parser.add_argument("--cache", type=Path, help="file that keeps vectors of the corpus between runs")
+    parser.add_argument(
+        "--replacements", type=int, default=Recipe().replacements, help="questions with a word replaced"
+    )
     parser.add_argument("--joint-steps", type=int, default=Recipe().joint.steps)
     parser.add_argument("--start", type=Path, help="the first stage's weights, to do the second only")
     options = parser.parse_args()
-    recipe = Recipe(seed=options.seed, joint=replace(Recipe().joint, steps=options.joint_steps))
+    joint = replace(Recipe().joint, steps=options.joint_steps)
+    recipe = Recipe(seed=options.seed, replacements=options.replacements, joint=joint)
     build(options.data, options.out, recipe, options.articles, options.cache, options.start)
 
 

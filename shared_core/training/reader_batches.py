@@ -49,7 +49,7 @@ class Recipe:
         dropout: of units.
         size, blocks: of the network; rank: of the corrections.
         without_gold: share of questions whose paragraph is withheld, so that nothing read answers them.
-        swaps: swapped questions.
+        swaps, replacements: questions with a name or number swapped, and with another word replaced.
         seed: of everything random.
     """
 
@@ -62,6 +62,7 @@ class Recipe:
     rank: int = 32
     without_gold: float = 0.12
     swaps: int = 30_000
+    replacements: int = 0
     seed: int = 0
 
 

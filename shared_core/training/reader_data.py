@@ -1,9 +1,9 @@
 """Examples for the extractive reader's network: questions beside passages that answer them and passages that do not.
 
 Three kinds, all from public data (see ``reading/weights/reader.json``): questions of SQuAD 1.1 with their paragraph
-and similar paragraphs of other questions; the same questions with a name, number or direction swapped, which their
-paragraph no longer answers (after the adversarial questions of SQuAD 2.0: Rajpurkar et al., ACL 2018, sec. 3); and
-SQuAD 2.0's own with what retrieval finds for them.
+and similar paragraphs of other questions; the same questions with a name, number, direction or another word changed,
+which their paragraph no longer answers (after the adversarial questions of SQuAD 2.0: Rajpurkar et al., ACL 2018,
+sec. 3); and SQuAD 2.0's own with what retrieval finds for them.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ _OPPOSITES = (
 )
 _PAIRS = [(pair.split()[0], pair.split()[1]) for pair in _OPPOSITES.split(";")]
 OPPOSITE: Mapping[str, str] = dict(_PAIRS) | {b: a for a, b in _PAIRS}
+_PIECE = re.compile(r"\w+|[^\w\s]")
+_FUNCTION_WORD = re.compile(
+    "been|being|does|have|what|which|whom|whose|when|where|many|much|that|this|these|those|into|than|their|they|there|"
+    "could|would|will|shall|should|might|with|from|were|name|called|type|kind|following|some|other"
+)
 _NEGATED = 0.06  # share of swapped questions that are negated instead
 _FROM_PASSAGE = 0.5  # share of swaps that take the new name from the paragraph itself
 
@@ -154,6 +159,49 @@ def swapped(rows: Sequence[Row], passages: Mapping[str, Passage], limit: int, rn
         if changed:
             out.append(Row(changed, row.passage, (), ()))
     return out
+
+
+def replaced(rows: Sequence[Row], passages: Mapping[str, Passage], limit: int, rng: random.Random) -> list[Row]:
+    """Up to ``limit`` of the questions with one word replaced, so that their paragraph does not answer them.
+
+    The new word stands between the same two neighbours in another question, and in the paragraph or in questions on its
+    article: "How many women at BYU were Merit Scholars" for "How many freshmen". About one in ten means the same.
+    """
+    slots: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for row in rows:
+        title = passages[row.passage].title
+        for before, word, after in _triples(row.question):
+            slot = slots.setdefault((before.group().lower(), after.group().lower()), {})
+            slot.setdefault(word.group(), set()).add(title)
+    known: dict[str, set[str]] = {}
+    out: list[Row] = []
+    for row in rng.sample(list(rows), len(rows)):
+        if len(out) >= limit:
+            break
+        passage = passages[row.passage]
+        here = known.setdefault(row.passage, {w.lower() for w in _PIECE.findall(passage.text)})
+        options = [
+            (match, new)
+            for before, match, after in _triples(row.question)
+            for new, titles in slots[before.group().lower(), after.group().lower()].items()
+            if new[:4] != match.group()[:4]
+            and (new in here or passage.title in titles)
+            and not any(new in answer.lower() for answer in row.answers)
+        ]
+        if options:
+            match, new = rng.choice(sorted(options, key=lambda option: (option[0].start(), option[1])))
+            out.append(Row(row.question[: match.start()] + new + row.question[match.end() :], row.passage, (), ()))
+    return out
+
+
+def _triples(question: str) -> list[tuple[re.Match[str], re.Match[str], re.Match[str]]]:
+    """Words that may be replaced, between their neighbours."""
+    pieces = list(_PIECE.finditer(question))
+    return [(a, w, b) for a, w, b in zip(pieces, pieces[1:], pieces[2:]) if _is_content(w.group())]
+
+
+def _is_content(word: str) -> bool:
+    return word.islower() and word.isalpha() and len(word) > 3 and not _FUNCTION_WORD.fullmatch(word)
 
 
 def _swap(row: Row, text: str, names: list[str], numbers: list[str], rng: random.Random) -> str | None:

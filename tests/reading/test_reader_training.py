@@ -16,7 +16,7 @@ from shared_core.reading.network import Inputs, Outputs, forward, initial
 from shared_core.training.reader import loss
 from shared_core.training.reader_batches import Piece, stack, targets
 from shared_core.training.reader_confidence import LEAST, fit
-from shared_core.training.reader_data import OPPOSITE, Row, rarities, rows_of, swapped
+from shared_core.training.reader_data import OPPOSITE, Row, rarities, replaced, rows_of, swapped
 from shared_core.types import Passage
 
 torch = pytest.importorskip("torch")
@@ -117,6 +117,25 @@ def test_swapped_questions_differ_in_one_place_and_have_no_answer() -> None:
     assert swapped(rows * 20, passages, 30, random.Random(0)) == out
     assert OPPOSITE["first"] == "last"
     assert OPPOSITE["last"] == "first"
+
+
+def test_a_replaced_word_stands_where_another_question_has_it() -> None:
+    passages = {
+        "p": Passage("p", "Forty keepers and nine women lived in Corrow.", "Corrow"),
+        "q": Passage("q", "x", "Far"),
+    }
+    rows = [
+        Row("How many keepers lived in Corrow?", "p", ("Forty",), ((0, 5),)),
+        Row("How many women lived here?", "p", ("nine",), ((18, 22),)),
+        Row("How many trees lived there?", "q", (), ()),  # of another article, and not in the paragraph
+        Row("Who left?", "p", (), ()),
+    ]
+    out = replaced(rows, passages, 10, random.Random(0))
+    assert {r.question for r in out} >= {"How many women lived in Corrow?", "How many keepers lived here?"}
+    assert not any("trees" in r.question and r.passage == "p" for r in out)
+    assert all(r.answers == () and r.spans == () for r in out)
+    assert not {r.question for r in out} & {r.question for r in rows}
+    assert replaced(rows, passages, 1, random.Random(0)) == out[:1]
 
 
 def test_rows_need_an_answer_that_stands_there() -> None:
