@@ -7,10 +7,8 @@ network is trained on SQuAD 1.1 and the train part of SQuAD 2.0 over the embeddi
 probabilities are fitted on the tune part, which the network never saw. ``--joint-steps`` trains corrections of the
 embedding model's upper layers after that, so that question and passage read each other (``joint``).
 
-The shipped weights are those of one run with the defaults and seed 0, without joint steps (about 70 minutes on two
-cores). A joint step takes 2.5 to 4 s there: less with an allocator that keeps its memory, such as jemalloc with
-``dirty_decay_ms:-1``. The first stage's weights are left in a file that ends in ``.first``; ``--start`` goes on from
-there.
+The shipped weights are those of one run with the defaults and seed 0, without joint steps. A joint step costs several
+of the others. The first stage's weights are left in a file that ends in ``.first``; ``--start`` goes on from there.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shared_core.errors import MissingDependencyError
+from shared_core.errors import InputError, MissingDependencyError
 from shared_core.reading.encoder import LAYERS, TokenEncoder, model_folder
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.joint import corrected, corrections
@@ -90,17 +88,26 @@ def train(
         recipe: hyperparameters.
         start: the first stage's result, which is then left out.
         kept: gets the first stage's result, and what the others have every ``KEEP_EVERY`` steps, in two files.
+
+    Raises:
+        InputError: ``start`` holds something else.
     """
     from safetensors.torch import load_file
 
     parameters = initial(encoder.width * len(LAYERS), recipe.size, recipe.blocks, recipe.seed)
     if start is not None:
         known = load_file(start)
+        if any(name not in known or known[name].shape != value.shape for name, value in parameters.items()):
+            raise InputError(
+                f"{start} holds no weights of the first stage.",
+                hint="Give the file that ends in .first, or leave it out.",
+            )
         parameters = {name: known[name].float() for name in parameters}
     else:
         file = kept and kept.with_suffix(".first")
         stage = recipe.first
-        parameters = as_kept(run_stage(draw(stage), parameters, {}, stage, recipe.seed, recipe.dropout, file))
+        trained = run_stage(draw(stage), parameters, {}, stage, recipe.seed, recipe.dropout, file)
+        parameters = {name: value.float() for name, value in halved(trained).items()}  # what --start would load
     if not recipe.joint.steps:
         return parameters
     base = encoder.upper_layers()
@@ -143,9 +150,9 @@ def run_stage(
         for i in range(0, len(batch), stage.part):
             part = batch[i : i + stage.part]
             inputs, wanted, groups = stacked(part)
-            halves = {name: value.bfloat16() for name, value in _worked_in(base, parameters).items()}
+            halves = {name: value.bfloat16() for name, value in corrected(base, parameters).items()}
             value = loss(forward(halves, inputs, dropout=dropout), wanted, groups) * (len(part) / len(batch))
-            value.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(value)
             total += value.item()
         torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)
         optimizer.step()
@@ -159,20 +166,16 @@ def run_stage(
     return mean
 
 
-def _worked_in(base: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return corrected(base, parameters) if base else dict(parameters)
-
-
-def as_kept(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Parameters as they come back from a file."""
-    return {name: value.half().float() for name, value in parameters.items()}
+def halved(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters in half precision, as files hold them."""
+    return {name: value.half().contiguous() for name, value in parameters.items()}
 
 
 def keep(parameters: Mapping[str, Tensor], file: Path) -> None:
     """Write parameters in half precision."""
     from safetensors.torch import save_file
 
-    save_file({name: value.half().contiguous() for name, value in parameters.items()}, file)
+    save_file(halved(parameters), file)
 
 
 def similar(retriever: HybridRetriever | BM25Retriever, rows: Sequence[Row], k: int) -> dict[str, list[str]]:
@@ -232,7 +235,7 @@ def build(
         return Examples(texts, [*rows1, *rows2 * stage.repeat], near, recipe)
 
     trained = train(draw, encoder, recipe, start, out)
-    tensors = {name: value.half().contiguous() for name, value in trained.items()}
+    tensors = halved(trained)
     tensors["rarity"] = torch.from_numpy(np.round(rarity * RARITY_STEPS).astype(np.uint8))
     save_file(tensors, out)
     tune = read_lines(data / "rag/squad2_tune.jsonl.gz")

@@ -40,7 +40,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Hyperparameters, chosen on the tune part.
+    """Hyperparameters, chosen on the tune part; those of ``joint``, ``rank`` and ``replacements`` are not tuned yet.
 
     Attributes:
         first: the stage over frozen vectors; joint: the one that corrects the embedding model's upper layers, left out

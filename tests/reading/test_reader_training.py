@@ -50,6 +50,10 @@ PIECES = [
 ]
 
 
+def in_float(inputs: Inputs) -> Inputs:
+    return Inputs(*(v if v.dtype == torch.bool else v.float() for v in inputs))
+
+
 def test_targets_mark_the_answer_and_its_sentence() -> None:
     p = PIECES[0]
     assert np.flatnonzero(p.start).tolist() == [0]
@@ -61,10 +65,10 @@ def test_targets_mark_the_answer_and_its_sentence() -> None:
 def test_padding_changes_nothing() -> None:
     parameters = initial(WIDTH, size=32, blocks=2, seed=3)
     inputs, _ = stack(PIECES)
-    together = forward(parameters, Inputs(*(v if v.dtype == torch.bool else v.float() for v in inputs)))
+    together = forward(parameters, in_float(inputs))
     for i, p in enumerate(PIECES):
         alone_inputs, _ = stack([p])
-        alone = forward(parameters, Inputs(*(v if v.dtype == torch.bool else v.float() for v in alone_inputs)))
+        alone = forward(parameters, in_float(alone_inputs))
         n = len(p.window.ids)
         for name in ("start", "end", "sentence"):
             padded = getattr(together, name)[i]
@@ -90,7 +94,7 @@ def test_the_network_can_learn() -> None:
         value.requires_grad_(True)
     optimizer = torch.optim.Adam(parameters.values(), lr=3e-3)
     inputs, wanted = stack(PIECES)
-    inputs = Inputs(*(v if v.dtype == torch.bool else v.float() for v in inputs))
+    inputs = in_float(inputs)
     values = []
     for _ in range(60):
         value = loss(forward(parameters, inputs), wanted, [[0], [1], [2]])
