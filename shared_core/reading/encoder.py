@@ -31,6 +31,7 @@ MAX_TOKENS = 320
 """Text tokens in one window; the model has 512 positions, and the title takes some."""
 MAX_TITLE_TOKENS = 32
 MAX_QUESTION_TOKENS = 128
+_TOGETHER = 64  # questions that are encoded at a time
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a Python string may hold one, the tokenizer may not
 
 
@@ -164,9 +165,26 @@ class TokenEncoder:
 
     def question(self, text: str) -> Encoded:
         """Encode a question; tokens past ``MAX_QUESTION_TOKENS`` are left out."""
-        ids, starts, ends = self._tokens(text)
-        n = min(len(ids), MAX_QUESTION_TOKENS)
-        return self._encode([], ids[:n], starts[:n], ends[:n])
+        return self._encode([], *self._question_tokens(text))
+
+    def questions(self, texts: Sequence[str]) -> list[Encoded]:
+        """Encode many questions together, for training: several times as fast, and equal up to rounding."""
+        import torch
+
+        cut = [self._question_tokens(text) for text in texts]
+        out: list[Encoded | None] = [None] * len(cut)
+        order = sorted(range(len(cut)), key=lambda i: len(cut[i][0]))
+        for at in range(0, len(order), _TOGETHER):
+            some = order[at : at + _TOGETHER]
+            rows = [torch.tensor([self._cls, *cut[i][0].tolist(), self._sep]) for i in some]
+            ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+            real = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+            with self._lock, torch.inference_mode():
+                hidden = self._model(ids, attention_mask=real, output_hidden_states=True).hidden_states
+            for j, i in enumerate(some):
+                n = len(rows[j])
+                out[i] = _encoded(*cut[i], [layer[j, :n] for layer in hidden], slice(1, n - 1))
+        return [encoded for encoded in out if encoded is not None]
 
     def passage(self, text: str, title: str, sentences: Sequence[tuple[int, int]]) -> list[Encoded]:
         """Encode a passage in windows of whole sentences, each behind the title; offsets are the passage's.
@@ -176,6 +194,10 @@ class TokenEncoder:
         ids, starts, ends = self._tokens(text)
         title_ids = [int(i) for i in self._tokens(title)[0][:MAX_TITLE_TOKENS]]
         return [self._encode(title_ids, ids[a:b], starts[a:b], ends[a:b]) for a, b in _windows(starts, ends, sentences)]
+
+    def _question_tokens(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        ids, starts, ends = self._tokens(text)
+        return ids[:MAX_QUESTION_TOKENS], starts[:MAX_QUESTION_TOKENS], ends[:MAX_QUESTION_TOKENS]
 
     def _tokens(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         encoding = self._tokenizer.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
@@ -187,19 +209,23 @@ class TokenEncoder:
     ) -> Encoded:
         import torch
 
-        if not len(ids):
-            return Encoded(
-                ids, starts, ends, np.zeros((0, self.width * len(LAYERS)), np.float16), np.zeros(self.width, np.float32)
-            )
         prefix = [self._cls, *title, self._sep] if title else [self._cls]
         row = torch.tensor([[*prefix, *ids.tolist(), self._sep]])
         with self._lock, torch.inference_mode():
             hidden = self._model(row, output_hidden_states=True).hidden_states
-            text = slice(len(prefix), len(prefix) + len(ids))
-            states = torch.cat([hidden[layer][0, text] for layer in LAYERS], dim=-1).half().numpy()
-            pooled = hidden[-1][0].float().mean(0).numpy()
-        norm = float(np.linalg.norm(pooled))
-        return Encoded(ids, starts, ends, states, (pooled / max(norm, 1e-12)).astype(np.float32))
+        return _encoded(ids, starts, ends, [h[0] for h in hidden], slice(len(prefix), len(prefix) + len(ids)))
+
+
+def _encoded(
+    ids: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64], hidden: Sequence[Tensor], text: slice
+) -> Encoded:
+    """Take what readers need out of a text's hidden states, (tokens, D) for each layer."""
+    import torch
+
+    states = torch.cat([hidden[layer][text] for layer in LAYERS], dim=-1).half().numpy()
+    pooled = hidden[-1].float().mean(0).numpy() * (len(ids) > 0)
+    norm = float(np.linalg.norm(pooled))
+    return Encoded(ids, starts, ends, states, (pooled / max(norm, 1e-12)).astype(np.float32))
 
 
 def _windows(

@@ -135,8 +135,21 @@ def read_together(
     layers = sum(name.endswith(".query.w") for name in p)
     for i in range(layers):
         q, k, v = (heads(linear(f"upper{i}.{name}", h)) for name in ("query", "key", "value"))
-        mixed = f.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
+        mixed = _attend(q, k, v, mask).transpose(1, 2).flatten(2)
         h = norm(f"upper{i}.mix_norm", h + drop(linear(f"upper{i}.mix", mixed)))
         h = norm(f"upper{i}.down_norm", h + drop(linear(f"upper{i}.down", f.gelu(linear(f"upper{i}.up", h)))))
     h = h.to(question.dtype)
     return h[:, 1 : m + 1], h[:, m + 1 : -1]
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Scaled dot-product attention; ``mask`` is true where keys count."""
+    import torch
+    from torch.nn import functional as f
+
+    if not (torch.is_grad_enabled() and q.requires_grad):
+        return f.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    # backward through the fused kernel takes three times as long on a CPU
+    weights = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+    seen: Tensor = weights if mask is None else weights.masked_fill(~mask, -1e4)
+    return seen.softmax(-1) @ v

@@ -232,7 +232,7 @@ def build(
     texts.encode(dict.fromkeys([*(r.passage for r in [*rows1, *rows2]), *itertools.chain(*near.values())]))
 
     def draw(stage: Stage) -> Examples:
-        return Examples(texts, [*rows1, *rows2 * stage.repeat], near, recipe)
+        return Examples(texts, [*rows1, *rows2 * stage.repeat], near, recipe, stage.others)
 
     trained = train(draw, encoder, recipe, start, out)
     tensors = halved(trained)

@@ -18,7 +18,6 @@ from shared_core.training.reader_data import Corpus, Row
 if TYPE_CHECKING:
     from torch import Tensor
 
-MAX_NEGATIVES = 2
 _TOGETHER = 16  # batches that are sorted by length together
 
 
@@ -30,12 +29,14 @@ class Stage:
         steps, rate: optimiser steps and highest learning rate (warm-up over 100 steps, then a cosine to 0).
         part: questions that are computed at a time.
         repeat: how often SQuAD 2.0's questions come for once of SQuAD 1.1's.
+        others: most paragraphs beside the right one.
     """
 
     steps: int
     rate: float
     part: int
     repeat: int
+    others: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class Recipe:
         seed: of everything random.
     """
 
-    first: Stage = Stage(3600, 1.6e-3, 32, 4)
-    joint: Stage = Stage(0, 8e-4, 16, 8)
+    first: Stage = Stage(3600, 1.6e-3, 32, 4, 2)
+    joint: Stage = Stage(0, 8e-4, 16, 8, 1)
     batch: int = 32
     dropout: float = 0.08
     size: int = 96
@@ -81,17 +82,23 @@ class Piece:
 class Examples:
     """Draws training examples: a question, its pieces, and whether they hold an answer."""
 
-    def __init__(self, corpus: Corpus, rows: Sequence[Row], near: Mapping[str, list[str]], recipe: Recipe) -> None:
-        self.corpus, self.rows, self.near, self.recipe = corpus, rows, near, recipe
+    def __init__(
+        self, corpus: Corpus, rows: Sequence[Row], near: Mapping[str, list[str]], recipe: Recipe, others: int = 2
+    ) -> None:
+        self.corpus, self.rows, self.near, self.recipe, self.others = corpus, rows, near, recipe, others
 
-    def build(self, row: Row, rng: random.Random) -> list[Piece]:
+    def build_many(self, rows: Sequence[Row], rng: random.Random) -> list[list[Piece]]:
+        """The pieces of each question; questions without any are left out."""
+        encoded = self.corpus.encoder.questions([row.question for row in rows])
+        return [pieces for row, e in zip(rows, encoded) if (pieces := self.build(row, e, rng))]
+
+    def build(self, row: Row, encoded: Encoded, rng: random.Random) -> list[Piece]:
         """The pieces of one question; none if nothing of use came together."""
         keep = rng.random() >= self.recipe.without_gold or not row.spans
         others = [p for p in self.near[row.question] if p != row.passage and not self.corpus.holds(p, row.answers)]
         rng.shuffle(others)
-        chosen = ([row.passage] if keep else []) + others[: rng.randint(1, MAX_NEGATIVES)]
+        chosen = ([row.passage] if keep else []) + others[: rng.randint(1, self.others)]
         words = words_of(row.question, self.corpus.rarity)
-        encoded = self.corpus.encoder.question(row.question)
         asked = Tokens.of(words, encoded.ids, encoded.starts, [])
         pieces = []
         for passage in chosen:
@@ -126,19 +133,23 @@ def batches(examples: Examples, rng: random.Random) -> Iterator[list[list[Piece]
         order = list(examples.rows)
         rng.shuffle(order)
         for i in range(0, len(order), size * _TOGETHER):
-            built = [p for p in (examples.build(r, rng) for r in order[i : i + size * _TOGETHER]) if p]
+            built = examples.build_many(order[i : i + size * _TOGETHER], rng)
             built.sort(key=lambda pieces: max(len(p.window.ids) for p in pieces))
             groups = [built[j : j + size] for j in range(0, len(built), size)]
             rng.shuffle(groups)
             yield from groups
 
 
-def stack(pieces: Sequence[Piece]) -> tuple[Inputs, dict[str, Tensor]]:
-    """Pad pieces to one batch: the network's inputs (bfloat16) and the targets (B, N) by the output's name."""
+def stack(pieces: Sequence[Piece], tokens: int = 1, asked_tokens: int = 1) -> tuple[Inputs, dict[str, Tensor]]:
+    """Pad pieces to one batch: the network's inputs (bfloat16) and the targets (B, N) by the output's name.
+
+    N and M are multiples of ``tokens`` and ``asked_tokens``.
+    """
     import torch
 
-    b, n = len(pieces), max(len(p.window.ids) for p in pieces)
-    m, width = max(len(p.question.ids) for p in pieces), pieces[0].window.states.shape[1]
+    b, width = len(pieces), pieces[0].window.states.shape[1]
+    n = _rounded(max(len(p.window.ids) for p in pieces), tokens)
+    m = _rounded(max(len(p.question.ids) for p in pieces), asked_tokens)
     window, question = np.zeros((b, n, width), np.float16), np.zeros((b, m, width), np.float16)
     real, asked = np.zeros((b, n), bool), np.zeros((b, m), bool)
     of_tokens, of_question = np.zeros((b, n, TOKEN_FEATURES)), np.zeros((b, m, QUESTION_FEATURES))
@@ -156,7 +167,18 @@ def stack(pieces: Sequence[Piece]) -> tuple[Inputs, dict[str, Tensor]]:
 
 
 def stacked(batch: Sequence[Sequence[Piece]]) -> tuple[Inputs, dict[str, Tensor], list[list[int]]]:
-    """All pieces of some questions as one batch (``stack``), and each question's rows of it."""
+    """All pieces of some questions as one batch (``stack``), and each question's rows of it.
+
+    Sizes are rounded up, the number of rows with a repeated piece that no question has: every new shape costs a CPU the
+    building of its kernels, as long as a step.
+    """
     ends = np.cumsum([len(question) for question in batch])
     groups = [list(range(end - len(question), end)) for end, question in zip(ends, batch)]
-    return *stack([p for question in batch for p in question]), groups
+    pieces = [p for question in batch for p in question]
+    pieces += pieces[:1] * (_rounded(len(pieces), 8) - len(pieces))
+    return *stack(pieces, 32, 8), groups
+
+
+def _rounded(size: int, step: int) -> int:
+    """``size`` rounded up to a multiple of ``step``."""
+    return -(-size // step) * step

