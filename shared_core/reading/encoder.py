@@ -168,7 +168,7 @@ class TokenEncoder:
         return self._encode([], *self._question_tokens(text))
 
     def questions(self, texts: Sequence[str]) -> list[Encoded]:
-        """Encode many questions together, for training: several times as fast, and equal up to rounding."""
+        """Encode many questions together, for training: faster, and equal up to rounding."""
         import torch
 
         cut = [self._question_tokens(text) for text in texts]

@@ -62,11 +62,11 @@ class _Question:
 class ExtractiveReader:
     """Finds sentences that answer, a short answer in each, and how sure it is; a ``Reader``.
 
-    A small network (``network``, 0.3 M parameters, trained on SQuAD) reads token vectors of all-MiniLM-L6-v2, after
-    corrections of that model's upper layers if the weights hold any (``joint``); its scores and surface figures give
-    calibrated probabilities. Passages' vectors are kept for further questions. The same question and passages give the
-    same result, whatever else is read with them. English only: for questions and sentences in other languages the
-    ranking is a guess and every probability is ``None``.
+    Question and passage are read together in the upper layers of all-MiniLM-L6-v2, which low-rank matrices correct
+    (``joint``; 0.7 M parameters, if the weights hold any), and scored by a small network (``network``, 0.4 M), both
+    trained on SQuAD; the scores and surface figures give calibrated probabilities. Passages' vectors are kept for
+    further questions. The same question and passages give the same result, whatever else is read with them. English
+    only: for questions and sentences in other languages the ranking is a guess and every probability is ``None``.
 
     Args:
         embedder: a ``MiniLMEmbedder`` whose model folder to use; ``None`` looks in the usual places.

@@ -3,12 +3,12 @@
     python -m shared_core.training.reader --data DIR [--out FILE] [--seed 0] [--cache FILE] [--start FILE]
 
 ``DIR`` holds ``reading/squad1_train*.jsonl.gz``, ``rag/corpus.jsonl.gz`` and ``rag/squad2_{train,tune}.jsonl.gz``. The
-network is trained on SQuAD 1.1 and the train part of SQuAD 2.0 over the embedding model's frozen vectors; the
-probabilities are fitted on the tune part, which the network never saw. ``--joint-steps`` trains corrections of the
-embedding model's upper layers after that, so that question and passage read each other (``joint``).
+first stage trains the network over the embedding model's frozen vectors, on SQuAD 1.1 and the train part of SQuAD 2.0;
+the second (``--joint-steps``) also corrections of the embedding model's upper layers, so that question and passage read
+each other (``joint``). The probabilities are fitted on the tune part, which the network never saw.
 
-The shipped weights are those of one run with the defaults and seed 0, without joint steps. A joint step costs several
-of the others. The first stage's weights are left in a file that ends in ``.first``; ``--start`` goes on from there.
+The shipped weights are those of the defaults and seed 0. They were trained one stage at a time: the first stage's
+weights are left in a file that ends in ``.first``, and ``--start`` goes on from there. A few hours on two cores.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SOURCES = [
     "all-MiniLM-L6-v2, frozen, not contained (Apache-2.0)",
 ]
 SPAN_SHARE = 0.3
-RANK_PRIOR = 1.0
+RANK_PRIOR = 0.75
 READ = (10, 5)
 """Passages read for each question that probabilities are fitted on: twice the usual five (re-ranking), and five."""
 KEEP_EVERY = 300
@@ -217,13 +217,15 @@ def build(
     rows1 = rows_of(raw, squad1)
     rows2 = rows_of(read_lines(data / "rag/squad2_train.jsonl.gz"), corpus)
     swaps = swapped(rows1, squad1, recipe.swaps, random.Random(recipe.seed + 1))
-    rows1 += swaps + replaced(rows1, squad1, recipe.replacements, random.Random(recipe.seed + 4))
+    more = max(recipe.first.replacements, recipe.joint.replacements if recipe.joint.steps else 0)
+    changed = replaced(rows1, squad1, more, random.Random(recipe.seed + 4))
+    rows1 += swaps
     embedder = CachedEmbedder(cache)
     over_corpus = HybridRetriever(corpus.values(), embedder=embedder)
     # BM25 alone for SQuAD 1.1: near misses that share the question's words, without embedding 10,000 paragraphs more
-    near = similar(BM25Retriever(squad1.values()), rows1, 8) | similar(over_corpus, rows2, 5)
+    near = similar(BM25Retriever(squad1.values()), rows1 + changed, 8) | similar(over_corpus, rows2, 5)
     embedder.save()
-    print(f"{len(rows1)} questions of SQuAD 1.1, {len(rows2)} of SQuAD 2.0", flush=True)
+    print(f"{len(rows1) + len(changed)} questions of SQuAD 1.1, {len(rows2)} of SQuAD 2.0", flush=True)
     rarity = rarities([p.text for p in squad1.values()])
     hide = random.Random(recipe.seed + 2)  # three titles in ten, of SQuAD 1.1
     untitled = {i: p if hide.random() > 0.3 else Passage(p.id, p.text) for i, p in squad1.items()}
@@ -232,7 +234,8 @@ def build(
     texts.encode(dict.fromkeys([*(r.passage for r in [*rows1, *rows2]), *itertools.chain(*near.values())]))
 
     def draw(stage: Stage) -> Examples:
-        return Examples(texts, [*rows1, *rows2 * stage.repeat], near, recipe, stage.others)
+        rows = [*rows1, *changed[: stage.replacements], *rows2 * stage.repeat]
+        return Examples(texts, rows, near, recipe, stage.others)
 
     trained = train(draw, encoder, recipe, start, out)
     tensors = halved(trained)
@@ -246,7 +249,8 @@ def build(
 
 def calibrate(out: Path, rows: Sequence[Labelled]) -> None:
     """Fit the probabilities of the weights in ``out`` and write the JSON file beside them."""
-    one = {"intercept": 0.0, "figures": {"log_probability": [0.0, 1.0, -9.0, 0.0, 1.0]}}
+    name = "log_probability"
+    one = {"intercept": 0.0, "figures": {name: [0.0, 1.0, -9.0, 0.0, 1.0]}, "products": {name: [0.0]}}
     about: dict[str, Any] = {
         "version": "1",
         "sha256": hashlib.sha256(out.read_bytes()).hexdigest(),
@@ -273,13 +277,16 @@ def main() -> None:
     parser.add_argument("--articles", type=float, default=1.0, help="share of SQuAD 1.1's articles")
     parser.add_argument("--cache", type=Path, help="file that keeps vectors of the corpus between runs")
     parser.add_argument(
-        "--replacements", type=int, default=Recipe().replacements, help="questions with a word replaced"
+        "--replacements",
+        type=int,
+        default=Recipe().joint.replacements,
+        help="questions with a word replaced, in the joint steps",
     )
     parser.add_argument("--joint-steps", type=int, default=Recipe().joint.steps)
     parser.add_argument("--start", type=Path, help="the first stage's weights, to do the second only")
     options = parser.parse_args()
-    joint = replace(Recipe().joint, steps=options.joint_steps)
-    recipe = Recipe(seed=options.seed, replacements=options.replacements, joint=joint)
+    joint = replace(Recipe().joint, steps=options.joint_steps, replacements=options.replacements)
+    recipe = Recipe(seed=options.seed, joint=joint)
     build(options.data, options.out, recipe, options.articles, options.cache, options.start)
 
 

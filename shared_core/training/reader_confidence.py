@@ -49,7 +49,7 @@ def measure(reader: ExtractiveReader, rows: Sequence[Labelled]) -> tuple[list[ND
 
 
 def fit(
-    tables: Sequence[NDArray[np.float64]], labels: Sequence[Sequence[bool]], *, strength: float = 0.1
+    tables: Sequence[NDArray[np.float64]], labels: Sequence[Sequence[bool]], *, strength: float = 0.001
 ) -> dict[str, Any]:
     """The two probability models as they are written beside the weights.
 
@@ -87,6 +87,7 @@ def _logistic(
 ) -> Logistic:
     try:
         from sklearn.linear_model import LogisticRegression
+        from sklearn.preprocessing import PolynomialFeatures, StandardScaler
     except ImportError as error:
         raise MissingDependencyError("scikit-learn", extra="eval", purpose="Fitting probabilities") from error
     if labels.all() or not labels.any():
@@ -95,5 +96,12 @@ def _logistic(
     low, high = np.quantile(x, 0.005, axis=0), np.quantile(x, 0.995, axis=0)
     x = np.clip(x, low, high)
     mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-3)
-    model = LogisticRegression(C=strength, max_iter=2000).fit((x - mean) / scale, labels, sample_weight=weights)
-    return Logistic(names, mean, scale, low, high, model.coef_[0], float(model.intercept_[0]))
+    # figures and products of two alike have mean 0 and deviation 1, so that the penalty is fair
+    terms = PolynomialFeatures(2, include_bias=False).fit_transform((x - mean) / scale)
+    fair = StandardScaler().fit(terms)
+    model = LogisticRegression(C=strength, max_iter=2000).fit(fair.transform(terms), labels, sample_weight=weights)
+    slopes = model.coef_[0] / fair.scale_
+    products = np.zeros((len(names), len(names)))
+    products[np.triu_indices(len(names))] = slopes[len(names) :]
+    intercept = float(model.intercept_[0] - slopes @ fair.mean_)
+    return Logistic(names, mean, scale, low, high, slopes[: len(names)], intercept, products)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from shared_core.errors import CalibrationError
+from shared_core.evaluation.confidence import auroc
 from shared_core.reading.candidates import FIGURES
 from shared_core.reading.confidence import Logistic
 from shared_core.reading.encoder import Encoded
@@ -168,6 +169,15 @@ def test_rare_words_weigh_more() -> None:
     assert 0 < the < sea < 1.2
 
 
+def test_fit_sees_what_two_figures_say_together() -> None:
+    rng = np.random.default_rng(1)
+    tables = [rng.normal(size=(1, len(FIGURES))) for _ in range(1500)]
+    labels = [[bool(t[0, 0] * t[0, 5] > 0)] for t in tables]
+    logistic = Logistic.from_dict(fit(tables, labels)["correct"])
+    p = np.array([logistic.probability(t, FIGURES)[0] for t in tables], dtype=float)
+    assert auroc(p, [label[0] for label in labels]) > 0.8
+
+
 def test_fit_ranks_right_above_wrong() -> None:
     rng = np.random.default_rng(0)
     tables, labels = [], []
@@ -180,8 +190,9 @@ def test_fit_ranks_right_above_wrong() -> None:
     models = fit(tables, labels)
     logistic = Logistic.from_dict(models["correct"])
     p = np.array([logistic.probability(t[:1], FIGURES)[0] for t in tables], dtype=float)
-    y = np.array([label[0] for label in labels])
-    assert p[y].mean() > p[~y].mean() + 0.2
+    assert auroc(p, [label[0] for label in labels]) > 0.8
+    again = fit(tables, labels)
+    assert again == models
     with pytest.raises(CalibrationError, match="too few"):
         fit(tables[: LEAST - 1], labels[: LEAST - 1])
     with pytest.raises(CalibrationError, match="all right or all wrong"):

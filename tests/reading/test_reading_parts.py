@@ -71,15 +71,17 @@ def test_distinct_keeps_the_best_of_each_sentence() -> None:
 
 def model(coefficients: tuple[float, ...] = (1.0, 2.0)) -> Logistic:
     two = np.ones(2)
-    return Logistic(("a", "b"), 0 * two, two, -5 * two, 5 * two, np.array(coefficients), 0.5)
+    products = np.array([[0.0, 0.25], [0.0, -0.5]])
+    return Logistic(("a", "b"), 0 * two, two, -5 * two, 5 * two, np.array(coefficients), 0.5, products)
 
 
 def test_logistic_picks_columns_clips_and_knows_what_it_does_not_know() -> None:
-    rows = np.array([[9.0, 0.0, 1.0], [9.0, 100.0, 0.0], [9.0, np.nan, 0.0]])
+    rows = np.array([[9.0, 0.0, 1.0], [9.0, 100.0, 0.0], [9.0, np.nan, 0.0], [9.0, 2.0, 1.0]])
     p = model().probability(rows, ("other", "b", "a"))
     assert p[0] == pytest.approx(1 / (1 + np.exp(-1.5)))
-    assert p[1] == pytest.approx(1 / (1 + np.exp(-10.5)))
+    assert p[1] == pytest.approx(1 / (1 + np.exp(-(0.5 + 10 - 0.5 * 25))))
     assert p[2] is None
+    assert p[3] == pytest.approx(1 / (1 + np.exp(-(0.5 + 1 + 4 + 0.25 * 2 - 0.5 * 4))))
 
 
 def test_logistic_survives_json_and_damage_is_noticed() -> None:
@@ -88,9 +90,12 @@ def test_logistic_survives_json_and_damage_is_noticed() -> None:
     assert again.probability(rows, ("a", "b")) == model().probability(rows, ("a", "b"))
     damaged: list[dict[str, object]] = [
         {},
-        {"figures": {"a": [1, 2]}, "intercept": 0},
-        {"figures": {"a": [0, 0, 0, 0, 0]}, "intercept": 0},
-        {"figures": {"a": [0, 1, 0, 1, float("nan")]}, "intercept": 0},
+        {"figures": {"a": [1, 2]}, "intercept": 0, "products": {"a": [0]}},
+        {"figures": {"a": [0, 0, 0, 0, 0]}, "intercept": 0, "products": {"a": [0]}},
+        {"figures": {"a": [0, 1, 0, 1, float("nan")]}, "intercept": 0, "products": {"a": [0]}},
+        {"figures": {"a": [0, 1, 0, 1, 0]}, "intercept": 0},
+        {"figures": {"a": [0, 1, 0, 1, 0]}, "intercept": 0, "products": {"a": [0, 0]}},
+        {"figures": {"a": [0, 1, 0, 1, 0]}, "intercept": 0, "products": {"a": [float("nan")]}},
     ]
     for data in damaged:
         with pytest.raises(CalibrationError):
