@@ -217,7 +217,7 @@ def build(
     rows1 = rows_of(raw, squad1)
     rows2 = rows_of(read_lines(data / "rag/squad2_train.jsonl.gz"), corpus)
     swaps = swapped(rows1, squad1, recipe.swaps, random.Random(recipe.seed + 1))
-    more = max(recipe.first.replacements, recipe.joint.replacements if recipe.joint.steps else 0)
+    more = max(stage.replacements for stage in (recipe.first, recipe.joint) if stage.steps)
     changed = replaced(rows1, squad1, more, random.Random(recipe.seed + 4))
     rows1 += swaps
     embedder = CachedEmbedder(cache)

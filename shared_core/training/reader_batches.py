@@ -84,7 +84,7 @@ class Examples:
     """Draws training examples: a question, its pieces, and whether they hold an answer."""
 
     def __init__(
-        self, corpus: Corpus, rows: Sequence[Row], near: Mapping[str, list[str]], recipe: Recipe, others: int = 2
+        self, corpus: Corpus, rows: Sequence[Row], near: Mapping[str, list[str]], recipe: Recipe, others: int
     ) -> None:
         self.corpus, self.rows, self.near, self.recipe, self.others = corpus, rows, near, recipe, others
 

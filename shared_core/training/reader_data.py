@@ -162,7 +162,7 @@ def replaced(rows: Sequence[Row], passages: Mapping[str, Passage], limit: int, r
     """Up to ``limit`` of the questions with one word replaced, so that their paragraph does not answer them.
 
     The new word stands between the same two neighbours in another question, and in the paragraph or in questions on its
-    article: "How many women at BYU were Merit Scholars" for "How many freshmen". Some new words mean the same: noise.
+    article: "Which painters left the island" for "Which sailors". Some new words mean the same: noise.
     """
     slots: dict[tuple[str, str], dict[str, set[str]]] = {}
     for row in rows:

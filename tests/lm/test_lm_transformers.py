@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from shared_core.errors import (
-    CapabilityError,
-    ContextOverflowError,
-    GenerationError,
     GrammarError,
-    LanguageModelError,
-    ModelLoadError,
 )
 from shared_core.lm.base import (
     Capture,
@@ -23,7 +16,6 @@ from shared_core.lm.base import (
     Generation,
     Grammar,
     HiddenStates,
-    LanguageModel,
     Prompt,
     Sample,
     SamplingParams,
@@ -32,28 +24,9 @@ from shared_core.lm.base import (
     States,
 )
 from shared_core.lm.transformers import TransformersLM
+from tests.lm.tiny_requests import FEW_SHOT, QUESTIONS, requests, same, samples
 
-FEW_SHOT = Prompt.trusted("Question: When was the town founded? Answer: The town was founded in 1204.\n")
-QUESTIONS = [
-    "Who built the bridge?",
-    "Who built the bridge over the river Thale?",
-    "When?",
-    "What does the museum keep?",
-]
-ALL = SamplingParams(
-    n=3, max_tokens=9, temperature=1.0, top_k=50, top_p=0.9, seed=7, logprobs=True, verdicts=("[Relevant]", 9),
-    token_statistics=True, capture=Capture(),
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # the models are so small that threads only wait for each other
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def make(kind: str, tokenizer: Any) -> Any:
@@ -78,28 +51,6 @@ def make(kind: str, tokenizer: Any) -> Any:
 def layouts(tiny_model: Any, tiny_tokenizer: Any) -> dict[str, TransformersLM]:
     names = ("auto", "tree", "rows", "fallback")
     return {n: TransformersLM(tiny_model, tiny_tokenizer, layout=n) for n in names}  # type: ignore[arg-type]
-
-
-def requests(params: SamplingParams = ALL) -> list[Generate]:
-    return [Generate(FEW_SHOT + Prompt.untrusted(q) + Prompt.trusted(" Answer:"), params) for q in QUESTIONS]
-
-
-def samples(results: list[Any]) -> list[Sample]:
-    for result in results:
-        if not isinstance(result, Generation):
-            raise result
-    return [s for r in results for s in r.samples]
-
-
-def same(a: list[Sample], b: list[Sample], tolerance: float = 2e-4) -> None:
-    assert [s.token_ids for s in a] == [s.token_ids for s in b]
-    assert [(s.text, s.finish_reason, s.stop) for s in a] == [(s.text, s.finish_reason, s.stop) for s in b]
-    for x, y in zip(a, b):
-        for field in ("logprobs", "verdict_logprobs", "entropy", "logsumexp", "hidden_state"):
-            left, right = getattr(x, field), getattr(y, field)
-            assert (left is None) == (right is None)
-            if left is not None:
-                np.testing.assert_allclose(left, right, atol=tolerance, rtol=tolerance, err_msg=field)
 
 
 # --- equal in every layout, and equal to plain forward passes
@@ -426,120 +377,3 @@ def test_a_capture_is_the_state_of_the_whole_sequence(tiny_lm: Any) -> None:
         ids = sample.token_ids[:-1] if sample.finish_reason == "eos" else sample.token_ids
         [states] = tiny_lm.hidden_states([HiddenStates((FEW_SHOT + Prompt.tokens(ids),))])
         np.testing.assert_allclose(sample.hidden_state, states.states[0], atol=1e-3)
-
-
-# --- bad input
-
-
-def test_overflow_is_refused_before_the_model_runs(tiny_lm: Any) -> None:
-    before = tiny_lm._runner.forwards
-    long = Prompt.untrusted("river " * 2000)
-    [result] = tiny_lm.generate([Generate(long, SamplingParams(max_tokens=10))])
-    assert isinstance(result, ContextOverflowError)
-    assert result.needed == tiny_lm.count_tokens(long) + 10
-    assert result.available == 1024
-    assert isinstance(tiny_lm.score([Score(long, (Prompt.untrusted("a"),))])[0], ContextOverflowError)
-    assert isinstance(tiny_lm.hidden_states([HiddenStates((long,))])[0], ContextOverflowError)
-    assert tiny_lm._runner.forwards == before
-
-
-def test_nan_logits_fail_only_the_request_that_has_them(tiny_model: Any, tiny_tokenizer: Any) -> None:
-    import copy
-
-    model = copy.deepcopy(tiny_model)
-    poison = tiny_tokenizer.convert_tokens_to_ids("[Irrelevant]")
-    model.model.embed_tokens.weight.data[poison] = math.nan
-    for layout in ("auto", "tree", "rows", "fallback"):
-        lm = TransformersLM(model, tiny_tokenizer, layout=layout)  # type: ignore[arg-type]
-        bad = Generate(FEW_SHOT + Prompt.trusted("[Irrelevant] and more"), ALL)
-        results = lm.generate([*requests()[:2], bad, *requests()[2:]])
-        assert isinstance(results[2], GenerationError), layout
-        good = [r for i, r in enumerate(results) if i != 2]
-        same(samples(good), samples(TransformersLM(tiny_model, tiny_tokenizer).generate(requests())))
-        same(samples(lm.generate(requests())), samples(good))  # and nothing bad was kept
-
-
-def test_a_failing_forward_pass_is_an_error_of_the_request(tiny_model: Any, tiny_tokenizer: Any) -> None:
-    import copy
-
-    model = copy.deepcopy(tiny_model)
-
-    def explode(*args: Any) -> None:
-        raise RuntimeError("out of memory")
-
-    lm = TransformersLM(model, tiny_tokenizer)
-    model.model.layers[1].mlp.register_forward_pre_hook(explode)
-    [result] = lm.generate([Generate(FEW_SHOT)])
-    assert isinstance(result, GenerationError)
-    assert "out of memory" in str(result)
-
-
-def test_bad_requests_fail_alone(tiny_lm: Any) -> None:
-    results = tiny_lm.generate(
-        [
-            Generate(FEW_SHOT, SamplingParams(max_tokens=2, verdicts=("not one token at all",))),
-            Generate(FEW_SHOT, SamplingParams(max_tokens=2, capture=Capture(layer=99))),
-            Generate(Prompt.tokens([10**6]), SamplingParams(max_tokens=2)),
-            Generate(FEW_SHOT, SamplingParams(max_tokens=2)),
-        ]
-    )
-    assert [type(r) for r in results] == [LanguageModelError, CapabilityError, LanguageModelError, Generation]
-    assert all(r.hint for r in results[:3])
-    assert tiny_lm.generate([]) == []
-
-
-def test_a_tokenizer_without_bos_pad_and_eos(tiny_model: Any, tiny_tokenizer: Any) -> None:
-    from transformers import PreTrainedTokenizerFast
-
-    bare = PreTrainedTokenizerFast(tokenizer_object=tiny_tokenizer.backend_tokenizer)
-    lm = TransformersLM(tiny_model, bare)
-    results = lm.generate([Generate(FEW_SHOT, ALL), Generate(Prompt.untrusted("a"), ALL)])
-    assert all(isinstance(r, Generation) for r in results)
-
-
-@pytest.mark.parametrize("what", ["missing", "file", "empty", "config only"])
-def test_what_is_not_a_checkpoint_is_refused(what: str, tmp_path: Any, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    path = tmp_path / "model"
-    if what == "file":
-        path.write_text("weights")
-    elif what != "missing":
-        path.mkdir()
-    if what == "config only":
-        (path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(ModelLoadError) as error:
-        TransformersLM(str(path))
-    assert error.value.hint
-    assert str(path) in error.value.message
-
-
-def test_an_unknown_name_on_an_offline_hub_is_refused(monkeypatch: Any) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ModelLoadError, match="someone/some-model") as error:
-        TransformersLM("someone/some-model")
-    assert "HF_HUB_OFFLINE" in error.value.hint
-
-
-def test_a_saved_checkpoint_loads(tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any, tmp_path: Any) -> None:
-    tiny_model.save_pretrained(tmp_path)
-    tiny_tokenizer.save_pretrained(tmp_path)
-    lm = TransformersLM(str(tmp_path), device="cpu")
-    assert isinstance(lm, LanguageModel)
-    assert lm.capabilities.context_length == 1024
-    assert lm.capabilities.grammar
-    same(samples(lm.generate(requests())), samples(tiny_lm.generate(requests())))
-
-
-async def test_async_forms(tiny_lm: Any) -> None:
-    same(samples(await tiny_lm.agenerate(requests())), samples(tiny_lm.generate(requests())))
-    [scores] = await tiny_lm.ascore([Score(FEW_SHOT, (Prompt.untrusted("river"),))])
-    assert isinstance(scores, Scores)
-
-
-def test_calls_from_several_threads(tiny_lm: Any) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    expected = samples(tiny_lm.generate(requests()))
-    with ThreadPoolExecutor(4) as pool:
-        for result in pool.map(lambda _: samples(tiny_lm.generate(requests())), range(6)):
-            same(result, expected)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import threading
-import traceback
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,50 +20,10 @@ from shared_core.errors import (
     ModelLoadError,
     ResponseError,
 )
-from shared_core.lm._oai_request import Planner
-from shared_core.lm.base import Capture, Generate, Generation, Grammar, Prompt, SamplingParams, Score, Scores
+from shared_core.lm.base import Capture, Generate, Generation, Grammar, Prompt, Score, Scores
 from shared_core.lm.openai import OpenAICompatibleLM
+from tests.lm.openai_client import CHAT, KEY, PLAIN, RAW, Connect, one, text_of
 from tests.openai_server import ALL, FakeServer, decode, tokenize
-
-KEY = "sk-test-9b1f/secret+key=="
-RAW = Prompt.trusted("What colour is the sky?")
-CHAT = Prompt.trusted("What colour is the sky?", role="user")
-PLAIN = frozenset({"chat", "completions", "logprobs"})
-
-Connect = Callable[..., OpenAICompatibleLM]
-
-
-@pytest.fixture
-def connect() -> Iterator[Connect]:
-    """Makes clients that do not wait between attempts; ``lm.slept`` holds how long they would have."""
-    made: list[OpenAICompatibleLM] = []
-
-    def make(server: FakeServer | str, **options: Any) -> OpenAICompatibleLM:
-        options = {"api_key": KEY, "timeout": 5.0, "max_retries": 2, **options}
-        lm = OpenAICompatibleLM(server if isinstance(server, str) else server.url, **options)
-        slept: list[float] = []
-
-        async def sleep(seconds: float) -> None:
-            slept.append(seconds)
-
-        lm._endpoint._sleep = sleep  # type: ignore[assignment]
-        lm.slept = slept  # type: ignore[attr-defined]
-        made.append(lm)
-        return lm
-
-    yield make
-    for lm in made:
-        lm.close()
-
-
-def one(lm: OpenAICompatibleLM, prompt: Prompt = RAW, **params: Any) -> Any:
-    return lm.generate([Generate(prompt, SamplingParams(**params))])[0]
-
-
-def text_of(result: Any) -> str:
-    assert isinstance(result, Generation), result
-    return result.text
-
 
 # --- abilities -----------------------------------------------------------------------------------------------------
 
@@ -387,200 +344,6 @@ def test_scores_where_there_are_none(connect: Connect) -> None:
         (error,) = connect(server).score([Score(RAW, (Prompt.trusted(" blue"),))])
         assert isinstance(error, CapabilityError)
         assert error.capability == "score"
-
-
-# --- failures ------------------------------------------------------------------------------------------------------
-
-ECHOED = f"Incorrect API key provided: {KEY}. You can find your API key in your account."
-FAULTS: dict[str, tuple[dict[str, Any], type[LanguageModelError]]] = {
-    "401 echoing the key": ({"status": 401, "body": {"error": {"message": ECHOED}}}, BackendUnavailableError),
-    "403": ({"status": 403, "body": {"detail": f"Forbidden for Bearer {KEY}"}}, BackendUnavailableError),
-    "404": ({"status": 404, "body": {"detail": "Not Found"}}, BackendUnavailableError),
-    "404 model": ({"status": 404, "body": {"error": {"message": "The model `x` does not exist"}}}, ModelLoadError),
-    "413": ({"status": 413, "body": "<html>Request Entity Too Large</html>"}, LanguageModelError),
-    "422": ({"status": 422, "body": {"detail": [{"msg": "bad"}]}}, LanguageModelError),
-    "429": ({"status": 429, "body": {"error": {"message": f"Rate limit for {KEY}"}}}, BackendUnavailableError),
-    "500": ({"status": 500, "body": f"Traceback: key={KEY}"}, BackendUnavailableError),
-    "503 page": ({"status": 503, "body": f"<html>{KEY}</html>"}, BackendUnavailableError),
-    "dropped": ({"drop": True}, BackendUnavailableError),
-    "page": ({"body": f"<!doctype html><title>Welcome {KEY}</title>"}, ResponseError),
-    "truncated": ({"body": '{"choices": [{"text": "bl' + KEY}, ResponseError),
-    "shorter than promised": ({"body": '{"choices": []}', "length": 400}, BackendUnavailableError),
-    "empty": ({"body": ""}, ResponseError),
-    "a list": ({"body": [1, 2]}, ResponseError),
-    "no choices": ({"body": {"choices": []}}, ResponseError),
-    "choices null": ({"body": {"choices": None, "error": KEY}}, ResponseError),
-    "choices of text": ({"body": {"choices": ["blue"]}}, ResponseError),
-    "null content": (
-        {"body": {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}}, ResponseError,
-    ),
-    "refusal": ({"body": {"choices": [{"message": {"content": None, "refusal": "No."}}]}}, ResponseError),
-    "null text": ({"body": {"choices": [{"text": None}]}}, ResponseError),
-    "quota": (
-        {"status": 429, "body": {"error": {"message": "quota", "code": "insufficient_quota"}}}, BackendUnavailableError,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_each_failure_is_the_right_error_and_leaks_nothing(
-    connect: Connect, caplog: pytest.LogCaptureFixture, name: str
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    fault, expected = FAULTS[name]
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        server.faults.extend([fault] * 3)
-        error = one(lm)
-        assert type(error) is expected
-        assert error.message
-        assert error.__context__ is None
-        assert error.__cause__ is None
-        shown = "".join(traceback.format_exception(error)) + repr(error) + str(error) + error.hint
-        try:
-            raise error
-        except LanguageModelError:
-            shown += traceback.format_exc()
-        for text in (shown, caplog.text, repr(lm), repr(lm._endpoint), repr(lm.probe())):
-            assert KEY not in text
-            assert "sk-test" not in text
-        server.faults.clear()
-        assert text_of(one(lm)) == "The sky is blue"
-
-
-@pytest.mark.parametrize("name", ["401 echoing the key", "page", "truncated", "dropped", "500"])
-def test_a_server_broken_from_the_start_leaks_nothing(
-    connect: Connect, caplog: pytest.LogCaptureFixture, name: str
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    with FakeServer() as server:
-        lm = connect(server, max_retries=0)
-        server.faults.extend([FAULTS[name][0]] * 200)
-        with pytest.raises(LanguageModelError) as caught:
-            _ = lm.capabilities
-        shown = "".join(traceback.format_exception(caught.value)) + str(caught.value)
-        assert "sk-test" not in shown + caplog.text
-
-
-def test_credentials_in_the_address_are_used_and_not_shown(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    with FakeServer() as server:
-        lm = connect(f"http://ann:hun%2Fter2@127.0.0.1:{server.port}/v1", api_key=None)
-        assert text_of(one(lm)) == "The sky is blue"
-        assert {h["authorization"] for _, _, h in server.requests} == {"Basic YW5uOmh1bi90ZXIy"}
-        server.faults.append({"status": 400, "body": {"error": {"message": "hun/ter2 hun%2Fter2 YW5uOmh1bi90ZXIy"}}})
-        assert "ter2" not in str(one(lm)) + repr(lm) + caplog.text
-        assert "YW5u" not in caplog.text
-
-
-def test_the_environments_key_goes_to_no_server_by_itself(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
-    with FakeServer() as server:
-        one(connect(server, api_key=None))
-        assert not any("sk-from" in str(h) for _, _, h in server.requests)
-
-
-def test_one_bad_request_fails_alone(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server, max_concurrency=1)
-        lm.probe()
-        server.faults.extend([None, {"status": 400}, None])
-        results = lm.generate([Generate(RAW)] * 3)
-        assert [isinstance(r, Generation) for r in results] == [True, False, True]
-        assert type(results[1]) is LanguageModelError
-
-
-def test_transient_failures_are_tried_again_and_retry_after_is_honoured(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server, max_retries=4)
-        lm.probe()
-        server.faults.extend(
-            [{"status": 429, "headers": {"Retry-After": "7"}}, {"status": 503}, {"drop": True}, {"body": '{"choi'}]
-        )
-        assert text_of(one(lm)) == "The sky is blue"
-        slept = lm.slept  # type: ignore[attr-defined]
-        assert slept[0] == 7.0
-        assert all(0.25 * 2**i <= s <= 0.5 * 2**i for i, s in enumerate(slept[1:], start=1))
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-def test_final_refusals_are_not_tried_again(connect: Connect, status: int) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        server.faults.append({"status": status})
-        assert isinstance(one(lm), LanguageModelError)
-        assert lm.slept == []  # type: ignore[attr-defined]
-
-
-def test_waiting_longer_than_the_deadline_is_not_begun(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server, deadline=30.0)
-        lm.probe()
-        server.faults.append({"status": 429, "headers": {"Retry-After": "3600"}})
-        assert isinstance(one(lm), BackendUnavailableError)
-        assert lm.slept == []  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("options", [{"timeout": 0.3}, {"deadline": 0.6}], ids=["timeout", "deadline"])
-def test_a_slow_server(connect: Connect, options: dict[str, float]) -> None:
-    with FakeServer() as server:
-        ready = connect(server)
-        lm = connect(server, max_retries=0, **options)
-        lm._planner = Planner(lm._endpoint, ready.probe(), None, ())  # the probe is not what is slow
-        server.faults.append({"delay": 1.5})
-        error = one(lm, CHAT)
-        assert isinstance(error, BackendUnavailableError)
-        assert next(iter(options)) in str(error) or "0.3 s" in str(error)
-
-
-def test_a_server_that_is_down(connect: Connect) -> None:
-    with FakeServer() as server:
-        url = server.url
-    lm = connect(url)
-    results = lm.generate([Generate(RAW)] * 5)
-    assert all(isinstance(r, BackendUnavailableError) and r.hint for r in results)
-    assert len(lm.slept) == 2  # type: ignore[attr-defined]  # one probe for all five
-    assert isinstance(lm.score([Score(RAW, (RAW,))])[0], BackendUnavailableError)
-
-
-@pytest.mark.parametrize(
-    ("body", "needed", "available"),
-    [
-        ("This model's maximum context length is 4097 tokens. However, you requested 5360 tokens (5104 in the "
-         "messages, 256 in the completion).", 5360, 4097),
-        ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
-         9001, 8192),
-        ("This model's maximum context length is 1024 tokens. However, your prompt contains at least 1025 input "
-         "tokens, which exceeds this limit", 1025, 1024),
-        ("'max_tokens' or 'max_completion_tokens' is too large: 200. This model's maximum context length is 128 tokens "
-         "and your request has 10 input tokens (200 > 128 - 10).", 210, 128),
-        ("max_tokens=5000 cannot be greater than max_model_len=1024. Please request fewer output tokens.", 5000, 1024),
-        ({"message": "the request exceeds the available context size", "type": "exceed_context_size_error",
-          "n_prompt_tokens": 700, "n_ctx": 512}, 700, 512),
-    ],
-)  # fmt: skip
-def test_overflows_that_servers_tell_of(connect: Connect, body: Any, needed: int, available: int) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        server.faults.append({"status": 400, "body": {"error": body if isinstance(body, dict) else {"message": body}}})
-        error = one(lm, CHAT)
-        assert isinstance(error, ContextOverflowError)
-        assert (error.needed, error.available) == (needed, available)
-
-
-def test_an_overflow_without_figures_says_what_to_do(connect: Connect) -> None:
-    with FakeServer() as server:
-        lm = connect(server)
-        lm.probe()
-        server.faults.append(
-            {"status": 400, "body": {"error": {"message": "too long", "code": "context_length_exceeded"}}}
-        )
-        error = one(lm)
-        assert type(error) is LanguageModelError
-        assert "top_k" in error.hint
 
 
 # --- running -------------------------------------------------------------------------------------------------------
