@@ -17,7 +17,7 @@ from typing import Any
 from shared_core.flow import Resources, run
 from shared_core.lm.base import BaseLanguageModel, Generate, GenerateResult, Generation
 from shared_core.pipelines.common import Context, Trace
-from shared_core.pipelines.reclaim import write
+from shared_core.pipelines.reclaim.loop import write
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 

@@ -23,7 +23,7 @@ from langchain_selfreflect.documents import noted, to_passages
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
 from langchain_selfreflect.retriever import rank_notes
 from shared_core.pipelines.rerank import Ranked
-from shared_core.rerank import SelfReflectReranker
+from shared_core.reranker import SelfReflectReranker
 from shared_core.settings import SelfReflectSettings
 
 

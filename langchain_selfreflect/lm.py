@@ -22,8 +22,8 @@ from shared_core.errors import (
     InputError,
     LanguageModelError,
 )
-from shared_core.lm._oai_http import context_overflow
-from shared_core.lm._oai_prompt import as_messages, control_strings
+from shared_core.lm._server.http import context_overflow
+from shared_core.lm._server.prompt import as_messages, control_strings
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,

@@ -16,9 +16,9 @@ from langchain_selfreflect._retrieval import as_retriever, usual_k
 from langchain_selfreflect._strict import Made, Strict, shared_embedder, shared_reader
 from langchain_selfreflect.documents import noted, to_documents
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
-from shared_core.gate import GatedResult, GatedRetriever, GateName
+from shared_core.gated_retriever import GatedResult, GatedRetriever, GateName
 from shared_core.pipelines.rerank import Ranked
-from shared_core.rerank import SelfReflectReranker
+from shared_core.reranker import SelfReflectReranker
 from shared_core.settings import SelfReflectSettings
 
 Method = Literal["reading", "uncertainty"]

@@ -19,7 +19,7 @@ from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.rerank import Ranked
 from shared_core.reading.base import Reader, SupportScorer
-from shared_core.rerank import RerankMethod, SelfReflectReranker
+from shared_core.reranker import RerankMethod, SelfReflectReranker
 from shared_core.retrieval.base import Embedder
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import MetadataValue, Passage

@@ -18,7 +18,7 @@ from llamaindex_selfreflect._sources import NodeSource, fitted, framework_retrie
 from llamaindex_selfreflect.llm import as_language_model
 from llamaindex_selfreflect.postprocessor import SelfReflectRerank
 from shared_core.errors import InputError
-from shared_core.gate import GatedResult, GatedRetriever, GateName
+from shared_core.gated_retriever import GatedResult, GatedRetriever, GateName
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
@@ -35,7 +35,7 @@ class SelfReflectRetriever(BaseRetriever):
     Args:
         retriever: of LlamaIndex, or one of ``shared_core.retrieval``.
         llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; not needed for ``always``.
-        gate: ``uncertainty``, ``flare`` or ``always``; see ``shared_core.gate.GatedRetriever``.
+        gate: ``uncertainty``, ``flare`` or ``always``; see ``shared_core.gated_retriever.GatedRetriever``.
         settings: ``settings.seakr`` says how to measure; ``settings.calibration`` may hold the threshold.
         rerank: applied to what is retrieved.
         judge, embedder: for estimators that compare meanings.

@@ -18,7 +18,7 @@ from shared_core.errors import InputError
 
 if TYPE_CHECKING:
     from shared_core.training.recipes import Progress
-    from shared_core.training.reclaim_rows import Drop
+    from shared_core.training.reclaim.rows import Drop
 
 train_app = typer.Typer(help="Make training rows, and train models on them.", no_args_is_help=True)
 
@@ -59,8 +59,8 @@ def reclaim_rows_command(
     """
     from shared_core.flow import Resources
     from shared_core.reading.support import CrossEncoderSupportScorer
-    from shared_core.training.reclaim_rows import RowSettings, build_rows
-    from shared_core.training.reclaim_sources import read_sources
+    from shared_core.training.reclaim.rows import RowSettings, build_rows
+    from shared_core.training.reclaim.sources import read_sources
     from shared_core.training.rows import write_json_lines, write_rows
 
     settings = RowSettings(

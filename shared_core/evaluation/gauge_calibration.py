@@ -18,9 +18,9 @@ from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.calibration import PLATT_BELOW
 from shared_core.evaluation.dataset import Question
 from shared_core.flow import Flow
-from shared_core.pipelines.closed_book import Recalled, closed_book, open_book
 from shared_core.pipelines.common import Context, Trace
-from shared_core.pipelines.gauge import Form, answer_binding, choose_gauge
+from shared_core.pipelines.gating.choose import Form, answer_binding, choose_gauge
+from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open_book
 from shared_core.pipelines.support import support, support_binding
 from shared_core.types import Answer
 from shared_core.uncertainty.calibration import (

@@ -1,6 +1,6 @@
 """Any server that speaks OpenAI's HTTP API, as a backend: vLLM, llama.cpp, Ollama, OpenAI itself.
 
-What the server really does is found out once, at the first call, by small requests (``_oai_probe``). Where it takes
+What the server really does is found out once, at the first call, by small requests (``_server.probe``). Where it takes
 token ids and tokenizes for us (vLLM), or where a tokenizer is given, prompts go out as ids and untrusted text can
 hold no control token; else as text with the control strings of untrusted parts neutralised (``neutralise``).
 """
@@ -19,11 +19,11 @@ from shared_core.errors import (
     ModelLoadError,
     ResponseError,
 )
-from shared_core.lm import _oai_read as read
 from shared_core.lm._loop import LoopThread
-from shared_core.lm._oai_http import Deadline, Endpoint, Failure
-from shared_core.lm._oai_probe import Abilities, Api, probe
-from shared_core.lm._oai_request import Ask, Planner
+from shared_core.lm._server import read
+from shared_core.lm._server.http import Deadline, Endpoint, Failure
+from shared_core.lm._server.probe import Abilities, Api, probe
+from shared_core.lm._server.request import Ask, Planner
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,

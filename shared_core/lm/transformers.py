@@ -1,8 +1,8 @@
 """Any causal language model of transformers, as the white-box backend: every capability there is.
 
 Requests are grouped by the token ids they begin with; what they share is computed once, and all samples of all
-requests are decoded together (``_hf_forest``). Models that this does not suit are decoded as ordinary batches
-(``_hf_repeated``), and the object says so (``fallback``).
+requests are decoded together (``_hf.forest``). Models that this does not suit are decoded as ordinary batches
+(``_hf.repeated``), and the object says so (``fallback``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from shared_core.errors import (
     LanguageModelError,
 )
 from shared_core.lm._detokenize import Detokenizer
-from shared_core.lm._hf_adapters import Adapters
-from shared_core.lm._hf_load import default_cache_bytes, eos_ids, given_tokenizer, installed, load, require_packages
+from shared_core.lm._hf.adapters import Adapters
+from shared_core.lm._hf.load import default_cache_bytes, eos_ids, given_tokenizer, installed, load, require_packages
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,
@@ -45,8 +45,8 @@ from shared_core.lm.encoding import Encoder
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
-    from shared_core.lm._hf_decode import Branch, Job, Session
-    from shared_core.lm._hf_plan import Ids, Row
+    from shared_core.lm._hf.decode import Branch, Job, Session
+    from shared_core.lm._hf.plan import Ids, Row
 
 logger = logging.getLogger(__name__)
 
@@ -106,9 +106,9 @@ class TransformersLM(BaseLanguageModel):
         trust_remote_code: bool = False,
     ) -> None:
         require_packages()
-        from shared_core.lm import _hf_model as hf
-        from shared_core.lm._hf_attention import attention_module
-        from shared_core.lm._hf_cache import PrefixCache
+        from shared_core.lm._hf import model as hf
+        from shared_core.lm._hf.attention import attention_module
+        from shared_core.lm._hf.cache import PrefixCache
 
         if isinstance(model, str) or hasattr(model, "__fspath__"):
             given = str(model)
@@ -190,8 +190,8 @@ class TransformersLM(BaseLanguageModel):
     # --- jobs --------------------------------------------------------------------------------------------------
 
     def _generate_job(self, request: Generate) -> Job:
-        from shared_core.lm._hf_decode import Job
-        from shared_core.lm._hf_grammar import Constraint, grammar_tokenizer
+        from shared_core.lm._hf.decode import Job
+        from shared_core.lm._hf.grammar import Constraint, grammar_tokenizer
 
         params = request.params
         ids = self._encoded(request.prompt)
@@ -211,7 +211,7 @@ class TransformersLM(BaseLanguageModel):
         return job
 
     def _score_job(self, request: Score) -> Job:
-        from shared_core.lm._hf_decode import Job
+        from shared_core.lm._hf.decode import Job
 
         if not request.continuations:
             raise InputError("There is nothing to score: Score.continuations is empty.")
@@ -221,7 +221,7 @@ class TransformersLM(BaseLanguageModel):
         return Job(ids, SamplingParams(logprobs=True), given=given)
 
     def _states_job(self, request: HiddenStates) -> Job:
-        from shared_core.lm._hf_decode import Job
+        from shared_core.lm._hf.decode import Job
 
         ids = self._encoded(request.sequences[0])
         if request.position == "eos":
@@ -289,9 +289,9 @@ class TransformersLM(BaseLanguageModel):
 
     def _waves(self, jobs: list[Job]) -> list[tuple[Session, list[Row]]]:
         """The jobs cut into batches that fit in memory, each with a session of the kind that suits it."""
-        from shared_core.lm._hf_forest import Forest
-        from shared_core.lm._hf_plan import Row, plan_rows, waves
-        from shared_core.lm._hf_repeated import Repeated
+        from shared_core.lm._hf.forest import Forest
+        from shared_core.lm._hf.plan import Row, plan_rows, waves
+        from shared_core.lm._hf.repeated import Repeated
 
         in_tree = [i for i, j in enumerate(jobs) if not self.fallback and self._in_window(j)]
         found: list[tuple[Session, list[Row]]] = []
@@ -326,7 +326,7 @@ class TransformersLM(BaseLanguageModel):
         return found
 
     def _attempt(self, session: Session, jobs: list[Job], rows: list[list[int]]) -> None:
-        from shared_core.lm._hf_decode import Decoder
+        from shared_core.lm._hf.decode import Decoder
 
         decoder = Decoder(session, self._runner, self._detokenizer, self._eos, self._vocabulary)
         try:
@@ -370,7 +370,7 @@ class TransformersLM(BaseLanguageModel):
         return Generation(tuple(samples), _usage(job))
 
     def _attended(self, job: Job, samples: list[Sample]) -> list[Sample]:
-        from shared_core.lm._hf_attention import last_layer_attention
+        from shared_core.lm._hf.attention import last_layer_attention
 
         with self._lock, self._inference():
             before = self._runner.forwards

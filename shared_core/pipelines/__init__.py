@@ -17,8 +17,8 @@ Pipeline = Callable[[str, SelfReflectSettings, Context], Flow[Answer]]
 
 PIPELINES: dict[str, str] = {
     "composed": "shared_core.pipelines.composed:composed",
-    "reclaim": "shared_core.pipelines.reclaim:reclaim",
-    "seakr": "shared_core.pipelines.seakr:seakr",
+    "reclaim": "shared_core.pipelines.reclaim.loop:reclaim",
+    "seakr": "shared_core.pipelines.seakr.loop:seakr",
 }
 """Where each pipeline is, by its name in the settings."""
 

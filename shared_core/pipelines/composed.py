@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.pipelines.common import Context, Trace, decide
 from shared_core.pipelines.extractive import extractive
-from shared_core.pipelines.measure import choose_gauge, choose_threshold, gauge_report, measure
-from shared_core.pipelines.reclaim import judged, write
+from shared_core.pipelines.gating.demonstrations import demonstrations
+from shared_core.pipelines.gating.measure import choose_gauge, choose_threshold, gauge_report, measure
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
+from shared_core.pipelines.gating.query import triggered
+from shared_core.pipelines.reclaim.loop import judged, write
 from shared_core.pipelines.rerank import rerank_by_reading, rerank_by_uncertainty
-from shared_core.pipelines.seakr_answer import answer_claim
-from shared_core.pipelines.seakr_demos import demonstrations
-from shared_core.pipelines.seakr_prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
-from shared_core.pipelines.seakr_query import triggered
+from shared_core.pipelines.seakr.answer import answer_claim
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, Passage, Retrieved
 from shared_core.uncertainty import final_answer

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from shared_core.flow import Flow, Read
 from shared_core.pipelines.common import Context, Trace
-from shared_core.pipelines.gauge import choose_gauge
-from shared_core.pipelines.measure import Measurement, measure
-from shared_core.pipelines.seakr_demos import demonstrations
-from shared_core.pipelines.seakr_prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
+from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.pipelines.gating.demonstrations import demonstrations
+from shared_core.pipelines.gating.measure import Measurement, measure
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.reading.base import ReadResult
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage, Span

@@ -219,7 +219,7 @@ def _free_folder(output: str | Path) -> Path:
 
 
 def _on_cpu(settings: TrainingSettings) -> bool:
-    from shared_core.lm._hf_load import default_device
+    from shared_core.lm._hf.load import default_device
 
     return settings.use_cpu if settings.use_cpu is not None else default_device() == "cpu"
 
@@ -228,7 +228,7 @@ def _loaded(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     """Weights are float32 for training; autocast makes the passes bfloat16 where that is wanted."""
     import torch
 
-    from shared_core.lm._hf_load import given_tokenizer, load
+    from shared_core.lm._hf.load import given_tokenizer, load
 
     if isinstance(model, (str, Path)):
         name = str(tokenizer) if isinstance(tokenizer, Path) else tokenizer
@@ -237,7 +237,7 @@ def _loaded(model: Any, tokenizer: Any) -> tuple[Any, Any]:
 
 
 def _context(model: Any) -> int:
-    from shared_core.lm._hf_model import context_length
+    from shared_core.lm._hf.model import context_length
 
     return context_length(model.config.get_text_config()) or 2048
 

@@ -17,7 +17,7 @@ from shared_core.errors import CalibrationError, CapabilityError, DocumentError,
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.gauge_calibration import agree, calibrate_answer, calibrate_gate, calibrate_support
 from shared_core.evaluation.support_rows import read_support_rows
-from shared_core.gate import GatedRetriever
+from shared_core.gated_retriever import GatedRetriever
 from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Passage

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from shared_core.lm._hf_cache import PrefixCache
-from shared_core.lm._hf_plan import Cost, common_length, plan_rows, row_tree, similar_lengths, waves
+from shared_core.lm._hf.cache import PrefixCache
+from shared_core.lm._hf.plan import Cost, common_length, plan_rows, row_tree, similar_lengths, waves
 
 prompts = st.lists(st.lists(st.integers(0, 2), max_size=9), min_size=1, max_size=7)
 COST = Cost(token=1e6, slot=1e3)

@@ -15,7 +15,7 @@ from shared_core.errors import (
     ModelLoadError,
     ResponseError,
 )
-from shared_core.lm._oai_request import Planner
+from shared_core.lm._server.request import Planner
 from shared_core.lm.base import Generate, Generation, Score
 from tests.lm.openai_client import CHAT, KEY, RAW, Connect, one, text_of
 from tests.openai_server import FakeServer

@@ -16,11 +16,11 @@ from shared_core.errors import (
     QuestionError,
     SettingsError,
 )
-from shared_core.gate import GatedRetriever
+from shared_core.gated_retriever import GatedRetriever
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.common import Context
-from shared_core.pipelines.gauge import choose_gauge
+from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.uncertainty import Calibration, gram_uncertainty
 from tests.fakes import Shelf
 from tests.pipelines.scripts import SURE, UNSURE, WHITE, made, scripted, states

@@ -22,8 +22,8 @@ from shared_core.flow import Resources
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.common import Context
-from shared_core.pipelines.gauge import Gauge, choose_gate, choose_gauge, choose_threshold
-from shared_core.pipelines.measure import Measurement, measure
+from shared_core.pipelines.gating.choose import Gauge, choose_gate, choose_gauge, choose_threshold
+from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import ESTIMATORS, Calibration, gram_uncertainty
 from tests.pipelines.scripts import SURE, UNSURE, WHITE, samples, states, written

@@ -13,7 +13,7 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.citation import CitationIndex
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.reclaim_free import parse_reply
+from shared_core.pipelines.reclaim.free import parse_reply
 from shared_core.types import Answer, Passage
 from tests.fakes import PASSAGES, Shelf
 

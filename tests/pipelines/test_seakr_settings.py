@@ -14,10 +14,10 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import CapabilityError, ContextOverflowError, SettingsError
 from shared_core.lm.base import Attention, Capabilities, Generate, Sample, SamplingParams
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.gauge import answer_binding, choose_gauge
-from shared_core.pipelines.seakr_answer import cite_answer
-from shared_core.pipelines.seakr_demos import DEMONSTRATIONS, demonstrations
-from shared_core.pipelines.seakr_prompts import step_prompt
+from shared_core.pipelines.gating.choose import answer_binding, choose_gauge
+from shared_core.pipelines.gating.demonstrations import DEMONSTRATIONS, demonstrations
+from shared_core.pipelines.gating.prompts import step_prompt
+from shared_core.pipelines.seakr.answer import cite_answer
 from shared_core.types import Passage
 from shared_core.uncertainty import Calibration, choose_answer, final_answer
 from tests.pipelines.scripts import DEMO, SURE, made, scripted, states

@@ -19,8 +19,8 @@ from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.joint import corrected, corrections, read_together, upper_layers
 from shared_core.reading.network import forward, initial, widened
 from shared_core.reading.weights import WEIGHTS, Weights
-from shared_core.training.reader import run_stage, train
-from shared_core.training.reader_batches import Examples, Piece, Recipe, Stage, stack
+from shared_core.training.reader.batches import Examples, Piece, Recipe, Stage, stack
+from shared_core.training.reader.build import run_stage, train
 from shared_core.types import Passage
 from tests.reading.test_reader_training import PIECES, in_float
 

@@ -14,10 +14,10 @@ from shared_core.reading.confidence import Logistic
 from shared_core.reading.encoder import Encoded
 from shared_core.reading.features import RARITY_BUCKETS, Tokens, surface, words_of
 from shared_core.reading.network import Inputs, Outputs, forward, initial
-from shared_core.training.reader import loss
-from shared_core.training.reader_batches import Piece, stack, stacked, targets
-from shared_core.training.reader_confidence import LEAST, fit
-from shared_core.training.reader_data import OPPOSITE, Row, rarities, replaced, rows_of, swapped
+from shared_core.training.reader.batches import Piece, stack, stacked, targets
+from shared_core.training.reader.build import loss
+from shared_core.training.reader.confidence import LEAST, fit
+from shared_core.training.reader.data import OPPOSITE, Row, rarities, replaced, rows_of, swapped
 from shared_core.types import Passage
 
 torch = pytest.importorskip("torch")

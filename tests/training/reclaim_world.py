@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from shared_core.training.reclaim_rows import build_rows
-from shared_core.training.reclaim_sources import Segment, SourceAnswer
+from shared_core.training.reclaim.rows import build_rows
+from shared_core.training.reclaim.sources import Segment, SourceAnswer
 from shared_core.training.rows import TrainingRow
 from shared_core.types import Passage
 

@@ -22,9 +22,9 @@ from shared_core.flow import Resources
 from shared_core.lm import ScriptedLM
 from shared_core.lm.base import Capabilities, Generate, Prompt
 from shared_core.lm.encoding import Encoder
-from shared_core.training.reclaim_rows import RowSet, RowSettings, build_rows
-from shared_core.training.reclaim_select import parse_selection
-from shared_core.training.reclaim_sources import Segment, SourceAnswer, read_sources, segment_answer
+from shared_core.training.reclaim.rows import RowSet, RowSettings, build_rows
+from shared_core.training.reclaim.select import parse_selection
+from shared_core.training.reclaim.sources import Segment, SourceAnswer, read_sources, segment_answer
 from shared_core.training.rows import TrainingRow, read_rows, write_rows
 from shared_core.types import Passage
 

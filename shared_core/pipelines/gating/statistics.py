@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from shared_core.errors import CapabilityError, LanguageModelError
 from shared_core.flow import Embed, Flow, Generate, Judge, Score, Together
 from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
-from shared_core.pipelines.attended import attended_words
-from shared_core.pipelines.gauge import Gauge
+from shared_core.pipelines.gating.attended import attended_words
+from shared_core.pipelines.gating.choose import Gauge
 from shared_core.uncertainty import SampleStatistics, cluster_by_entailment, cluster_by_similarity, plan_pairs
 
 SAME_MEANING = 0.85

@@ -12,7 +12,7 @@ from shared_core.errors import InputError, QuestionError, SettingsError
 from shared_core.flow import Flow, Resources
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.common import Context
-from shared_core.pipelines.gate import gated_retrieval
+from shared_core.pipelines.gating.retrieve import gated_retrieval
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings

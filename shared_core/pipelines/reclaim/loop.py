@@ -2,7 +2,7 @@
 
 Models with grammars write under the citation index's grammar: ``interleaved`` (a reference model that sees everything,
 a claim model that sees only the output so far) or ``unified`` (one model, one go). Others climb the ladder of
-``reclaim_free``. Every claim's support by its quote is then estimated, and utility decides what stays.
+``free``. Every claim's support by its quote is then estimated, and utility decides what stays.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from shared_core.errors import ContextOverflowError, GrammarError
 from shared_core.flow import Flow, Generate, Report, Retrieve
 from shared_core.lm.base import Generation, Grammar, SamplingParams
 from shared_core.pipelines.common import Context, Trace, decide
-from shared_core.pipelines.reclaim_free import write_freely
-from shared_core.pipelines.reclaim_prompts import (
+from shared_core.pipelines.reclaim.free import write_freely
+from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     CLAIM_LEAD,
     PAIR_GAP,

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from shared_core.errors import InputError, SelfReflectError
 from shared_core.flow import Flow, Judge, Resources, Together, run_many
-from shared_core.pipelines.reclaim_prompts import (
+from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     PAIR_GAP,
     REFERENCE_END,
@@ -28,9 +28,9 @@ from shared_core.pipelines.reclaim_prompts import (
     written,
 )
 from shared_core.settings import Settings
-from shared_core.training.reclaim_cite import Cited, Labelled, citable_claim, cite, labelled
-from shared_core.training.reclaim_select import select_citations
-from shared_core.training.reclaim_sources import SourceAnswer, segment_answer
+from shared_core.training.reclaim.cite import Cited, Labelled, citable_claim, cite, labelled
+from shared_core.training.reclaim.select import select_citations
+from shared_core.training.reclaim.sources import SourceAnswer, segment_answer
 from shared_core.training.rows import TrainingRow
 
 __all__ = ["Drop", "RowReport", "RowSet", "RowSettings", "build_rows"]

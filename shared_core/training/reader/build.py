@@ -35,9 +35,9 @@ from shared_core.reading.network import Outputs, forward, initial, widened
 from shared_core.reading.weights import RARITY_STEPS, WEIGHTS
 from shared_core.retrieval import BM25Retriever, HybridRetriever
 from shared_core.retrieval.cached_embedder import CachedEmbedder
-from shared_core.training.reader_batches import Examples, Recipe, Stage, batches, stacked
-from shared_core.training.reader_confidence import Labelled, fit, measure
-from shared_core.training.reader_data import Corpus, Row, rarities, read_lines, replaced, rows_of, swapped
+from shared_core.training.reader.batches import Examples, Recipe, Stage, batches, stacked
+from shared_core.training.reader.confidence import Labelled, fit, measure
+from shared_core.training.reader.data import Corpus, Row, rarities, read_lines, replaced, rows_of, swapped
 from shared_core.types import Passage
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from shared_core.lm._hf_forest import Feed, Opened
-from shared_core.lm._hf_model import Runner
-from shared_core.lm._hf_plan import Ids
+from shared_core.lm._hf.forest import Feed, Opened
+from shared_core.lm._hf.model import Runner
+from shared_core.lm._hf.plan import Ids
 
 
 class Repeated:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from shared_core.lm._hf_cache import KeyValues, PrefixCache, SlotCache
-from shared_core.lm._hf_model import Runner
-from shared_core.lm._hf_plan import Ids, RowTree, common_length, row_tree, similar_lengths, sort_key
+from shared_core.lm._hf.cache import KeyValues, PrefixCache, SlotCache
+from shared_core.lm._hf.model import Runner
+from shared_core.lm._hf.plan import Ids, RowTree, common_length, row_tree, similar_lengths, sort_key
 
 Feed = tuple[int, Sequence[int]]
 """A branch and the tokens to append to it, at least one."""

@@ -8,9 +8,9 @@ from itertools import accumulate
 from typing import Literal
 
 from shared_core.citation import CitationIndex, grammar
-from shared_core.pipelines.reclaim_prompts import REFERENCE_LEAD
-from shared_core.training.reclaim_select import Selection
-from shared_core.training.reclaim_sources import Segment
+from shared_core.pipelines.reclaim.prompts import REFERENCE_LEAD
+from shared_core.training.reclaim.select import Selection
+from shared_core.training.reclaim.sources import Segment
 from shared_core.types import Passage, Span
 
 __all__ = ["Cited", "Found", "Labelled", "citable_claim", "cite", "labelled"]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.lm._hf_cache import common_prefix
+from shared_core.lm._hf.cache import common_prefix
 
 Ids = NDArray[np.int64]
 

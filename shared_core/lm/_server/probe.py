@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from shared_core.errors import LanguageModelError, ModelLoadError, ResponseError
-from shared_core.lm import _oai_read as read
-from shared_core.lm._oai_http import Deadline, Endpoint, Failure
+from shared_core.lm._server import read
+from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm.base import Capabilities, Grammar
 
 Api = Literal["auto", "chat", "completions"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shared_core.reading.encoder import Encoded
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES, Surface, Tokens, surface, words_of
 from shared_core.reading.network import Inputs
-from shared_core.training.reader_data import Corpus, Row
+from shared_core.training.reader.data import Corpus, Row
 
 if TYPE_CHECKING:
     from torch import Tensor

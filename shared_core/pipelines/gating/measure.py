@@ -13,8 +13,15 @@ from dataclasses import dataclass, field
 from shared_core.errors import ContextOverflowError
 from shared_core.flow import Flow, Generate, Together
 from shared_core.lm.base import Capture, Generation, Prompt, Sample, SamplingParams
-from shared_core.pipelines.gauge import Gauge, Threshold, choose_gate, choose_gauge, choose_threshold, gauge_report
-from shared_core.pipelines.sample_statistics import gather
+from shared_core.pipelines.gating.choose import (
+    Gauge,
+    Threshold,
+    choose_gate,
+    choose_gauge,
+    choose_threshold,
+    gauge_report,
+)
+from shared_core.pipelines.gating.statistics import gather
 from shared_core.uncertainty import Cost, Estimator, SampleStatistics
 
 __all__ = [

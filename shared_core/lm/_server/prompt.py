@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from shared_core.errors import InputError, LanguageModelError, ResponseError
-from shared_core.lm._oai_http import Deadline, Endpoint
+from shared_core.lm._server.http import Deadline, Endpoint
 from shared_core.lm.base import Part, Prompt, Role
 from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS, MARK, neutralise
 

@@ -14,7 +14,7 @@ import torch
 
 from shared_core.errors import CapabilityError, GenerationError
 from shared_core.lm._detokenize import Detokenizer
-from shared_core.lm._hf_model import Runner
+from shared_core.lm._hf.model import Runner
 from shared_core.lm.base import Attention
 
 _NAMES = ("self_attn", "attn", "attention", "self_attention", "self_attention_block")

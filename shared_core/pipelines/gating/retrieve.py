@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.pipelines.common import Context, Trace
-from shared_core.pipelines.gauge import choose_gate, choose_gauge, choose_threshold, gauge_report, with_gate
-from shared_core.pipelines.measure import measure
-from shared_core.pipelines.seakr_demos import demonstrations
-from shared_core.pipelines.seakr_prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
-from shared_core.pipelines.seakr_query import formulate, triggered
+from shared_core.pipelines.gating.choose import choose_gate, choose_gauge, choose_threshold, gauge_report, with_gate
+from shared_core.pipelines.gating.demonstrations import demonstrations
+from shared_core.pipelines.gating.measure import measure
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
+from shared_core.pipelines.gating.query import formulate, triggered
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Decision, MetadataValue, Passage, Retrieved
 

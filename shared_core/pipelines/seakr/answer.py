@@ -11,7 +11,7 @@ from shared_core.errors import LanguageModelError
 from shared_core.flow import Flow, Score
 from shared_core.lm.base import Prompt, Scores
 from shared_core.pipelines.common import Context, Trace
-from shared_core.pipelines.gauge import Gauge, answer_binding
+from shared_core.pipelines.gating.choose import Gauge, answer_binding
 from shared_core.pipelines.support import support
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Citation, Claim, Passage

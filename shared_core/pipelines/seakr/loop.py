@@ -15,7 +15,7 @@ from shared_core.errors import ContextOverflowError
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.common import Context, Trace, decide
-from shared_core.pipelines.gauge import (
+from shared_core.pipelines.gating.choose import (
     Gauge,
     Threshold,
     choose_gate,
@@ -24,12 +24,12 @@ from shared_core.pipelines.gauge import (
     gauge_report,
     with_gate,
 )
-from shared_core.pipelines.measure import Measurement, measure
+from shared_core.pipelines.gating.demonstrations import demonstrations
+from shared_core.pipelines.gating.measure import Measurement, measure
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
+from shared_core.pipelines.gating.query import formulate, triggered
 from shared_core.pipelines.rerank import least_uncertain
-from shared_core.pipelines.seakr_answer import answer_claim
-from shared_core.pipelines.seakr_demos import demonstrations
-from shared_core.pipelines.seakr_prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
-from shared_core.pipelines.seakr_query import formulate, triggered
+from shared_core.pipelines.seakr.answer import answer_claim
 from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
 from shared_core.types import Answer, Claim, Passage, Retrieved
 from shared_core.uncertainty import choose_answer, final_answer, is_answer, rationale_uncertainty

@@ -14,7 +14,7 @@ from shared_core.citation import CitationIndex, align_quote
 from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Trace
-from shared_core.pipelines.reclaim_prompts import numbered_prompt
+from shared_core.pipelines.reclaim.prompts import numbered_prompt
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Citation, Claim, Passage, Span
 

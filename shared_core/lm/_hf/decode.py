@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from shared_core.errors import GenerationError, LanguageModelError
 from shared_core.lm._detokenize import Detokenizer, StopScanner
-from shared_core.lm._hf_forest import Feed, Opened
-from shared_core.lm._hf_grammar import Constraint
-from shared_core.lm._hf_model import Runner, Tap
-from shared_core.lm._hf_plan import Ids
-from shared_core.lm._hf_sample import Sampling, choose, noise_key, uniforms
+from shared_core.lm._hf.forest import Feed, Opened
+from shared_core.lm._hf.grammar import Constraint
+from shared_core.lm._hf.model import Runner, Tap
+from shared_core.lm._hf.plan import Ids
+from shared_core.lm._hf.sample import Sampling, choose, noise_key, uniforms
 from shared_core.lm.base import FinishReason, SamplingParams
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shared_core.errors import CapabilityError
-from shared_core.lm._hf_plan import Cost
+from shared_core.lm._hf.plan import Cost
 
 Tap = tuple[int, str]
 """Layer index and kind (``residual`` or ``mlp``) of a hidden state."""
@@ -242,8 +242,8 @@ def window(config: Any) -> int | None:
 
 def _probe(runner: Runner) -> float:
     """The largest difference between logits in a tree and of plain sequences, relative to their spread."""
-    from shared_core.lm._hf_cache import PrefixCache
-    from shared_core.lm._hf_forest import Forest
+    from shared_core.lm._hf.cache import PrefixCache
+    from shared_core.lm._hf.forest import Forest
 
     generator = torch.Generator().manual_seed(0)
     size = min(int(getattr(runner.config, "vocab_size", 1000)), int(runner.model.get_input_embeddings().num_embeddings))

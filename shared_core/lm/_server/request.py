@@ -8,10 +8,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from shared_core.errors import CapabilityError, ContextOverflowError, InputError, ResponseError
-from shared_core.lm import _oai_read as read
-from shared_core.lm._oai_http import Deadline, Endpoint
-from shared_core.lm._oai_probe import Abilities, Route, given_id_fields, grammar_fields, logprob_fields
-from shared_core.lm._oai_prompt import ServerTokenizer, as_messages, as_text, control_strings, plain_layout
+from shared_core.lm._server import read
+from shared_core.lm._server.http import Deadline, Endpoint
+from shared_core.lm._server.probe import Abilities, Route, given_id_fields, grammar_fields, logprob_fields
+from shared_core.lm._server.prompt import ServerTokenizer, as_messages, as_text, control_strings, plain_layout
 from shared_core.lm.base import Generate, Prompt, SamplingParams, Score, Scores
 from shared_core.types import Usage
 

@@ -1,0 +1,1 @@
+"""What stands behind ``TransformersLM``: trees, caches, sampling, grammars."""

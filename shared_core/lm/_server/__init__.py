@@ -1,0 +1,1 @@
+"""What stands behind ``OpenAICompatibleLM``: HTTP, probing, prompts, requests, replies."""

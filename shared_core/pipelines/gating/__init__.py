@@ -1,0 +1,1 @@
+"""Retrieve only when unsure: which estimator and threshold, what to measure, what to search for."""
