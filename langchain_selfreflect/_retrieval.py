@@ -116,7 +116,4 @@ def as_retriever(retriever: object, settings: SelfReflectSettings) -> Retriever:
 def with_usual_k(settings: SelfReflectSettings, retriever: object) -> SelfReflectSettings:
     """The settings with the retriever's own number of passages, unless ``top_k`` was set."""
     k = usual_k(retriever)
-    if k is None or "top_k" in settings.model_fields_set:
-        return settings
-    changed: SelfReflectSettings = settings.replace(top_k=k)
-    return changed
+    return settings if k is None or "top_k" in settings.model_fields_set else settings.replace(top_k=k)

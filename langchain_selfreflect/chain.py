@@ -102,8 +102,7 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         settings = with_usual_k(self.settings, self.retriever)
         shortcuts = {n: getattr(self, n) for n in ("target_accuracy", "pipeline", "on_abstain")}
         given = {n: v for n, v in shortcuts.items() if v is not None}
-        changed: SelfReflectSettings = settings.replace(**given) if given else settings
-        return changed
+        return settings.replace(**given) if given else settings
 
     # --- one question ------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect import _events
 from langchain_selfreflect._caller import Caller, calling
-from langchain_selfreflect._retrieval import as_retriever, usual_k
+from langchain_selfreflect._retrieval import as_retriever, usual_k, with_usual_k
 from langchain_selfreflect._strict import Made, Strict, shared_embedder, shared_reader
 from langchain_selfreflect.documents import noted, to_documents
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
@@ -50,7 +50,11 @@ class SelfReflectRetriever(Strict, BaseRetriever):
     rerank: bool | Method | None = Field(
         None, description="How to re-rank (True: by reading); not given, by reading where there is no llm."
     )
-    k: int | None = Field(None, ge=1, description="Documents to give; not given, as many as the retriever is set to.")
+    k: int | None = Field(
+        None,
+        ge=1,
+        description="Documents to give; not given, ``settings.top_k`` if it was set, else as the retriever is set.",
+    )
     llm: Any = Field(None, description="A LangChain chat model, one of our backends, or none.")
     settings: SelfReflectSettings = Field(default_factory=SelfReflectSettings)
     logprobs: LogprobsMode = Field("auto", description="See LangChainLM.")
@@ -70,7 +74,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         config = RunnableConfig(callbacks=run_manager.get_child())
         with calling(Caller(config)) as caller:
             gated, reranker = self._made.get(self, self._make)
-            found = gated.ask(query, self._fetched(k, reranker))
+            found = gated.ask(query, self._to_fetch(k, reranker))
             _events.tell_all(found.trace, config)
             ranked = reranker.rerank(query, found.passages) if reranker and found.passages else None
         return self._documents(found, ranked, k, caller)
@@ -81,7 +85,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         config = RunnableConfig(callbacks=run_manager.get_child())
         with calling(Caller(config)) as caller:
             gated, reranker = await self._made.aget(self, self._make)
-            found = await gated.aask(query, self._fetched(k, reranker))
+            found = await gated.aask(query, self._to_fetch(k, reranker))
             await _events.atell_all(found.trace, config)
             ranked = await reranker.arerank(query, found.passages) if reranker and found.passages else None
         return self._documents(found, ranked, k, caller)
@@ -113,20 +117,21 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             return "reading" if self.rerank else None
         return self.rerank
 
-    def _given(self, k: int | None) -> int:
-        return k or self.k or usual_k(self.retriever) or self.settings.top_k
+    def _wanted(self, k: int | None) -> int:
+        """Documents to give: what the call says, this retriever, its settings, or the retriever within."""
+        return k or self.k or with_usual_k(self.settings, self.retriever).top_k
 
-    def _fetched(self, k: int | None, reranker: object) -> int:
+    def _to_fetch(self, k: int | None, reranker: object) -> int:
         """As many as wanted; more where the best of them are to be found."""
-        wanted = self._given(k)
+        wanted = self._wanted(k)
         return max(wanted, usual_k(self.retriever) or self.settings.top_k) if reranker else wanted
 
     def _documents(
         self, found: GatedResult, ranked: list[Ranked] | None, k: int | None, caller: Caller
     ) -> list[Document]:
         if ranked is None:
-            return to_documents(found.passages, caller.documents)[: self._given(k)]
-        kept = ranked[: self._given(k)]
+            return to_documents(found.passages, caller.documents)[: self._wanted(k)]
+        kept = ranked[: self._wanted(k)]
         documents = to_documents((r.passage for r in kept), caller.documents)
         return [_with_rank(d, r) for d, r in zip(documents, kept)]
 

@@ -83,10 +83,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         if settings is not None and not isinstance(settings, SelfReflectSettings):
             raise InputError(f"settings must be SelfReflectSettings, not {type(settings).__name__}.")
         given = {name: value for name, value in shortcuts.items() if value is not None}
-        base = settings if settings is not None else SelfReflectSettings()
-        # ``replace`` would hide which settings were given (``top_k``).
-        chosen = {name: getattr(base, name) for name in base.model_fields_set}
-        return SelfReflectSettings(**{**chosen, **given})
+        return (settings if settings is not None else SelfReflectSettings()).replace(**given)
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}  # the engine's prompts are parts of its formats, not templates
@@ -176,7 +173,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
 
     def _engine(self, source: NodeSource | GivenNodes, *, width: int | None = None) -> SelfReflectEngine:
         """An engine for one question: its passages' nodes are in ``source``. Models are shared with the others."""
-        settings: SelfReflectSettings = fitted(self.settings, self._retriever)
+        settings = fitted(self.settings, self._retriever)
         if width is not None:
             settings = settings.replace(top_k=max(1, width))
         parts = dict(self._parts)

@@ -189,14 +189,7 @@ def fitted(settings: SelfReflectSettings, retriever: BaseRetriever) -> SelfRefle
     In LlamaIndex the retriever says how many nodes there are to read (``similarity_top_k``); all of them are read,
     unless the settings were made with a ``top_k`` of their own.
     """
-    width: object = settings.top_k if _chosen(settings) else getattr(retriever, "similarity_top_k", None)
+    chosen = "top_k" in settings.model_fields_set
+    width: object = settings.top_k if chosen else getattr(retriever, "similarity_top_k", None)
     known = isinstance(width, int) and not isinstance(width, bool) and width > 0
-    result: SelfReflectSettings = settings.replace(top_k=width if known else ALL, where=None)
-    return result
-
-
-def _chosen(settings: SelfReflectSettings) -> bool:
-    fields = set(type(settings).model_fields)
-    default = type(settings).model_fields["top_k"].default
-    # ``replace`` sets every field, so only a value other than the default tells there.
-    return "top_k" in settings.model_fields_set and (settings.model_fields_set != fields or settings.top_k != default)
+    return settings.replace(top_k=width if known else ALL, where=None)

@@ -78,7 +78,7 @@ class GatedRetriever:
         if not callable(getattr(retriever, "retrieve", None)):
             raise InputError(f"{type(retriever).__name__} is no retriever: it has no retrieve(query, k).")
         base = settings if settings is not None else SelfReflectSettings()
-        self.settings: SelfReflectSettings = base.replace(seakr=base.seakr.replace(gate=gate))
+        self.settings = base.replace(seakr=base.seakr.replace(gate=gate))
         self._resources = Resources(
             models={} if lm is None else {"default": lm},
             retriever=retriever,

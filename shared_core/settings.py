@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -24,9 +24,13 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise SettingsError(_describe(type(self).__name__, error), hint=_known(type(self), error)) from error
 
-    def replace(self, **values: Any) -> Any:
-        """A copy with these values, validated again (``model_copy`` would not validate)."""
-        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **values})
+    def replace(self, **values: Any) -> Self:
+        """A copy with these values, validated again (``model_copy`` would not validate).
+
+        As set (``model_fields_set``) count those that were set before and these: a caller who left ``top_k`` alone has
+        still not chosen it afterwards.
+        """
+        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **values})
 
 
 def _describe(name: str, error: ValidationError) -> str:

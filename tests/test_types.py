@@ -113,3 +113,12 @@ def test_replace_validates() -> None:
     assert settings.replace(top_k=9).top_k == 9
     with pytest.raises(SettingsError):
         settings.replace(top_k=0)
+
+
+def test_replace_sets_what_it_is_given_and_nothing_else() -> None:
+    settings = SelfReflectSettings(top_k=7)
+    changed = settings.replace(target_accuracy=0.9)
+    assert changed.model_fields_set == {"top_k", "target_accuracy"}
+    assert SelfReflectSettings().replace(top_k=5).model_fields_set == {"top_k"}  # the default, but asked for
+    nested = settings.replace(seakr=settings.seakr.replace(samples=4))
+    assert (nested.top_k, nested.seakr.samples, nested.seakr.model_fields_set) == (7, 4, {"samples"})

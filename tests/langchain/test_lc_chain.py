@@ -377,6 +377,8 @@ def test_the_retrievers_own_k_holds_unless_top_k_is_set() -> None:
     wider = chain(0.9, retriever=retriever, settings=SelfReflectSettings(top_k=3))
     assert len(ours(wider.invoke(QUESTION))["passages"]) == 3
     assert retriever.asked == [2, 6]  # twice as many are read, the best are kept
+    replaced = chain(0.9, retriever=retriever, settings=SelfReflectSettings().replace(max_claims=2))
+    assert len(ours(replaced.invoke(QUESTION))["passages"]) == 1
 
 
 def test_a_vector_store_retriever_is_asked_for_its_own_k() -> None:

@@ -102,6 +102,21 @@ async def test_without_a_model_it_always_retrieves_and_ranks_by_reading() -> Non
     assert await made.ainvoke(QUESTION) == found
 
 
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [
+        (SelfReflectSettings().replace(seed=1), 2),
+        (SelfReflectSettings(top_k=1), 1),
+        (SelfReflectSettings().replace(top_k=3), 3),
+    ],
+)
+def test_the_retrievers_own_k_holds_unless_the_settings_were_given_one(
+    settings: SelfReflectSettings, count: int
+) -> None:
+    assert len(retriever(retriever=KRetriever(k=2), settings=settings).invoke(QUESTION)) == count
+    assert len(retriever(retriever=KRetriever(k=2), settings=settings, k=1).invoke(QUESTION)) == 1
+
+
 @pytest.mark.parametrize(("logprob", "count"), [(-3.0, 3), (-0.01, 0)])
 async def test_the_gate_opens_when_the_model_is_unsure(logprob: float, count: int) -> None:
     made = retriever(llm=sure(logprob), settings=PERPLEXITY)

@@ -145,6 +145,8 @@ def test_everything_the_retriever_gives_is_read_unless_the_settings_say_less() -
     assert len(engine(0.3, shelf=NodeShelf(shelf), settings=few).query(QUESTION).source_nodes) == 2
     changed = SelfReflectSettings().replace(target_accuracy=0.9)
     assert len(engine(0.3, shelf=NodeShelf(shelf), settings=changed).query(QUESTION).source_nodes) == 9
+    five = SelfReflectSettings().replace(top_k=5)  # the default's value, asked for
+    assert len(engine(0.3, shelf=NodeShelf(shelf), settings=five).query(QUESTION).source_nodes) == 5
 
 
 def test_nodes_are_never_changed() -> None:

@@ -193,8 +193,7 @@ def with_gate(settings: SelfReflectSettings, gate: Gate) -> SelfReflectSettings:
     """The settings with that gate."""
     if gate == settings.seakr.gate:
         return settings
-    changed: SelfReflectSettings = settings.replace(seakr=settings.seakr.replace(gate=gate))
-    return changed
+    return settings.replace(seakr=settings.seakr.replace(gate=gate))
 
 
 def answer_binding(gauge: Gauge, settings: SelfReflectSettings, context: Context) -> dict[str, BindingValue]:
