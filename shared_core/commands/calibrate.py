@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, Model, Pipeline, TopK
-from shared_core.commands.common import build, out, question_progress, reports_errors
+from shared_core.commands.common import build, err, out, reports_errors
+from shared_core.commands.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
 
@@ -79,7 +80,7 @@ def calibrate_command(
     built = build(docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings)
     fitted: dict[str, Any] = {}
     for name in wanted:
-        with question_progress(len(rows), f"Calibrating: {name}") as progress:
+        with question_progress(err, len(rows), f"Calibrating: {name}") as progress:
             options: dict[str, Any] = {"method": method, "progress": progress}
             if name in ("gate", "answer"):
                 options["labels"] = labels

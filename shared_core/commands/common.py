@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -14,12 +13,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import typer
 from rich.console import Console
 
+from shared_core.commands.progress import indexing_progress
 from shared_core.errors import IndexMissingError, InputError, SelfReflectError, SettingsError
 from shared_core.settings import SelfReflectSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from shared_core.engine import SelfReflectEngine
     from shared_core.lm.base import LanguageModel
     from shared_core.retrieval.store import DocumentIndex
@@ -39,7 +37,7 @@ def exit_code(error: SelfReflectError) -> int:
 
 
 def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Show errors of our own as message and hint, and leave with the code of design: 2 bad input, 1 failure."""
+    """Show errors of our own as message and hint, and leave with an exit code: 2 for bad input, 1 for a failure."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -86,20 +84,11 @@ def open_index(docs: Sequence[Path], index: Path | None, chroma_url: str | None)
         raise IndexMissingError(f"There is no index at {where}.", hint="Make one: selfreflect index DOCS --index DIR")
     opened = DocumentIndex(where, chroma_url=chroma_url)
     if docs:
-        with indexing_progress() as progress:
+        with indexing_progress(err) as progress:
             report = opened.update([Path(d) for d in docs], progress=progress)
         for failure in report.failed:
             err.print(f"not indexed: {failure.source}: {failure.message}", style="yellow", markup=False)
     return opened
-
-
-@contextmanager
-def indexing_progress() -> Iterator[Callable[..., None] | None]:
-    """A progress bar on a terminal, silence elsewhere."""
-    from shared_core.commands.index import progress_bar
-
-    with progress_bar(err) as update:
-        yield update
 
 
 def build_model(model: str | None, base_url: str | None) -> LanguageModel | None:
@@ -151,14 +140,3 @@ def build_engine(
     return build(
         docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings
     ).engine
-
-
-@contextmanager
-def question_progress(total: int, label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar over questions on a terminal; nothing elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done, _: bar.update(task, completed=done)

@@ -10,7 +10,8 @@ import typer
 from rich.table import Table
 
 from shared_core.commands.ask import BaseUrl, Calibration, ChromaUrl, Docs, Index, Model, Pipeline, Target, TopK
-from shared_core.commands.common import FAILED, build_engine, err, out, question_progress, reports_errors
+from shared_core.commands.common import FAILED, build_engine, err, out, reports_errors
+from shared_core.commands.progress import question_progress
 from shared_core.settings import SelfReflectSettings
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def eval_command(
     engine = build_engine(
         docs=docs or None, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings
     )
-    with question_progress(len(rows), "asking") as progress:
+    with question_progress(err, len(rows), "asking") as progress:
         result = evaluate(engine, rows, batch_size=batch_size, progress=progress)
     _show(result)
     if json_file is not None:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from shared_core.commands.common import BAD_INPUT, FAILED, default_index, err, out, reports_errors
+from shared_core.commands.progress import indexing_progress
 
 if TYPE_CHECKING:
-    from shared_core.retrieval.store import DocumentIndex, IndexProgress, IndexReport, IndexSettings
+    from shared_core.retrieval.store import DocumentIndex, IndexReport, IndexSettings
 
 INTERRUPTED = 130
-_LABELS = {"reading": "Reading files", "embedding": "Embedding passages"}
 
 
 @reports_errors
@@ -98,37 +95,11 @@ def _settings(**values: Any) -> IndexSettings:
 
 def _update(index: DocumentIndex, paths: list[Path], prune: bool) -> IndexReport:
     try:
-        with progress_bar(err) as progress:
+        with indexing_progress(err) as progress:
             return index.update(paths, prune=prune, progress=progress)
     except KeyboardInterrupt:
         err.print("Interrupted. What was done is kept; run the same command again to go on.", style="yellow")
         raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def progress_bar(console: Console) -> Iterator[Callable[[IndexProgress], None] | None]:
-    """Shows ``DocumentIndex.update``'s progress on a terminal; ``None`` where the console is none."""
-    if not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[source]}", style="dim", markup=False),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def show(state: IndexProgress) -> None:
-            if state.phase not in tasks:
-                tasks[state.phase] = bar.add_task(_LABELS.get(state.phase, state.phase), source="")
-            bar.update(tasks[state.phase], completed=state.done, total=state.total, source=state.source[-40:])
-
-        yield show
 
 
 def _show(report: IndexReport, folder: Path, *, as_json: bool) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shared_core.commands.ask import BaseUrl
-from shared_core.commands.common import build_model, err, out, question_progress, reports_errors
+from shared_core.commands.common import build_model, err, out, reports_errors
+from shared_core.commands.progress import question_progress
 from shared_core.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def reclaim_rows_command(
     lm = build_model(model, base_url)
     judge = None if nli is None else CrossEncoderSupportScorer(nli)
     resources = Resources(models={} if lm is None else {"selection": lm}, judge=judge)
-    with question_progress(len(given), "Answers") as tell:
+    with question_progress(err, len(given), "Answers") as tell:
         made = build_rows(given, settings, resources, progress=lambda done: tell(done, len(given)))
     if dropped is not None:
         write_json_lines(map(_plain, made.drops), dropped)

@@ -67,8 +67,8 @@ def read_questions(path: str | Path) -> list[Question]:
     kind = next((s for s in reversed(suffixes) if s != "gz"), "")
     if kind not in _FORMATS:
         raise DocumentError(f"{path} is no file of questions: its name must end in {', '.join(_FORMATS)}.", hint=_SHAPE)
-    text = _read(path)
-    rows = _json_rows(path, text) if kind == "json" else _line_rows(path, text, kind)
+    text = read_text(path)
+    rows = _json_rows(path, text) if kind == "json" else line_rows(path, text, kind)
     questions: list[Question] = []
     seen: dict[str, str] = {}
     for where, row in rows:
@@ -84,7 +84,8 @@ def read_questions(path: str | Path) -> list[Question]:
     return questions
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The file's text, unpacked where its name ends in ``.gz``; DocumentError if it cannot be read or is not UTF-8."""
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix.lower() == ".gz" else data
@@ -97,7 +98,8 @@ def _read(path: Path) -> str:
         raise DocumentError(f"{path} cannot be read: {reason}.", hint="Give a file of questions.") from error
 
 
-def _line_rows(path: Path, text: str, kind: str) -> Iterator[tuple[str, Any]]:
+def line_rows(path: Path, text: str, kind: str) -> Iterator[tuple[str, Any]]:
+    """(place, row) of each line of a jsonl, csv or tsv file; InputError for a line that is no row."""
     if kind in ("csv", "tsv"):
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if kind == "tsv" else ",", strict=True)
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import DocumentError, InputError
-from shared_core.evaluation.dataset import _line_rows, _read
+from shared_core.evaluation.dataset import line_rows, read_text
 
 _SHAPE = 'One JSON object a line, {"quote": "…", "claim": "…", "label": true}; or CSV with these columns.'
 _LABELS = {
@@ -30,7 +30,7 @@ def read_support_rows(path: str | Path) -> list[tuple[str, str, bool]]:
     kind = next((s.lower().lstrip(".") for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
     if kind not in ("jsonl", "ndjson", "csv", "tsv"):
         raise DocumentError(f"{path} is no file of labelled claims: its name must end in jsonl, csv, tsv.", hint=_SHAPE)
-    rows = [_row(f"{path}, {where}", row) for where, row in _line_rows(path, _read(path), kind)]
+    rows = [_row(f"{path}, {where}", row) for where, row in line_rows(path, read_text(path), kind)]
     if not rows:
         raise InputError(f"{path} holds no labelled claims.", hint=_SHAPE)
     return rows

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from shared_core.retrieval.chroma import ChromaRetriever
     from shared_core.retrieval.chunking import chunk_document
     from shared_core.retrieval.dense import DenseRetriever
-    from shared_core.retrieval.documents import Document, iter_documents, load_document
+    from shared_core.retrieval.documents import Document, load_document
     from shared_core.retrieval.embedding import MiniLMEmbedder
     from shared_core.retrieval.filters import compile_filter
     from shared_core.retrieval.hybrid import HybridRetriever
+    from shared_core.retrieval.scan import iter_documents
     from shared_core.retrieval.store import DocumentIndex, IndexSettings
     from shared_core.retrieval.tokenizer import Tokenizer
 
@@ -37,7 +38,7 @@ _HOME = {
     "Where": "base",
     "chunk_document": "chunking",
     "compile_filter": "filters",
-    "iter_documents": "documents",
+    "iter_documents": "scan",
     "load_document": "documents",
 }
 

@@ -10,12 +10,11 @@ import hashlib
 import os
 import stat
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from shared_core.errors import DocumentError, InputError, SelfReflectError
+from shared_core.errors import DocumentError, InputError
 from shared_core.retrieval.loaders.base import Extracted, Heading, Part, Problem, check_encoding
 
 LOADER_VERSION = 1
@@ -115,42 +114,6 @@ def load_document(
     options = LoadOptions(text_column, encoding, max_file_bytes)
     name = source or (Path(os.path.relpath(path, root)).as_posix() if root is not None else path.name)
     return parse_document(read_bytes(path, max_file_bytes), name, options, suffix=path.suffix)
-
-
-def iter_documents(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    *,
-    text_column: str | None = None,
-    encoding: str | None = None,
-    max_file_bytes: int = MAX_FILE_BYTES,
-    on_failure: Callable[[Failure], None] | None = None,
-) -> Iterator[Document]:
-    """Read files and folders (recursively; hidden files and unknown formats in folders are passed over).
-
-    Args:
-        paths: files and folders.
-        text_column, encoding, max_file_bytes: as for ``load_document``.
-        on_failure: told of each file that cannot be read, and the others still come; ``None`` raises instead.
-
-    Raises:
-        DocumentError, MissingDependencyError: from the first file that fails, if ``on_failure`` is ``None``.
-    """
-    from shared_core.retrieval.scan import scan
-
-    options = LoadOptions(text_column, encoding, max_file_bytes)
-    found = scan([paths] if isinstance(paths, (str, os.PathLike)) else paths)
-    for failure in found.failures:
-        if on_failure is None:
-            raise DocumentError(f"{failure.source}: {failure.message}", hint=failure.hint)
-        on_failure(failure)
-    for file in found.files:
-        try:
-            data = read_bytes(file.path, max_file_bytes)
-            yield parse_document(data, file.source, options, suffix=file.path.suffix)
-        except SelfReflectError as error:
-            if on_failure is None:
-                raise
-            on_failure(Failure(file.source, error.message, error.hint))
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:

@@ -1,13 +1,22 @@
-"""Which files there are under given paths, and what each is called."""
+"""Which files there are under given paths, what each is called, and what is in them one after the other."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shared_core.retrieval.documents import SUFFIXES, Failure
+from shared_core.errors import DocumentError, SelfReflectError
+from shared_core.retrieval.documents import (
+    MAX_FILE_BYTES,
+    SUFFIXES,
+    Document,
+    Failure,
+    LoadOptions,
+    parse_document,
+    read_bytes,
+)
 
 INDEX_MARK = "selfreflect-index.sqlite"
 """A folder that holds a file of this name is an index and is never read as documents."""
@@ -82,6 +91,40 @@ def scan(paths: Iterable[str | os.PathLike[str]], *, exclude: Collection[str | o
                 Failure(str(given), "There is no such file or folder.", "Check the path; quote it if it has spaces.")
             )
     return found
+
+
+def iter_documents(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    text_column: str | None = None,
+    encoding: str | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    on_failure: Callable[[Failure], None] | None = None,
+) -> Iterator[Document]:
+    """Read files and folders (recursively; hidden files and unknown formats in folders are passed over).
+
+    Args:
+        paths: files and folders.
+        text_column, encoding, max_file_bytes: as for ``load_document``.
+        on_failure: told of each file that cannot be read, and the others still come; ``None`` raises instead.
+
+    Raises:
+        DocumentError, MissingDependencyError: from the first file that fails, if ``on_failure`` is ``None``.
+    """
+    options = LoadOptions(text_column, encoding, max_file_bytes)
+    found = scan([paths] if isinstance(paths, (str, os.PathLike)) else paths)
+    for failure in found.failures:
+        if on_failure is None:
+            raise DocumentError(f"{failure.source}: {failure.message}", hint=failure.hint)
+        on_failure(failure)
+    for file in found.files:
+        try:
+            data = read_bytes(file.path, max_file_bytes)
+            yield parse_document(data, file.source, options, suffix=file.path.suffix)
+        except SelfReflectError as error:
+            if on_failure is None:
+                raise
+            on_failure(Failure(file.source, error.message, error.hint))
 
 
 def _scan_folder(root: Path, found: Found, excluded: Collection[str], seen: set[str]) -> None:

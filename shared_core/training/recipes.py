@@ -21,6 +21,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from shared_core.errors import GenerationError, InputError, MissingDependencyError
+from shared_core.lm.checkpoints import context_length, default_device, load_checkpoint, load_tokenizer
 from shared_core.lm.encoding import Encoder
 from shared_core.settings import Settings
 from shared_core.training.rows import TrainingRow
@@ -219,8 +220,6 @@ def _free_folder(output: str | Path) -> Path:
 
 
 def _on_cpu(settings: TrainingSettings) -> bool:
-    from shared_core.lm._hf.load import default_device
-
     return settings.use_cpu if settings.use_cpu is not None else default_device() == "cpu"
 
 
@@ -228,17 +227,13 @@ def _loaded(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     """Weights are float32 for training; autocast makes the passes bfloat16 where that is wanted."""
     import torch
 
-    from shared_core.lm._hf.load import given_tokenizer, load
-
     if isinstance(model, (str, Path)):
         name = str(tokenizer) if isinstance(tokenizer, Path) else tokenizer
-        return load(str(model), name, "cpu", torch.float32, trust_remote_code=False)
-    return model, given_tokenizer(tokenizer, type(model).__name__)
+        return load_checkpoint(str(model), name, device="cpu", dtype=torch.float32)
+    return model, load_tokenizer(tokenizer, type(model).__name__)
 
 
 def _context(model: Any) -> int:
-    from shared_core.lm._hf.model import context_length
-
     return context_length(model.config.get_text_config()) or 2048
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from shared_core.errors import DocumentError, InputError
-from shared_core.retrieval.documents import Document, Failure, iter_documents, load_document
-from shared_core.retrieval.scan import INDEX_MARK, scan
+from shared_core.retrieval.documents import Document, Failure, load_document
+from shared_core.retrieval.scan import INDEX_MARK, iter_documents, scan
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:

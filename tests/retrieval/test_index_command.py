@@ -10,7 +10,8 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from shared_core.commands.index import index_command, progress_bar
+from shared_core.commands.index import index_command
+from shared_core.commands.progress import indexing_progress
 from shared_core.retrieval.scan import INDEX_MARK
 from shared_core.retrieval.store import DocumentIndex
 
@@ -109,10 +110,10 @@ def test_progress_is_drawn_on_a_terminal_only(docs: Path) -> None:
     from rich.console import Console
 
     stream = io.StringIO()
-    with progress_bar(Console(file=stream)) as progress:
+    with indexing_progress(Console(file=stream)) as progress:
         assert progress is None
     (docs / "[bold]odd[").mkdir()
     (docs / "[bold]odd[" / "name.txt").write_text("Text.")
-    with progress_bar(Console(file=stream, force_terminal=True)) as progress:
+    with indexing_progress(Console(file=stream, force_terminal=True)) as progress:
         DocumentIndex(None, dense=False).update(docs, progress=progress)
     assert "Reading files" in stream.getvalue()

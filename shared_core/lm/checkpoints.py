@@ -1,0 +1,50 @@
+"""Checkpoints of transformers as they lie on disk or hub: for those who train or examine them rather than ask them.
+
+``TransformersLM`` is what asks them. torch and transformers are imported when a function needs them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared_core.lm._hf import load as _load
+
+__all__ = ["context_length", "default_device", "load_checkpoint", "load_tokenizer"]
+
+
+def load_checkpoint(
+    name: str, tokenizer: str | None = None, *, device: str | None = None, dtype: Any = None
+) -> tuple[Any, Any]:
+    """Model and tokenizer of a causal language model.
+
+    Args:
+        name: on the hub, or a path.
+        tokenizer: name or path of another tokenizer than the checkpoint's own.
+        device: where to put the model; the accelerator if there is one.
+        dtype: of the weights (``torch.float32`` …); by default float32 on a CPU, else as they were saved.
+
+    Raises:
+        ModelLoadError: there is none, or the path is no checkpoint.
+    """
+    return _load.load(name, tokenizer, device, dtype, trust_remote_code=False)
+
+
+def load_tokenizer(tokenizer: Any, model_name: str) -> Any:
+    """The tokenizer itself, from an object, a name or a path.
+
+    Raises:
+        ModelLoadError: ``tokenizer`` is ``None``, which a model given as an object cannot do without, or not found.
+    """
+    return _load.given_tokenizer(tokenizer, model_name)
+
+
+def default_device() -> str:
+    """``cuda`` or ``mps`` where there is one, else ``cpu``."""
+    return _load.default_device()
+
+
+def context_length(config: Any) -> int | None:
+    """Positions that a model of this configuration can take; ``None`` if it does not say."""
+    from shared_core.lm._hf import model  # needs torch
+
+    return model.context_length(config)
