@@ -22,6 +22,9 @@ Every error says what happened, to what, and (``hint``) what to do about it::
     │   ├── GenerationError                    the model ran and its output cannot be used (NaN logits, …)
     │   ├── BackendUnavailableError            a server is down, slow past its deadline, or refuses us
     │   └── ResponseError                      a server answered something that cannot be used
+    ├── LimitError                             a question reached a limit of the settings before it was answered
+    │   ├── DeadlineError (TimeoutError)       its time (``deadline``) is over
+    │   └── BudgetError                        its calls or tokens (``max_calls``, ``max_tokens``) are spent
     └── AbstainedError                         raised instead of returned when ``on_abstain="raise"``
 """
 
@@ -29,42 +32,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shared_core.refusals import InputError as InputError
+from shared_core.refusals import PassageError as PassageError
+from shared_core.refusals import SelfReflectError as SelfReflectError
+
 if TYPE_CHECKING:
     from shared_core.types import Answer
-
-
-class SelfReflectError(Exception):
-    """Base of every error this project raises on purpose.
-
-    Args:
-        message: what happened, and to what.
-        hint: what the reader can do about it; shown on its own line.
-    """
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-    def __str__(self) -> str:
-        """Message and hint, as a person should read them."""
-        return f"{self.message}\nHint: {self.hint}" if self.hint else self.message
 
 
 class SettingsError(SelfReflectError, ValueError):
     """A setting is unknown, of the wrong type, or out of range."""
 
 
-class InputError(SelfReflectError, ValueError):
-    """An argument cannot be used."""
-
-
 class QuestionError(InputError):
     """The question is empty or not text."""
-
-
-class PassageError(InputError):
-    """A passage is malformed, or two different passages share an id."""
 
 
 class DocumentError(InputError):
@@ -158,6 +139,23 @@ class BackendUnavailableError(LanguageModelError):
 
 class ResponseError(LanguageModelError):
     """A model server answered something that cannot be used."""
+
+
+class LimitError(SelfReflectError):
+    """A question reached a limit of the settings before it was answered.
+
+    No fault of any backend's, and so no LanguageModelError: what is done about a failing model (ask again, take the
+    answer as unknown and go on) is not to be done about a limit. Pipelines end with what they have; what nobody
+    catches, the engine turns into an abstention that says so.
+    """
+
+
+class DeadlineError(LimitError, TimeoutError):
+    """The time given for a question is over."""
+
+
+class BudgetError(LimitError):
+    """The model calls or tokens given for a question are spent."""
 
 
 class AbstainedError(SelfReflectError):
