@@ -4,237 +4,67 @@ A flow is a generator that yields requests and is sent their results; it neither
 ``arun``, ``stream`` and ``run_many`` (with their async twins) differ only in how they carry requests out, so they
 cannot drift apart; a pipeline is tested by replaying results.
 
-A request that fails raises its error inside the flow, at the ``yield``; the flow may catch it.
+A request that fails raises its error inside the flow, at the ``yield``; the flow may catch it. Every driver takes a
+``deadline`` in seconds, counted from its call: then what a flow waits for, and all that it asks for later, fails with
+``DeadlineError``. Until then a call that blocks is waited for in a thread, which is left behind if it hangs.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from shared_core.errors import CapabilityError, InputError, LanguageModelError, RetrievalError, SelfReflectError
-from shared_core.lm.base import Generate, HiddenStates, LanguageModel, Score
-from shared_core.reading.base import Judge, Read, Reader, SupportScorer
-from shared_core.retrieval.base import Embedder, Retriever, Where
-from shared_core.types import Event, Passage
+from shared_core.errors import DeadlineError, InputError
+from shared_core.lm.base import Generate, HiddenStates, Score
+from shared_core.reading.base import Judge, Read
+from shared_core.requests import Embed, Flow, LeafRequest, Report, Request, Retrieve, Together, describe, leaves_of
+from shared_core.resources import LATE, Resources
+from shared_core.types import Event
 
 __all__ = [
-    "Embed", "Flow", "Generate", "HiddenStates", "Judge", "Read", "Report", "Request", "Resources", "Retrieve", "Score",
-    "Together", "arun", "arun_many", "astream", "run", "run_many", "stream",
+    "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Read", "Report", "Request", "Resources",
+    "Retrieve", "Score", "Together", "arun", "arun_many", "astream", "describe", "leaves_of", "run", "run_many",
+    "stream",
 ]  # fmt: skip
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieve:
-    """Find passages. Result: ``tuple[Passage, ...]``, best first."""
+class _Clock:
+    """The time that the flows of one call have, from now on; ``None``: as long as they take."""
 
-    query: str
-    k: int = 5
-    where: Where | None = None
+    def __init__(self, seconds: float | None) -> None:
+        if seconds is not None and not seconds > 0:
+            raise InputError(f"A deadline must be a number of seconds above 0, not {seconds!r}.")
+        self.seconds = seconds
+        self._start = time.monotonic()
 
+    def left(self) -> float | None:
+        """Seconds to the deadline, 0 after it."""
+        return None if self.seconds is None else max(0.0, self._start + self.seconds - time.monotonic())
 
-@dataclass(frozen=True, slots=True)
-class Embed:
-    """Unit vectors of texts. Result: (len(texts), d) float32."""
-
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Tell whoever listens that something happened. Result: ``None``, at once."""
-
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Carry several requests out at once, as one batch where they are of a kind. Result: a list, in order.
-
-    Attributes:
-        requests: of any kinds, but not ``Report`` or ``Together``.
-        return_errors: give errors as values in the list instead of raising the first.
-    """
-
-    requests: tuple[Generate | Score | HiddenStates | Retrieve | Read | Judge | Embed, ...]
-    return_errors: bool = False
-
-
-LeafRequest = Generate | Score | HiddenStates | Retrieve | Read | Judge | Embed
-Request = LeafRequest | Report | Together
-Flow = Generator[Request, Any, T]
-"""``Flow[Answer]`` is a generator of requests that returns an ``Answer``."""
-
-
-# --- carrying requests out -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What requests are carried out with. ``models`` maps ``Generate.model`` to a backend; ``default`` stands in."""
-
-    models: Mapping[str, LanguageModel] = field(default_factory=dict)
-    retriever: Retriever | None = None
-    reader: Reader | None = None
-    judge: SupportScorer | None = None
-    embedder: Embedder | None = None
-
-    def model(self, role: str) -> LanguageModel:
-        """The model of that role; CapabilityError if there is none."""
-        found = self.models.get(role) or self.models.get("default")
-        if found is None:
-            raise CapabilityError(
-                "text", "none", hint="Give the engine a language model (lm=…), or use pipeline='composed'."
-            )
-        return found
-
-    def execute(self, requests: Sequence[LeafRequest]) -> list[Any]:
-        """Results (or errors, as values) of the requests, in order; those of a kind go out as one batch."""
-        results: list[Any] = [None] * len(requests)
-        for group in _groups(requests):
-            for i, result in zip(group, self._execute_group([requests[i] for i in group])):
-                results[i] = result
-        return results
-
-    async def aexecute(self, requests: Sequence[LeafRequest]) -> list[Any]:
-        """``execute`` without blocking; batches of different kinds run at the same time."""
-        groups = _groups(requests)
-        done = await asyncio.gather(*(self._aexecute_group([requests[i] for i in g]) for g in groups))
-        results: list[Any] = [None] * len(requests)
-        for group, values in zip(groups, done):
-            for i, value in zip(group, values):
-                results[i] = value
-        return results
-
-    def _execute_group(self, group: list[Any]) -> list[Any]:
-        try:
-            return _checked(group, self._call(group))
-        except Exception as error:  # handed to the flows that asked, which know what to do
-            return [error] * len(group)
-
-    async def _aexecute_group(self, group: list[Any]) -> list[Any]:
-        try:
-            return _checked(group, await self._acall(group))
-        except Exception as error:
-            return [error] * len(group)
-
-    def _call(self, group: list[Any]) -> list[Any]:
-        first = group[0]
-        if isinstance(first, Generate):
-            return list(self.model(first.model).generate(group))
-        if isinstance(first, Score):
-            return list(self.model(first.model).score(group))
-        if isinstance(first, HiddenStates):
-            return list(self.model(first.model).hidden_states(group))
-        if isinstance(first, Retrieve):
-            return _retrieve_all(_needed(self.retriever, "retriever"), group)
-        if isinstance(first, Read):
-            return list(_needed(self.reader, "reader").read(group))
-        if isinstance(first, Judge):
-            return _judge_all(_needed(self.judge, "judge"), group)
-        return _embed_all(_needed(self.embedder, "embedder"), group)
-
-    async def _acall(self, group: list[Any]) -> list[Any]:
-        first = group[0]
-        if isinstance(first, Generate):
-            return list(await self.model(first.model).agenerate(group))
-        if isinstance(first, Score):
-            return list(await self.model(first.model).ascore(group))
-        if isinstance(first, HiddenStates):
-            return list(await self.model(first.model).ahidden_states(group))
-        if isinstance(first, Retrieve) and hasattr(self.retriever, "aretrieve"):
-            return list(await asyncio.gather(*(_aretrieve(self.retriever, r) for r in group)))
-        return await asyncio.to_thread(self._call, group)
-
-
-def _needed(resource: T | None, name: str) -> T:
-    if resource is None:
-        raise InputError(f"This pipeline needs a {name}, and the engine has none.", hint=f"SelfReflectEngine({name}=…)")
-    return resource
-
-
-def _groups(requests: Sequence[LeafRequest]) -> list[list[int]]:
-    groups: dict[tuple[type, str], list[int]] = {}
-    for i, request in enumerate(requests):
-        groups.setdefault((type(request), getattr(request, "model", "")), []).append(i)
-    return list(groups.values())
-
-
-def _checked(group: list[Any], results: list[Any]) -> list[Any]:
-    if len(results) != len(group):
-        raise LanguageModelError(
-            f"A backend gave {len(results)} results for {len(group)} requests.", hint="This is a bug of the backend."
+    def error(self, late: Sequence[LeafRequest]) -> DeadlineError:
+        """The error of a flow whose requests were not done in time."""
+        return DeadlineError(
+            f"The time of {self.seconds:g} s is over; left undone: {describe(late)}.",
+            hint="Give more time (deadline=…), a faster model, fewer samples or fewer passages.",
         )
-    return results
 
 
-def _retrieval_error(query: str, error: Exception) -> Exception:
-    if isinstance(error, SelfReflectError):
-        return error
-    wrapped = RetrievalError(f"Retrieving passages for {query[:80]!r} failed: {type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
-
-
-def _keywords(request: Retrieve) -> dict[str, Any]:
-    return {"k": request.k} if request.where is None else {"k": request.k, "where": request.where}
-
-
-def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
-    if len(group) > 1 and hasattr(retriever, "retrieve_many") and len({(r.k, repr(r.where)) for r in group}) == 1:
-        try:
-            found = retriever.retrieve_many([r.query for r in group], **_keywords(group[0]))
-            return [tuple(passages) for passages in found]
-        except Exception:
-            pass
-    results: list[Any] = []
-    for request in group:
-        try:
-            results.append(tuple(retriever.retrieve(request.query, **_keywords(request))))
-        except Exception as error:
-            results.append(_retrieval_error(request.query, error))
-    return results
-
-
-async def _aretrieve(retriever: Any, request: Retrieve) -> tuple[Passage, ...] | Exception:
-    try:
-        return tuple(await retriever.aretrieve(request.query, **_keywords(request)))
-    except Exception as error:
-        return _retrieval_error(request.query, error)
-
-
-def _judge_all(judge: SupportScorer, group: list[Judge]) -> list[Any]:
-    scores = judge.score([pair for request in group for pair in request.pairs])
-    return _split(scores, [len(r.pairs) for r in group], tuple)
-
-
-def _embed_all(embedder: Embedder, group: list[Embed]) -> list[Any]:
-    vectors = embedder.embed([text for request in group for text in request.texts])
-    return _split(vectors, [len(r.texts) for r in group], lambda rows: rows)
-
-
-def _split(values: Any, sizes: list[int], make: Callable[[Any], Any]) -> list[Any]:
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(make(values[start : start + size]))
-        start += size
-    return parts
-
-
-# --- stepping flows ------------------------------------------------------------------------------------------------
+_LATE_REQUESTS = 100
+"""What a flow may ask for after its deadline, each time in vain, before it is ended."""
 
 
 class _Track(Generic[T]):
     """One flow on its way: what it waits for, or how it ended."""
 
-    def __init__(self, flow: Flow[T], on_event: Callable[[Event], None]) -> None:
+    def __init__(self, flow: Flow[T], on_event: Callable[[Event], None], clock: _Clock) -> None:
         self.flow = flow
         self.on_event = on_event
+        self.clock = clock
+        self.late = 0
         self.request: LeafRequest | Together | None = None
         self.value: T | None = None
         self.error: Exception | None = None
@@ -246,12 +76,18 @@ class _Track(Generic[T]):
 
     @property
     def leaves(self) -> tuple[LeafRequest, ...]:
-        if self.request is None:
-            return ()
-        return self.request.requests if isinstance(self.request, Together) else (self.request,)
+        return () if self.request is None else leaves_of(self.request)
 
     def resume(self, results: list[Any]) -> None:
         request, flow = self.request, self.flow
+        late = [leaf for leaf, result in zip(self.leaves, results) if result is LATE]
+        if late:
+            error = self.clock.error(late)
+            results = [error if result is LATE else result for result in results]
+            self.late += 1
+            if self.late > _LATE_REQUESTS:  # it catches the error and asks again
+                self.request, self.error = None, error
+                return
         errors = [r for r in results if isinstance(r, BaseException)]
         if isinstance(request, Together):
             if errors and not request.return_errors:
@@ -300,12 +136,12 @@ def _drive(tracks: Sequence[_Track[T]]) -> Generator[list[LeafRequest], list[Any
             track.flow.close()
 
 
-def _pump(steps: Generator[list[LeafRequest], list[Any], None], resources: Resources) -> Iterator[None]:
+def _pump(steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: _Clock) -> Iterator[None]:
     try:
         batch = next(steps)
         while True:
             yield
-            batch = steps.send(resources.execute(batch))
+            batch = steps.send(resources.execute(batch, clock.left()))
     except StopIteration:
         return
     finally:
@@ -313,14 +149,13 @@ def _pump(steps: Generator[list[LeafRequest], list[Any], None], resources: Resou
 
 
 async def _apump(
-    steps: Generator[list[LeafRequest], list[Any], None],
-    execute: Callable[[Sequence[LeafRequest]], Awaitable[list[Any]]],
+    steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: _Clock
 ) -> AsyncGenerator[None, None]:
     try:
         batch = next(steps)
         while True:
             yield
-            batch = steps.send(await execute(batch))
+            batch = steps.send(await resources.aexecute(batch, clock.left()))
     except StopIteration:
         return
     finally:
@@ -333,37 +168,53 @@ def _outcome(track: _Track[T]) -> T:
     return track.value  # type: ignore[return-value]  # a finished track has a value
 
 
-def run(flow: Flow[T], resources: Resources, on_event: Callable[[Event], None] = _ignore) -> T:
+def run(
+    flow: Flow[T],
+    resources: Resources,
+    on_event: Callable[[Event], None] = _ignore,
+    *,
+    deadline: float | None = None,
+) -> T:
     """Run one flow to its end and return its result; errors the flow does not catch are raised."""
-    track = _Track(flow, on_event)
-    for _ in _pump(_drive([track]), resources):
+    clock = _Clock(deadline)
+    track = _Track(flow, on_event, clock)
+    for _ in _pump(_drive([track]), resources, clock):
         pass
     return _outcome(track)
 
 
-async def arun(flow: Flow[T], resources: Resources, on_event: Callable[[Event], None] = _ignore) -> T:
+async def arun(
+    flow: Flow[T],
+    resources: Resources,
+    on_event: Callable[[Event], None] = _ignore,
+    *,
+    deadline: float | None = None,
+) -> T:
     """``run`` without blocking the event loop."""
-    track = _Track(flow, on_event)
-    async for _ in _apump(_drive([track]), resources.aexecute):
+    clock = _Clock(deadline)
+    track = _Track(flow, on_event, clock)
+    async for _ in _apump(_drive([track]), resources, clock):
         pass
     return _outcome(track)
 
 
-def stream(flow: Flow[T], resources: Resources) -> Generator[Event, None, T]:
+def stream(flow: Flow[T], resources: Resources, *, deadline: float | None = None) -> Generator[Event, None, T]:
     """Yield the flow's events as they happen; the generator's return value is the flow's result."""
     events: list[Event] = []
-    track = _Track(flow, events.append)
-    for _ in _pump(_drive([track]), resources):
+    clock = _Clock(deadline)
+    track = _Track(flow, events.append, clock)
+    for _ in _pump(_drive([track]), resources, clock):
         yield from _drain(events)
     yield from _drain(events)
     return _outcome(track)
 
 
-async def astream(flow: Flow[T], resources: Resources) -> AsyncGenerator[Event, None]:
+async def astream(flow: Flow[T], resources: Resources, *, deadline: float | None = None) -> AsyncGenerator[Event, None]:
     """``stream`` without blocking; the flow's result is whatever its last event carries."""
     events: list[Event] = []
-    track = _Track(flow, events.append)
-    async with aclosing(_apump(_drive([track]), resources.aexecute)) as steps:  # a stream left early ends at once
+    clock = _Clock(deadline)
+    track = _Track(flow, events.append, clock)
+    async with aclosing(_apump(_drive([track]), resources, clock)) as steps:  # a stream left early ends at once
         async for _ in steps:
             for event in _drain(events):
                 yield event
@@ -379,30 +230,40 @@ def _drain(events: list[Event]) -> list[Event]:
 
 
 def run_many(
-    flows: Sequence[Flow[T]], resources: Resources, on_event: Callable[[int, Event], None] | None = None
+    flows: Sequence[Flow[T]],
+    resources: Resources,
+    on_event: Callable[[int, Event], None] | None = None,
+    *,
+    deadline: float | None = None,
 ) -> list[T | Exception]:
     """Run many flows at once: requests waiting at the same time become one batch. A failing flow gives its error."""
-    tracks = _tracks(flows, on_event)
-    for _ in _pump(_drive(tracks), resources):
+    clock = _Clock(deadline)
+    tracks = _tracks(flows, on_event, clock)
+    for _ in _pump(_drive(tracks), resources, clock):
         pass
     return [_result(t) for t in tracks]
 
 
 async def arun_many(
-    flows: Sequence[Flow[T]], resources: Resources, on_event: Callable[[int, Event], None] | None = None
+    flows: Sequence[Flow[T]],
+    resources: Resources,
+    on_event: Callable[[int, Event], None] | None = None,
+    *,
+    deadline: float | None = None,
 ) -> list[T | Exception]:
     """``run_many`` without blocking the event loop."""
-    tracks = _tracks(flows, on_event)
-    async for _ in _apump(_drive(tracks), resources.aexecute):
+    clock = _Clock(deadline)
+    tracks = _tracks(flows, on_event, clock)
+    async for _ in _apump(_drive(tracks), resources, clock):
         pass
     return [_result(t) for t in tracks]
 
 
-def _tracks(flows: Sequence[Flow[T]], on_event: Callable[[int, Event], None] | None) -> list[_Track[T]]:
+def _tracks(flows: Sequence[Flow[T]], on_event: Callable[[int, Event], None] | None, clock: _Clock) -> list[_Track[T]]:
     def listener(i: int) -> Callable[[Event], None]:
         return _ignore if on_event is None else lambda event: on_event(i, event)
 
-    return [_Track(flow, listener(i)) for i, flow in enumerate(flows)]
+    return [_Track(flow, listener(i), clock) for i, flow in enumerate(flows)]
 
 
 def _result(track: _Track[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 A backend takes many requests at once and gives one result for each, in order; a request that fails gives its
 error as the result, so that one bad prompt never takes the others down. Requests that share a prefix share its
-computation where the backend can (``reference: tree decoding``); callers never have to arrange for that.
+computation where the backend can (``TransformersLM`` decodes them as one tree); callers never have to arrange for that.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 from shared_core.errors import CapabilityError, InputError, LanguageModelError
+from shared_core.threads import in_thread
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
@@ -425,18 +426,12 @@ class BaseLanguageModel:
 
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         """``generate`` in a thread."""
-        import asyncio
-
-        return await asyncio.to_thread(self.generate, requests)
+        return await in_thread(self.generate, requests)
 
     async def ascore(self, requests: Sequence[Score]) -> list[ScoreResult]:
         """``score`` in a thread."""
-        import asyncio
-
-        return await asyncio.to_thread(self.score, requests)
+        return await in_thread(self.score, requests)
 
     async def ahidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
         """``hidden_states`` in a thread."""
-        import asyncio
-
-        return await asyncio.to_thread(self.hidden_states, requests)
+        return await in_thread(self.hidden_states, requests)

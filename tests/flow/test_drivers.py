@@ -149,6 +149,20 @@ def test_a_backend_that_loses_results_is_an_error() -> None:
     assert "0 results for 2 requests" in str(answers[0])
 
 
+def test_a_retriever_that_fails_at_a_batch_is_asked_one_by_one_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Batching(Shelf):
+        def retrieve_many(self, queries: Sequence[str], k: int = 5) -> list[Sequence[Passage]]:
+            return [self.retrieve(query, k) for query in queries]
+
+    found = run_many([flow("q"), flow("broken"), flow("q")], Resources(resources().models, Batching()))
+    assert found[0] == found[2] == EXPECTED
+    assert isinstance(found[1], RetrievalError)
+    assert "Batching.retrieve_many failed for 3 queries" in caplog.text
+    assert "disk on fire" in caplog.text
+
+
 def test_a_flow_is_closed_when_its_stream_is_abandoned() -> None:
     closed = []
 

@@ -1,0 +1,71 @@
+"""Requests: what a flow may ask for, and what it is given for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from shared_core.lm.base import Generate, HiddenStates, Score
+from shared_core.reading.base import Judge, Read
+from shared_core.retrieval.base import Where
+from shared_core.types import Event
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieve:
+    """Find passages. Result: ``tuple[Passage, ...]``, best first."""
+
+    query: str
+    k: int = 5
+    where: Where | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """Unit vectors of texts. Result: (len(texts), d) float32."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tell whoever listens that something happened. Result: ``None``, at once."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Carry several requests out at once, as one batch where they are of a kind. Result: a list, in order.
+
+    Attributes:
+        requests: of any kinds, but not ``Report`` or ``Together``.
+        return_errors: give errors as values in the list instead of raising the first.
+    """
+
+    requests: tuple[Generate | Score | HiddenStates | Retrieve | Read | Judge | Embed, ...]
+    return_errors: bool = False
+
+
+LeafRequest = Generate | Score | HiddenStates | Retrieve | Read | Judge | Embed
+Request = LeafRequest | Report | Together
+Flow = Generator[Request, Any, T]
+"""``Flow[Answer]`` is a generator of requests that returns an ``Answer``."""
+
+
+def leaves_of(request: Request) -> tuple[LeafRequest, ...]:
+    """What is to be carried out for a request: its parts, itself, or nothing (a report)."""
+    if isinstance(request, Together):
+        return request.requests
+    return () if isinstance(request, Report) else (request,)
+
+
+def describe(requests: Sequence[LeafRequest]) -> str:
+    """Requests in words, for traces and errors: ``2 Generate (claim), 1 Retrieve``."""
+    roles = ((type(r).__name__, getattr(r, "model", "default")) for r in requests)
+    counts = Counter(kind if role == "default" else f"{kind} ({role})" for kind, role in roles)
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
