@@ -14,9 +14,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from shared_core.flow import Resources, run
+from shared_core import flow as flows
+from shared_core.flow import Resources
 from shared_core.lm.base import BaseLanguageModel, Generate, GenerateResult, Generation
-from shared_core.pipelines.common import Context, Trace
+from shared_core.pipelines.common import Context, Run
 from shared_core.pipelines.reclaim.loop import write
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
@@ -85,10 +86,9 @@ def pairs_per_second(tokenizer: Any, passages: Sequence[Passage], quick: bool) -
         for drop in (False, True):
             lm.clear_cache()
             writer = Writer(lm, drop)
-            context = Context(capabilities={"default": lm.capabilities}, names={"default": lm.name})
+            resources = Resources(models={"default": writer})
             start = time.process_time()
-            flow = write("What does it say?", passages, settings, context, Trace())
-            claims = run(flow, Resources(models={"default": writer}))
+            claims = flows.run(write("What does it say?", passages, Run(settings, Context.of(resources))), resources)
             seconds = time.process_time() - start
             if len(claims) != PAIRS:
                 raise SystemExit(f"{len(claims)} pairs were written, not {PAIRS}.")

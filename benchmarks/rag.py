@@ -41,7 +41,7 @@ from shared_core.citation import split_sentences
 from shared_core.evaluation.answers import contains_answer, exact_match, f1
 from shared_core.evaluation.confidence import accuracy_at, auroc, expected_calibration_error
 from shared_core.evaluation.plots import reliability, risk_coverage
-from shared_core.pipelines.common import Trace
+from shared_core.pipelines.common import Run
 from shared_core.pipelines.extractive import read_best
 from shared_core.reading.base import ReadResult
 from shared_core.reading.extractive import ExtractiveReader
@@ -89,7 +89,7 @@ def answer_all(retriever: HybridRetriever, asked: Sequence[Asked], k: int) -> li
     resources = flows.Resources(retriever=retriever, reader=ExtractiveReader())
     settings = SelfReflectSettings(top_k=k)
     return [
-        _first(*flows.run(read_best(question.text, settings, Trace()), resources))
+        _first(*flows.run(read_best(question.text, Run(settings)), resources))
         for question in track(asked, "reading", transient=True)
     ]
 

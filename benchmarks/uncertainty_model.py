@@ -68,9 +68,9 @@ class Lab:
 
     def decide(self, prompts: list[list[int]]) -> list[float]:
         """The pipeline's own measuring: greedy and k samples of every prompt in one batch, states captured, scored."""
-        context = Context({"default": self.lm.capabilities}, {"default": self.lm.name})
-        gauge = choose_gauge(self.settings(), context)
-        found = run(measure([Prompt.tokens(p) for p in prompts], gauge), Resources(models={"default": self.lm}))
+        resources = Resources(models={"default": self.lm})
+        gauge = choose_gauge(self.settings(), Context.of(resources))
+        found = run(measure([Prompt.tokens(p) for p in prompts], gauge), resources)
         return [m.uncertainty for m in found]
 
     # --- the usual way -----------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def polygraph(lab: Lab, quick: bool) -> Figures:
 def token_cost(lab: Lab, quick: bool) -> Figures:
     """Tokens that each estimator has the model read and write for one decision, beyond a greedy answer's own."""
     prompt = lab.ids(PROMPT, 3)
-    context = Context({"default": lab.lm.capabilities}, {"default": lab.lm.name}, has_embedder=True)
+    context = Context.of(Resources(models={"default": lab.lm}, embedder=Letters()))
     found: Figures = {}
     for name in u.ESTIMATORS:
         settings = SelfReflectSettings(seakr=SeakrSettings(estimator=name, samples=K, max_step_tokens=STEPS))

@@ -16,10 +16,10 @@ DECISION, RETRIEVED = "selfreflect_decision", "selfreflect_retrieved"
 QUOTE, CLAIM = "selfreflect_quote", "selfreflect_claim"
 
 
-def named(event: Event) -> Named | None:
+def name_event(event: Event) -> Named | None:
     """Name and data of the custom event; ``None`` for events that LangChain shows by itself (text, the answer)."""
     if isinstance(event, Decided):
-        return decision(event.decision)
+        return name_decision(event.decision)
     if isinstance(event, Retrieved):
         return RETRIEVED, {"query": str(event.query), "passage_ids": [p.id for p in event.passages]}
     if isinstance(event, ReferenceSealed):
@@ -30,7 +30,7 @@ def named(event: Event) -> Named | None:
     return None
 
 
-def decision(made: Decision) -> Named:
+def name_decision(made: Decision) -> Named:
     """A decision as a custom event."""
     data = {"kind": made.kind, "outcome": made.outcome, "reason": made.reason, "values": dict(made.values)}
     return DECISION, data
@@ -51,10 +51,10 @@ async def atell(event: Named | None, config: RunnableConfig) -> None:
 def tell_all(trace: Iterable[Decision], config: RunnableConfig) -> None:
     """Dispatch each decision of a trace."""
     for made in trace:
-        tell(decision(made), config)
+        tell(name_decision(made), config)
 
 
 async def atell_all(trace: Iterable[Decision], config: RunnableConfig) -> None:
     """``tell_all`` for async runs."""
     for made in trace:
-        await atell(decision(made), config)
+        await atell(name_decision(made), config)

@@ -118,7 +118,9 @@ def _block_id(question: str) -> str:
 
 
 def _metadata(answer: Answer) -> dict[str, Any]:
-    return {**_V1, NAMESPACE: answer.to_dict()}
+    details = answer.to_dict()
+    del details["usage"]["seconds"]  # LangChain times its runs; without it equal answers are equal messages
+    return {**_V1, NAMESPACE: details}
 
 
 def _usage(answer: Answer) -> UsageMetadata | None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from shared_core.defaults import LazyEmbedder, LazyReader
 from shared_core.errors import SettingsError
 
 T = TypeVar("T")
@@ -61,15 +59,3 @@ def _refusal(cls: type, error: ValidationError) -> SettingsError:
     problems = [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()]
     known = sorted(cls.model_fields) if issubclass(cls, BaseModel) else []
     return SettingsError(f"{cls.__name__} cannot be made: " + "; ".join(problems), hint=f"It takes: {', '.join(known)}")
-
-
-@lru_cache(maxsize=1)
-def shared_reader() -> LazyReader:
-    """The shipped reader, loaded once for all chains of the process."""
-    return LazyReader()
-
-
-@lru_cache(maxsize=1)
-def shared_embedder() -> LazyEmbedder:
-    """The shipped embedder, loaded once for all chains of the process."""
-    return LazyEmbedder()

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from langchain_selfreflect import _events, _messages
 from langchain_selfreflect._caller import Caller, Tagged, enter, tagged
 from langchain_selfreflect._retrieval import as_retriever, with_usual_k
-from langchain_selfreflect._strict import Made, Strict, shared_embedder, shared_reader
+from langchain_selfreflect._strict import Made, Strict
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
 from shared_core.engine import SelfReflectEngine
 from shared_core.errors import QuestionError, ResponseError
@@ -92,9 +92,9 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
             as_retriever(self.retriever, settings),
             as_language_model(self.llm, logprobs=mode),
             settings,
-            reader=self.reader if self.reader is not None else shared_reader(),
+            reader=self.reader,
             judge=self.judge,
-            embedder=self.embedder if self.embedder is not None else shared_embedder(),
+            embedder=self.embedder,
             models={role: m for role, m in models.items() if m is not None},
         )
 
@@ -115,20 +115,20 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
 
     def _invoke(self, input: ChainInput, run_manager: CallbackManagerForChainRun, config: RunnableConfig) -> AIMessage:
-        return _answered(_finished(event) for event in self._events(input, config))
+        return _last_message(_message_of(event) for event in self._events(input, config))
 
     async def _ainvoke(
         self, input: ChainInput, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> AIMessage:
         async with aclosing(self._aevents(input, config)) as events:
-            return _answered([_finished(event) async for event in events])
+            return _last_message([_message_of(event) async for event in events])
 
     def _events(self, input: ChainInput, config: RunnableConfig) -> Iterator[Event]:
         """Events of the engine, told to whoever listens on the way. Runs in a context of its own."""
         enter(Caller(config))
         with closing(cast("Any", self.engine.stream(self._question(input)))) as events:
             for event in events:
-                _events.tell(_events.named(event), config)
+                _events.tell(_events.name_event(event), config)
                 yield event
 
     async def _aevents(self, input: ChainInput, config: RunnableConfig) -> AsyncGenerator[Event, None]:
@@ -136,7 +136,7 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         engine = await self._made.aget(self, self._make)
         async with aclosing(cast("Any", engine.astream(self._question(input)))) as events:
             async for event in events:
-                await _events.atell(_events.named(event), config)
+                await _events.atell(_events.name_event(event), config)
                 yield event
 
     def _question(self, input: ChainInput) -> str:
@@ -189,7 +189,7 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
     def _transform(
         self, input: Iterator[ChainInput], run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> Iterator[AIMessage]:
-        whole = _joined(list(input))
+        whole = _join(list(input))
         for event in self._events(whole, config):
             piece = self._piece(event, whole)
             if piece is not None:
@@ -198,7 +198,7 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
     async def _atransform(
         self, input: AsyncIterator[ChainInput], run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> AsyncIterator[AIMessage]:
-        whole = _joined([piece async for piece in input])
+        whole = _join([piece async for piece in input])
         async with aclosing(self._aevents(whole, config)) as events:
             async for event in events:
                 piece = self._piece(event, whole)
@@ -243,22 +243,22 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         self, inputs: list[ChainInput], run_manager: list[CallbackManagerForChainRun], config: list[RunnableConfig]
     ) -> list[Exception | AIMessage]:
         def listen(i: int, event: Event) -> None:
-            _events.tell(_events.named(event), config[asked[i][0]])
+            _events.tell(_events.name_event(event), config[asked[i][0]])
 
-        results, asked = self._asked(inputs, config)
+        results, asked = self._sort_out(inputs, config)
         answers = self.engine.answer_many([question for _, question in asked], listen)
-        return _placed(results, asked, answers)
+        return _put_in_place(results, asked, answers)
 
     async def _abatch(
         self, inputs: list[ChainInput], run_manager: list[AsyncCallbackManagerForChainRun], config: list[RunnableConfig]
     ) -> list[Exception | AIMessage]:
-        results, asked = self._asked(inputs, config)
+        results, asked = self._sort_out(inputs, config)
         engine = await self._made.aget(self, self._make)
         async with _telling(lambda i: config[asked[i][0]]) as listen:
             answers = await engine.aanswer_many([question for _, question in asked], listen)
-        return _placed(results, asked, answers)
+        return _put_in_place(results, asked, answers)
 
-    def _asked(
+    def _sort_out(
         self, inputs: list[ChainInput], configs: list[RunnableConfig]
     ) -> tuple[list[Exception | AIMessage | None], list[tuple[int, Tagged]]]:
         """Results with the errors of unusable inputs in place, and the other questions with their places."""
@@ -275,11 +275,11 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         return results, asked
 
 
-def _finished(event: Event) -> AIMessage | None:
+def _message_of(event: Event) -> AIMessage | None:
     return _messages.message(event.answer) if isinstance(event, Finished) else None
 
 
-def _answered(messages: Any) -> AIMessage:
+def _last_message(messages: Any) -> AIMessage:
     """The message among the events; all of them are gone through, so that what follows it is told as well."""
     found = [m for m in messages if m is not None]
     if not found:
@@ -287,7 +287,7 @@ def _answered(messages: Any) -> AIMessage:
     return cast("AIMessage", found[-1])
 
 
-def _joined(pieces: list[ChainInput]) -> ChainInput:
+def _join(pieces: list[ChainInput]) -> ChainInput:
     """Pieces of an input that was streamed: texts join, dicts merge; the last one holds where they do neither."""
     whole = pieces[0] if pieces else ""
     for piece in pieces[1:]:
@@ -298,7 +298,7 @@ def _joined(pieces: list[ChainInput]) -> ChainInput:
     return whole
 
 
-def _placed(
+def _put_in_place(
     results: list[Exception | AIMessage | None], asked: list[tuple[int, Tagged]], answers: list[Answer | Exception]
 ) -> list[Exception | AIMessage]:
     for (i, _), answer in zip(asked, answers):
@@ -313,7 +313,7 @@ async def _telling(config_of: Callable[[int], RunnableConfig]) -> AsyncIterator[
 
     async def dispatch() -> None:
         while (item := await queue.get()) is not None:
-            await _events.atell(_events.named(item[1]), config_of(item[0]))
+            await _events.atell(_events.name_event(item[1]), config_of(item[0]))
 
     worker = asyncio.create_task(dispatch())
     try:

@@ -18,8 +18,8 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect._caller import Caller, calling
 from langchain_selfreflect._retrieval import takes_k, usual_k
-from langchain_selfreflect._strict import Made, Strict, shared_embedder, shared_reader
-from langchain_selfreflect.documents import noted, to_passages
+from langchain_selfreflect._strict import Made, Strict
+from langchain_selfreflect.documents import annotate, to_passages
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
 from langchain_selfreflect.retriever import rank_notes
 from shared_core.pipelines.rerank import Ranked
@@ -84,9 +84,9 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
             as_language_model(self.llm, logprobs=self.logprobs if probe else False),
             self.settings,
             method=self.method,
-            reader=self.reader if self.reader is not None else shared_reader(),
+            reader=self.reader,
             judge=self.judge,
-            embedder=self.embedder if self.embedder is not None else shared_embedder(),
+            embedder=self.embedder,
         )
 
 
@@ -96,7 +96,7 @@ def _caller(callbacks: Callbacks | None) -> Caller:
 
 def _documents(ranked: Sequence[Ranked], caller: Caller) -> list[Document]:
     return [
-        noted(caller.documents[r.passage.id], selfreflect_reason=r.reason, **rank_notes(r)) for r in ranked
+        annotate(caller.documents[r.passage.id], selfreflect_reason=r.reason, **rank_notes(r)) for r in ranked
     ]  # fmt: skip
 
 

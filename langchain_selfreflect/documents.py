@@ -58,7 +58,7 @@ def to_documents(passages: Iterable[Passage], known: Mapping[str, Document]) -> 
     return [_document(p, known.get(p.id)) for p in passages]
 
 
-def noted(document: Document, **metadata: Any) -> Document:
+def annotate(document: Document, **metadata: Any) -> Document:
     """A copy with the metadata added; entries that are ``None`` are left out."""
     added = {k: v for k, v in metadata.items() if v is not None}
     return document.model_copy(update={"metadata": {**document.metadata, **added}})
@@ -76,7 +76,7 @@ def _document(passage: Passage, original: Document | None) -> Document:
         title = {"title": passage.title} if passage.title else {}
         original = Document(passage.text, metadata={**title, **passage.metadata}, id=passage.id)
     notes = {k: v for k, v in passage.metadata.items() if k.startswith("selfreflect_")}
-    return noted(original, **notes, relevance_score=passage.score)
+    return annotate(original, **notes, relevance_score=passage.score)
 
 
 def flat(metadata: Mapping[str, Any]) -> dict[str, MetadataValue]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_selfreflect._strict import shared_embedder
+from shared_core.defaults import default_embedder
 from shared_core.retrieval.base import Embedder
 
 
@@ -16,7 +16,7 @@ class MiniLMEmbeddings(Embeddings):
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
-        self._embedder: Embedder = embedder if embedder is not None else shared_embedder()
+        self._embedder: Embedder = embedder if embedder is not None else default_embedder()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """One unit vector (384 figures) for each text."""

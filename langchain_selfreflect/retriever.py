@@ -13,8 +13,8 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from langchain_selfreflect import _events
 from langchain_selfreflect._caller import Caller, calling
 from langchain_selfreflect._retrieval import as_retriever, usual_k, with_usual_k
-from langchain_selfreflect._strict import Made, Strict, shared_embedder, shared_reader
-from langchain_selfreflect.documents import noted, to_documents
+from langchain_selfreflect._strict import Made, Strict
+from langchain_selfreflect.documents import annotate, to_documents
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
 from shared_core.gated_retriever import GatedResult, GatedRetriever, GateName
 from shared_core.pipelines.rerank import Ranked
@@ -92,21 +92,19 @@ class SelfReflectRetriever(Strict, BaseRetriever):
 
     def _make(self, *, probe: bool = True) -> tuple[GatedRetriever, SelfReflectReranker | None]:
         lm = as_language_model(self.llm, logprobs=self.logprobs if probe else False)
-        embedder = self.embedder if self.embedder is not None else shared_embedder()
         gated = GatedRetriever(
             as_retriever(self.retriever, self.settings),
             lm,
             self.settings,
             gate=self.gate or ("always" if lm is None else "uncertainty"),
             judge=self.judge,
-            embedder=embedder,
+            embedder=self.embedder,
         )
         method = self._method()
         if method is None:
             return gated, None
-        reader = self.reader if self.reader is not None else shared_reader()
         reranker = SelfReflectReranker(
-            lm, self.settings, method=method, reader=reader, judge=self.judge, embedder=embedder
+            lm, self.settings, method=method, reader=self.reader, judge=self.judge, embedder=self.embedder
         )
         return gated, reranker
 
@@ -137,7 +135,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
 
 
 def _with_rank(document: Document, ranked: Ranked) -> Document:
-    return noted(document, selfreflect_rank_reason=ranked.reason, **rank_notes(ranked))
+    return annotate(document, selfreflect_rank_reason=ranked.reason, **rank_notes(ranked))
 
 
 def rank_notes(ranked: Ranked) -> dict[str, Any]:

@@ -17,9 +17,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.utils import print_text
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
-from llamaindex_selfreflect._response import SelfReflectResponse, astreamed, respond, streamed
-from llamaindex_selfreflect._shared import shared_embedder, shared_reader
-from llamaindex_selfreflect._sources import GivenNodes, NodeSource, fitted, framework_retriever
+from llamaindex_selfreflect._response import SelfReflectResponse, astream_response, respond, stream_response
+from llamaindex_selfreflect._sources import GivenNodes, NodeSource, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.engine import SelfReflectEngine
 from shared_core.errors import InputError
@@ -66,16 +65,18 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         manager = callback_manager or Settings.callback_manager
         for postprocessor in self._node_postprocessors:
             postprocessor.callback_manager = manager
-        self._parts: dict[str, Any] = {
-            "lm": lm,
-            "reader": reader if reader is not None else shared_reader(),
-            "judge": judge,
-            "embedder": embedder if embedder is not None else shared_embedder(),
-            "models": {role: as_language_model(model) for role, model in (models or {}).items()},
-            "calibrations": calibrations if calibrations is not None else read_calibrations(self.settings),
-        }
         super().__init__(callback_manager=manager)
-        self._engine(self._source(None))  # refuses now what cannot work
+        # Models, reader and calibrations are put together once; each question gets an engine over its own source.
+        self._shared = SelfReflectEngine(
+            self._source(None),
+            lm,
+            fit_settings(self.settings, self._retriever),
+            reader=reader,
+            judge=judge,
+            embedder=embedder,
+            models={role: as_language_model(model) for role, model in (models or {}).items()},  # type: ignore[misc]
+            calibrations=calibrations,
+        )
 
     def _settings(
         self, settings: SelfReflectSettings | None, lm: LanguageModel | None, **shortcuts: Any
@@ -121,7 +122,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         """Answer from these nodes, all of which are read; no retrieval."""
         source = GivenNodes(nodes, self._split)
         answer = self._ask(self._engine(source, width=len(source)), _bundle(query_bundle).query_str)
-        return self._given(respond(answer, source.book, additional_source_nodes or ()))
+        return self._wrap(respond(answer, source.book, additional_source_nodes or ()))
 
     async def asynthesize(
         self,
@@ -132,7 +133,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         """``synthesize`` without blocking the event loop."""
         source = GivenNodes(nodes, self._split)
         answer = await self._aask(self._engine(source, width=len(source)), _bundle(query_bundle).query_str)
-        return self._agiven(respond(answer, source.book, additional_source_nodes or ()))
+        return self._awrap(respond(answer, source.book, additional_source_nodes or ()))
 
     @dispatcher.span
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
@@ -141,7 +142,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         ) as event:
             source = self._source(query_bundle)
             answer = self._ask(self._engine(source), query_bundle.query_str)
-            response = self._given(respond(answer, source.book))
+            response = self._wrap(respond(answer, source.book))
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
@@ -152,7 +153,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         ) as event:
             source = self._source(query_bundle)
             answer = await self._aask(self._engine(source), query_bundle.query_str)
-            response = self._agiven(respond(answer, source.book))
+            response = self._awrap(respond(answer, source.book))
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
@@ -173,25 +174,24 @@ class ReflectiveQueryEngine(BaseQueryEngine):
 
     def _engine(self, source: NodeSource | GivenNodes, *, width: int | None = None) -> SelfReflectEngine:
         """An engine for one question: its passages' nodes are in ``source``. Models are shared with the others."""
-        settings = fitted(self.settings, self._retriever)
+        settings = fit_settings(self.settings, self._retriever)
         if width is not None:
             settings = settings.replace(top_k=max(1, width))
-        parts = dict(self._parts)
-        return SelfReflectEngine(source, parts.pop("lm"), settings, **parts)
+        return self._shared.over(source, settings)
 
     def _ask(self, engine: SelfReflectEngine, question: str) -> Answer:
         answer: Answer | None = None
         for event in engine.stream(question):
-            answer = self._told(event) or answer
-        return _finished(answer)
+            answer = self._tell(event) or answer
+        return _require_answer(answer)
 
     async def _aask(self, engine: SelfReflectEngine, question: str) -> Answer:
         answer: Answer | None = None
         async for event in engine.astream(question):
-            answer = self._told(event) or answer
-        return _finished(answer)
+            answer = self._tell(event) or answer
+        return _require_answer(answer)
 
-    def _told(self, event: Event) -> Answer | None:
+    def _tell(self, event: Event) -> Answer | None:
         """Tell LlamaIndex of a decision or the answer; return the answer."""
         if isinstance(event, Decided):
             decision = event.decision
@@ -204,29 +204,20 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         dispatcher.event(SelfReflectAnswerEvent.of(event.answer))
         return event.answer
 
-    def _given(self, whole: SelfReflectResponse) -> RESPONSE_TYPE:
-        return streamed(whole) if self.streaming else whole
+    def _wrap(self, whole: SelfReflectResponse) -> RESPONSE_TYPE:
+        return stream_response(whole) if self.streaming else whole
 
-    def _agiven(self, whole: SelfReflectResponse) -> RESPONSE_TYPE:
-        return astreamed(whole) if self.streaming else whole
+    def _awrap(self, whole: SelfReflectResponse) -> RESPONSE_TYPE:
+        return astream_response(whole) if self.streaming else whole
 
 
 def _bundle(query: QueryBundle | str) -> QueryBundle:
     return QueryBundle(query) if isinstance(query, str) else query
 
 
-def _finished(answer: Answer | None) -> Answer:
+def _require_answer(answer: Answer | None) -> Answer:
     assert answer is not None, "the engine's stream ends with Finished"
     return answer
-
-
-def read_calibrations(settings: SelfReflectSettings) -> Mapping[str, Calibration] | None:
-    """Read once, not at every question."""
-    if settings.calibration is None:
-        return None
-    from shared_core import calibration_io
-
-    return calibration_io.load(settings.calibration)
 
 
 def refuse_template(**given: object) -> None:

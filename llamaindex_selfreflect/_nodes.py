@@ -80,7 +80,7 @@ def node_of(passage: Passage) -> NodeWithScore:
     return NodeWithScore(node=node, score=passage.score)
 
 
-def annotated(node: NodeWithScore, score: float | None, notes: Mapping[str, MetadataValue]) -> NodeWithScore:
+def annotate(node: NodeWithScore, score: float | None, notes: Mapping[str, MetadataValue]) -> NodeWithScore:
     """A copy with this score and these notes in its metadata, kept out of what models and embeddings see."""
     inner = node.node
     keys = list(notes)

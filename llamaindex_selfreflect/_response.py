@@ -105,7 +105,7 @@ def respond(answer: Answer, book: NodeBook, additional: Sequence[NodeWithScore] 
     return SelfReflectResponse(answer.text, nodes, metadata, answer, citations)
 
 
-def streamed(whole: SelfReflectResponse) -> SelfReflectStreamingResponse:
+def stream_response(whole: SelfReflectResponse) -> SelfReflectStreamingResponse:
     """The response in pieces, claim by claim."""
 
     def tokens() -> TokenGen:
@@ -116,7 +116,7 @@ def streamed(whole: SelfReflectResponse) -> SelfReflectStreamingResponse:
     )
 
 
-def astreamed(whole: SelfReflectResponse) -> SelfReflectAsyncStreamingResponse:
+def astream_response(whole: SelfReflectResponse) -> SelfReflectAsyncStreamingResponse:
     """The response in pieces, for ``async for``."""
 
     async def tokens() -> TokenAsyncGen:
@@ -167,6 +167,7 @@ def _block(number: int, span: Span, answer: Answer, book: NodeBook) -> CitationB
 def _details(answer: Answer, citations: Sequence[CitationBlock]) -> dict[str, Any]:
     """Plain values; passages without their texts, which the source nodes hold."""
     details = answer.to_dict()
+    del details["usage"]["seconds"]  # in ``answer.usage``; without it equal answers have equal metadata
     details["passages"] = [{"id": p.id, "title": p.title, "score": p.score} for p in answer.passages]
     details["citations"] = [c.model_dump(mode="json") for c in citations]
     return details

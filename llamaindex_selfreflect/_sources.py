@@ -64,20 +64,20 @@ class NodeSource:
 
     def nodes(self, bundle: QueryBundle) -> list[NodeWithScore]:
         """What the retriever finds and the postprocessors leave."""
-        with self._event(bundle) as told:
+        with self._event(bundle) as tell:
             nodes = self._retriever.retrieve(bundle)
             for postprocessor in self._postprocessors:
                 nodes = postprocessor.postprocess_nodes(nodes, query_bundle=bundle)
-            told(nodes)
+            tell(nodes)
         return nodes
 
     async def anodes(self, bundle: QueryBundle) -> list[NodeWithScore]:
         """``nodes`` without blocking the event loop."""
-        with self._event(bundle) as told:
+        with self._event(bundle) as tell:
             nodes = await self._retriever.aretrieve(bundle)
             for postprocessor in self._postprocessors:
                 nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=bundle)
-            told(nodes)
+            tell(nodes)
         return nodes
 
     def _query(self, query: str) -> QueryBundle:
@@ -183,7 +183,7 @@ def framework_retriever(retriever: object, settings: SelfReflectSettings) -> Bas
     )
 
 
-def fitted(settings: SelfReflectSettings, retriever: BaseRetriever) -> SelfReflectSettings:
+def fit_settings(settings: SelfReflectSettings, retriever: BaseRetriever) -> SelfReflectSettings:
     """The settings for an engine over ``retriever``, which applies ``where`` itself.
 
     In LlamaIndex the retriever says how many nodes there are to read (``similarity_top_k``); all of them are read,

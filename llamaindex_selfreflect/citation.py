@@ -113,7 +113,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
             retriever = _retriever_of(index, retriever_arguments)
         elif retriever_arguments:
             raise TypeError(
-                f"from_args() got {_named(retriever_arguments)} beside retriever=, where they have no effect"
+                f"from_args() got {_quote_names(retriever_arguments)} beside retriever=, where they have no effect"
             )
         return cls(
             retriever,
@@ -189,9 +189,9 @@ def _retriever_of(index: BaseIndex[Any] | None, arguments: dict[str, Any]) -> Ba
         known |= {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
     unknown = {k: v for k, v in arguments.items() if k not in known}
     if unknown:
-        raise TypeError(f"from_args() got an unexpected keyword argument: {_named(unknown)}")
+        raise TypeError(f"from_args() got an unexpected keyword argument: {_quote_names(unknown)}")
     return retriever
 
 
-def _named(arguments: Mapping[str, object]) -> str:
+def _quote_names(arguments: Mapping[str, object]) -> str:
     return ", ".join(repr(name) for name in arguments)

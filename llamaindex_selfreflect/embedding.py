@@ -8,6 +8,7 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 
+from shared_core.defaults import default_embedder
 from shared_core.retrieval.base import Embedder
 
 
@@ -22,10 +23,7 @@ class MiniLMEmbedding(BaseEmbedding):
     _embedder: Embedder = PrivateAttr()
 
     def __init__(self, embedder: Embedder | None = None, **arguments: Any) -> None:
-        if embedder is None:
-            from shared_core.retrieval.embedding import MiniLMEmbedder
-
-            embedder = MiniLMEmbedder()
+        embedder = embedder if embedder is not None else default_embedder()
         super().__init__(**{"embed_batch_size": 64, **arguments, "model_name": embedder.name})
         self._embedder = embedder
 

@@ -12,8 +12,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from llamaindex_selfreflect._events import dispatcher
-from llamaindex_selfreflect._nodes import annotated, own_text, passage_of
-from llamaindex_selfreflect._shared import shared_embedder, shared_reader
+from llamaindex_selfreflect._nodes import annotate, own_text, passage_of
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
@@ -85,14 +84,14 @@ class SelfReflectRerank(BaseNodePostprocessor):
         given = SelfReflectSettings(**settings) if isinstance(settings, dict) else settings
         lm = as_language_model(llm)
         if model is not None and method == "uncertainty":
-            lm = _loaded(model, device)
+            lm = _load(model, device)
         reranker = SelfReflectReranker(
             lm,
             given,
             method=method,
-            reader=reader or shared_reader(),
+            reader=reader,
             judge=judge,
-            embedder=embedder or shared_embedder(),
+            embedder=embedder,
         )
         super().__init__(
             model=model,
@@ -123,10 +122,10 @@ class SelfReflectRerank(BaseNodePostprocessor):
             raise InputError("Re-ranking needs the query.", hint="postprocess_nodes(nodes, query_str=…)")
         if not nodes:
             return []
-        self._started(nodes, query_bundle)
+        self._announce(nodes, query_bundle)
         with self.callback_manager.event(CBEventType.RERANKING, payload=self._payload(nodes, query_bundle)) as event:
             ranked = self._reranker.rerank(query_bundle.query_str, self._passages(nodes))
-            best = self._ranked(nodes, ranked)
+            best = self._order(nodes, ranked)
             event.on_end(payload={EventPayload.NODES: best})
         dispatcher.event(ReRankEndEvent(nodes=best))
         return best
@@ -139,15 +138,15 @@ class SelfReflectRerank(BaseNodePostprocessor):
             raise InputError("Re-ranking needs the query.", hint="apostprocess_nodes(nodes, query_str=…)")
         if not nodes:
             return []
-        self._started(nodes, query_bundle)
+        self._announce(nodes, query_bundle)
         with self.callback_manager.event(CBEventType.RERANKING, payload=self._payload(nodes, query_bundle)) as event:
             ranked = await self._reranker.arerank(query_bundle.query_str, self._passages(nodes))
-            best = self._ranked(nodes, ranked)
+            best = self._order(nodes, ranked)
             event.on_end(payload={EventPayload.NODES: best})
         dispatcher.event(ReRankEndEvent(nodes=best))
         return best
 
-    def _started(self, nodes: list[NodeWithScore], query: QueryBundle) -> None:
+    def _announce(self, nodes: list[NodeWithScore], query: QueryBundle) -> None:
         dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=self.top_n, model_name=self._name))
 
     def _payload(self, nodes: list[NodeWithScore], query: QueryBundle) -> dict[str, Any]:
@@ -163,19 +162,19 @@ class SelfReflectRerank(BaseNodePostprocessor):
         texts = [(i, n, n.node.get_content(metadata_mode=self.metadata_mode)) for i, n in enumerate(nodes)]
         return [passage_of(n, str(i), text) for i, n, text in texts if own_text(n.node).strip()]
 
-    def _ranked(self, nodes: Sequence[NodeWithScore], ranked: Sequence[Ranked]) -> list[NodeWithScore]:
+    def _order(self, nodes: Sequence[NodeWithScore], ranked: Sequence[Ranked]) -> list[NodeWithScore]:
         places = [int(r.passage.id) for r in ranked]
-        best = [self._noted(nodes[i], r.score, _notes(r)) for i, r in zip(places, ranked)]
+        best = [self._annotate(nodes[i], r.score, _notes(r)) for i, r in zip(places, ranked)]
         # Nodes without text (images) cannot be judged: last, in their order.
         floor = min((r.score for r in ranked), default=0.0)
         rest = [n for i, n in enumerate(nodes) if i not in set(places)]
         unread: dict[str, MetadataValue] = {"selfreflect_reason": "has no text to judge"}
-        best += [self._noted(n, floor - 1.0 - i, unread) for i, n in enumerate(rest)]
+        best += [self._annotate(n, floor - 1.0 - i, unread) for i, n in enumerate(rest)]
         return best[: self.top_n]
 
-    def _noted(self, node: NodeWithScore, score: float, notes: dict[str, MetadataValue]) -> NodeWithScore:
+    def _annotate(self, node: NodeWithScore, score: float, notes: dict[str, MetadataValue]) -> NodeWithScore:
         kept: dict[str, MetadataValue] = {"retrieval_score": node.score} if self.keep_retrieval_score else {}
-        return annotated(node, score, {**notes, **kept})
+        return annotate(node, score, {**notes, **kept})
 
 
 def _notes(ranked: Ranked) -> dict[str, MetadataValue]:
@@ -187,7 +186,7 @@ def _notes(ranked: Ranked) -> dict[str, MetadataValue]:
     return notes
 
 
-def _loaded(model: str, device: str | None) -> LanguageModel:
+def _load(model: str, device: str | None) -> LanguageModel:
     from shared_core.lm.transformers import TransformersLM
 
     lm: LanguageModel = TransformersLM(model) if device is None else TransformersLM(model, device=device)

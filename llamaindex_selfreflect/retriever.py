@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from llama_index.core import Settings
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llamaindex_selfreflect._base import read_calibrations
 from llamaindex_selfreflect._events import SelfReflectDecisionEvent, dispatcher
-from llamaindex_selfreflect._nodes import annotated
-from llamaindex_selfreflect._shared import shared_embedder
-from llamaindex_selfreflect._sources import NodeSource, fitted, framework_retriever
+from llamaindex_selfreflect._nodes import annotate
+from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
 from llamaindex_selfreflect.postprocessor import SelfReflectRerank
 from shared_core.errors import InputError
@@ -64,18 +60,14 @@ class SelfReflectRetriever(BaseRetriever):
             raise InputError(f"rerank must be a SelfReflectRerank, not {type(rerank).__name__}.")
         given = settings if settings is not None else SelfReflectSettings()
         self.retriever = framework_retriever(retriever, given)
-        self.settings = fitted(given, self.retriever)
+        self.settings = fit_settings(given, self.retriever)
         self.rerank = rerank
         self.last_result: GatedResult | None = None
-        self._parts: dict[str, Any] = {
-            "lm": as_language_model(llm),
-            "gate": gate,
-            "judge": judge,
-            "embedder": embedder if embedder is not None else shared_embedder(),
-            "calibrations": read_calibrations(self.settings),
-        }
+        # Model and calibrations are put together once; each query gets a gate over its own source.
+        self._shared = GatedRetriever(
+            self._source(None), as_language_model(llm), self.settings, gate=gate, judge=judge, embedder=embedder
+        )
         super().__init__(callback_manager=callback_manager or Settings.callback_manager, verbose=verbose)
-        self._gated(self._source(None))  # refuses now what cannot work
 
     @property
     def last_decision(self) -> Decision | None:
@@ -88,29 +80,25 @@ class SelfReflectRetriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         source = self._source(query_bundle)
-        result = self._gated(source).ask(query_bundle.query_str, self.settings.top_k)
+        result = self._shared.over(source).ask(query_bundle.query_str, self.settings.top_k)
         nodes = self._nodes(result, source)
         return nodes if self.rerank is None else self.rerank.postprocess_nodes(nodes, query_bundle)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         source = self._source(query_bundle)
-        result = await self._gated(source).aask(query_bundle.query_str, self.settings.top_k)
+        result = await self._shared.over(source).aask(query_bundle.query_str, self.settings.top_k)
         nodes = self._nodes(result, source)
         return nodes if self.rerank is None else await self.rerank.apostprocess_nodes(nodes, query_bundle)
 
     def _source(self, bundle: QueryBundle | None) -> NodeSource:
         return NodeSource(self.retriever, bundle=bundle)
 
-    def _gated(self, source: NodeSource) -> GatedRetriever:
-        """A gate for one query: its passages' nodes are in ``source``. Models are shared with the others."""
-        return GatedRetriever(source, settings=self.settings, **self._parts)
-
     def _nodes(self, result: GatedResult, source: NodeSource) -> list[NodeWithScore]:
         self.last_result = result
         for decision in result.trace:
             dispatcher.event(SelfReflectDecisionEvent.of(decision))
         return [
-            annotated(
+            annotate(
                 source.book.node(p.id),
                 p.score,
                 {k: v for k, v in p.metadata.items() if k.startswith("selfreflect_")},

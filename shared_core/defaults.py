@@ -1,65 +1,42 @@
-"""The parts an engine takes when it is given none, loaded when first used."""
+"""The parts an engine takes when it is given none: one of each in a process, for everything that needs one.
+
+Both load what is heavy at first use, so that having them costs nothing.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
-from shared_core.errors import SelfReflectError
-from shared_core.reading.base import Read, Reader, ReadResult
-from shared_core.retrieval.base import Embedder
-
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from shared_core.reading.base import Reader
+    from shared_core.retrieval.base import Embedder
+
+_LOCK = threading.Lock()
 
 
-class LazyReader:
+def default_reader() -> Reader:
     """The shipped extractive reader."""
-
-    def __init__(self) -> None:
-        self._reader: Reader | None = None
-        self._lock = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        """Name of the shipped reader."""
-        return self._get().name
-
-    def read(self, requests: Sequence[Read]) -> list[ReadResult | SelfReflectError]:
-        """Read with the shipped reader."""
-        return self._get().read(requests)
-
-    def _get(self) -> Reader:
-        with self._lock:
-            if self._reader is None:
-                from shared_core.reading.extractive import ExtractiveReader
-
-                self._reader = ExtractiveReader()
-            return self._reader
+    with _LOCK:
+        return _reader()
 
 
-class LazyEmbedder:
+def default_embedder() -> Embedder:
     """MiniLM."""
+    with _LOCK:
+        return _embedder()
 
-    def __init__(self) -> None:
-        self._embedder: Embedder | None = None
-        self._lock = threading.Lock()
 
-    @property
-    def name(self) -> str:
-        """Name of the shipped embedder."""
-        return self._get().name
+@cache
+def _reader() -> Reader:
+    from shared_core.reading.extractive import ExtractiveReader
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed with the shipped embedder."""
-        return self._get().embed(texts)
+    return ExtractiveReader()
 
-    def _get(self) -> Embedder:
-        with self._lock:
-            if self._embedder is None:
-                from shared_core.retrieval.embedding import MiniLMEmbedder
 
-                self._embedder = MiniLMEmbedder()
-            return self._embedder
+@cache
+def _embedder() -> Embedder:
+    from shared_core.retrieval.embedding import MiniLMEmbedder
+
+    return MiniLMEmbedder()

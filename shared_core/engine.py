@@ -6,21 +6,22 @@ import dataclasses
 import itertools
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Self
 
 from shared_core import flow as flows
-from shared_core.defaults import LazyEmbedder, LazyReader
-from shared_core.errors import AbstainedError, InputError, QuestionError, SelfReflectError, SettingsError
-from shared_core.flow import Flow, Generate, Report, Resources
+from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfReflectError
+from shared_core.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
 from shared_core.lm.base import Generation, LanguageModel, Prompt, SamplingParams
-from shared_core.pipelines import Context, load_pipeline
+from shared_core.meter import Meter
+from shared_core.parts import Parts, require_retriever
+from shared_core.pipelines import load_pipeline
+from shared_core.pipelines.common import Run, decide
+from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Answer, Event, Finished, TextDelta, Usage
+from shared_core.types import Answer, Event, Finished, Passage, TextDelta
 from shared_core.uncertainty.calibration import Calibration
-
-T = TypeVar("T")
 
 
 class SelfReflectEngine:
@@ -30,15 +31,20 @@ class SelfReflectEngine:
         retriever: anything with ``retrieve(query, k) -> passages`` (``aretrieve`` is used where it exists).
         lm: a language model backend; ``None`` answers with the documents' own sentences.
         settings: see ``SelfReflectSettings``.
-        reader: extractive reader; the shipped one is loaded at first need.
-        judge: scores how far a quote supports a claim; needed by pipelines that write.
-        embedder: for similarity between samples; loaded at first need.
-        models: further language models by role (``reference``, ``claim``, …); ``lm`` is ``default``.
+        reader: extractive reader; the shipped one, loaded at first need, if none is given.
+        judge: scores how far a quote supports a claim; without one the language model does.
+        embedder: for similarity between samples; MiniLM, loaded at first need, if none is given.
+        models: further language models by role (``reference``, ``claim``, ``judge``); ``lm`` is ``default``, which
+            stands in for the others.
         calibrations: by purpose; read from ``settings.calibration`` if not given.
 
+    Attributes:
+        settings, resources, context: what it is made of.
+
     Raises:
-        InputError: the retriever is none, or the settings are of another type.
-        SettingsError: the pipeline or policy needs a language model and there is none.
+        InputError: the retriever is none, the settings are of another type, or a role does not exist.
+        SettingsError: the pipeline or policy needs a language model that is not there.
+        CalibrationError: the confidence's calibration cannot be read, or is of another configuration.
     """
 
     def __init__(
@@ -53,31 +59,74 @@ class SelfReflectEngine:
         models: Mapping[str, LanguageModel] | None = None,
         calibrations: Mapping[str, Calibration] | None = None,
     ) -> None:
-        self.settings = settings if settings is not None else SelfReflectSettings()
-        _check(retriever, self.settings)
-        roles = {**({"default": lm} if lm is not None else {}), **(models or {})}
-        _check_models(roles, self.settings)
-        self._pipeline = load_pipeline(self.settings.pipeline)
-        self.resources = Resources(
-            models=roles,
+        require_retriever(retriever)
+        parts = Parts.of(
+            settings,
             retriever=retriever,
-            reader=reader if reader is not None else LazyReader(),
+            lm=lm,
+            models=models,
+            reader=reader,
             judge=judge,
-            embedder=embedder if embedder is not None else LazyEmbedder(),
+            embedder=embedder,
+            calibrations=calibrations,
         )
-        loaded = calibrations if calibrations is not None else _load_calibrations(self.settings)
-        if "confidence" in loaded:
-            loaded["confidence"].require(**self.calibration_binding)
-        self._context = Context(
-            capabilities={role: model.capabilities for role, model in roles.items()},
-            names={
-                **{role: model.name for role, model in roles.items()},
-                **({"judge_scorer": judge.name} if judge is not None else {}),
-            },
-            calibrations=loaded,
-            has_judge=judge is not None,
-            has_embedder=True,
+        self.settings, self.resources, self.context = parts.settings, parts.resources, parts.context
+        self._pipeline = load_pipeline(self.settings.pipeline)
+        _require_models(parts)
+        if "confidence" in self.context.calibrations:
+            self.context.calibrations["confidence"].require(**self.calibration_binding)
+
+    def over(
+        self,
+        retriever: Retriever,
+        settings: SelfReflectSettings | None = None,
+        *,
+        calibrations: Mapping[str, Calibration] | None = None,
+    ) -> Self:
+        """The same engine over another retriever: its models and parts are shared, nothing is loaded again.
+
+        Args:
+            retriever: as for the engine.
+            settings: in place of its own.
+            calibrations: in place of its own.
+        """
+        parts = self.resources
+        return type(self)(
+            retriever,
+            None,
+            settings if settings is not None else self.settings,
+            reader=parts.reader,
+            judge=parts.judge,
+            embedder=parts.embedder,
+            models=parts.models,
+            calibrations=calibrations if calibrations is not None else self.context.calibrations,
         )
+
+    def warm_up(self) -> Self:
+        """Load now what would be loaded at the first question; raises what that would raise. Gives the engine itself.
+
+        The retriever is asked one query for it, the reader and the judge read a word; no language model is called
+        (those in this process are loaded when they are made).
+        """
+        passage = Passage("warm-up", "Ready.")
+        asked = next(iter(self.resources.execute([Retrieve("ready?", 1, self.settings.where)])))
+        read: list[LeafRequest] = []
+        model = self.context.model("default")
+        if model is None or self.settings.rerank == "reading":
+            read.append(Read("Ready?", (passage,), limit=1))
+        if model is not None and self.context.scorer is not None:
+            read.append(Judge((("Ready.", "Ready."),)))
+        if model is not None and self._compares_meanings():
+            read.append(Embed(("Ready.",)))
+        for result in (asked, *self.resources.execute(read)):
+            if isinstance(result, Exception):
+                raise result
+        return self
+
+    def _compares_meanings(self) -> bool:
+        if self.settings.pipeline == "reclaim" or self.context.scorer is not None:
+            return False
+        return bool(choose_gauge(self.settings, self.context).estimator.needs & {"similarity", "entailment"})
 
     @property
     def calibration_binding(self) -> dict[str, str | int | None]:
@@ -95,19 +144,21 @@ class SelfReflectEngine:
 
     def answer(self, question: str) -> Answer:
         """Answer one question. Raises QuestionError for an empty one, AbstainedError if the policy is ``raise``."""
-        return flows.run(self._flow(question), self.resources)
+        return flows.run(self._flow(question), self.resources, deadline=self.settings.deadline)
 
     async def aanswer(self, question: str) -> Answer:
         """``answer`` without blocking the event loop."""
-        return await flows.arun(self._flow(question), self.resources)
+        return await flows.arun(self._flow(question), self.resources, deadline=self.settings.deadline)
 
     def stream(self, question: str) -> Iterator[Event]:
         """Events as they happen; the last is ``Finished``, and the ``TextDelta`` pieces joined are its text."""
-        yield from flows.stream(self._flow(question), self.resources)
+        yield from flows.stream(self._flow(question), self.resources, deadline=self.settings.deadline)
 
     async def astream(self, question: str) -> AsyncGenerator[Event, None]:
         """``stream`` without blocking the event loop."""
-        async with aclosing(flows.astream(self._flow(question), self.resources)) as events:
+        async with aclosing(
+            flows.astream(self._flow(question), self.resources, deadline=self.settings.deadline)
+        ) as events:
             async for event in events:
                 yield event
 
@@ -115,28 +166,35 @@ class SelfReflectEngine:
         self, questions: Sequence[str], on_event: Callable[[int, Event], None] | None = None
     ) -> list[Answer | Exception]:
         """Answer many questions at once, in batches for the models; a failing one gives its error in its place."""
-        return flows.run_many([self._flow(q) for q in questions], self.resources, on_event)
+        todo = [self._flow(q) for q in questions]
+        return flows.run_many(todo, self.resources, on_event, deadline=self.settings.deadline)
 
     async def aanswer_many(
         self, questions: Sequence[str], on_event: Callable[[int, Event], None] | None = None
     ) -> list[Answer | Exception]:
         """``answer_many`` without blocking the event loop."""
-        return await flows.arun_many([self._flow(q) for q in questions], self.resources, on_event)
+        todo = [self._flow(q) for q in questions]
+        return await flows.arun_many(todo, self.resources, on_event, deadline=self.settings.deadline)
 
     # --- as a flow ---------------------------------------------------------------------------------------------
 
     def _flow(self, question: str) -> Flow[Answer]:
         if not isinstance(question, str) or not question.strip():
             raised = QuestionError(f"A question must be non-empty text, not {question!r}.", hint="Ask in words.")
-            return _failing(raised)
-        return self._finished(question.strip())
+            return _fail(raised)
+        return self._complete(question.strip())
 
-    def _finished(self, question: str) -> Flow[Answer]:
-        usage = _Meter()
-        answer = yield from usage.metered(self._pipeline(question, self.settings, self._context))
+    def _complete(self, question: str) -> Flow[Answer]:
+        """The pipeline's answer with what the settings say of abstentions done to it, and what it cost."""
+        run, meter = Run(self.settings, self.context), Meter(self.settings)
+        try:
+            answer = yield from meter.watch(self._pipeline(question, run))
+        except LimitError as error:
+            yield run.stop(error)
+            answer = yield from decide(question, (), meter.passages, run, pipeline=self.settings.pipeline)
         if answer.abstained and self.settings.on_abstain == "fallback":
-            answer = yield from usage.metered(_fall_back(answer, self.settings))
-        answer = dataclasses.replace(answer, usage=usage.total)
+            answer = yield from _fall_back(answer, run, meter)
+        answer = dataclasses.replace(answer, usage=meter.usage)
         if answer.abstained and self.settings.on_abstain == "raise":
             raise AbstainedError(answer)
         for piece in _pieces(answer):
@@ -145,44 +203,25 @@ class SelfReflectEngine:
         return answer
 
 
-def _check(retriever: object, settings: object) -> None:
-    if not isinstance(settings, SelfReflectSettings):
-        raise InputError(f"settings must be SelfReflectSettings, not {type(settings).__name__}.")
-    if not callable(getattr(retriever, "retrieve", None)):
-        raise InputError(
-            f"{type(retriever).__name__} is no retriever: it has no retrieve(query, k).",
-            hint="Use shared_core.retrieval (HybridRetriever, …), or the plugin of your framework for its retrievers.",
-        )
-
-
-def _check_models(models: Mapping[str, object], settings: SelfReflectSettings) -> None:
-    for role, model in models.items():
-        if not isinstance(model, LanguageModel):
-            raise InputError(
-                f"The {role} model is a {type(model).__name__}, which is no language model backend.",
-                hint="Use shared_core.lm (TransformersLM, OpenAICompatibleLM, …), or the plugin of your framework.",
+def _require_models(parts: Parts) -> None:
+    """SettingsError if pipeline or policy cannot do with the models that there are."""
+    settings = parts.settings
+    if settings.on_abstain == "fallback":
+        parts.require_model("on_abstain='fallback'")
+    if settings.rerank == "uncertainty":
+        parts.require_model("rerank='uncertainty'")
+    name = f"pipeline={settings.pipeline!r}"
+    if settings.pipeline == "reclaim":
+        parts.require_model(name, "reference", "claim")
+        if parts.context.scorer is None:
+            parts.require_model(
+                f"{name} without a judge", "judge", hint="Give one: judge=…, lm=… or models={'judge': …}."
             )
-    needs = {
-        "on_abstain='fallback'": settings.on_abstain == "fallback",
-        f"pipeline={settings.pipeline!r}": settings.pipeline != "composed",
-        "rerank='uncertainty'": settings.rerank == "uncertainty",
-    }
-    what = next((name for name, needed in needs.items() if needed), None)
-    if what and not models:
-        raise SettingsError(
-            f"{what} needs a language model, and the engine has none.", hint="Give one: SelfReflectEngine(…, lm=…)."
-        )
+    elif settings.pipeline != "composed" or parts.resources.models:
+        parts.require_model(name)
 
 
-def _load_calibrations(settings: SelfReflectSettings) -> Mapping[str, Calibration]:
-    if settings.calibration is None:
-        return {}
-    from shared_core import calibration_io
-
-    return calibration_io.load(settings.calibration)
-
-
-def _failing(error: SelfReflectError) -> Flow[Answer]:
+def _fail(error: SelfReflectError) -> Flow[Answer]:
     yield from ()
     raise error
 
@@ -193,45 +232,23 @@ def _pieces(answer: Answer) -> list[str]:
     return [answer.text[a:b] for a, b in itertools.pairwise(cuts) if a < b]
 
 
-def _fall_back(answer: Answer, settings: SelfReflectSettings) -> Flow[Answer]:
+def _fall_back(answer: Answer, run: Run, meter: Meter) -> Flow[Answer]:
     """The model's own answer, marked as standing on nothing; ``abstained`` stays true."""
     prompt = Prompt.trusted("Answer the question briefly from what you know.\nQuestion: ") + Prompt.untrusted(
         answer.question
     )
-    params = SamplingParams(max_tokens=256, stop=("\nQuestion:",), seed=settings.seed)
-    written: Generation = yield Generate(prompt + Prompt.trusted("\nAnswer:"), params)
-    own = written.text.strip()
+    params = SamplingParams(max_tokens=256, stop=("\nQuestion:",), seed=run.settings.seed)
+    try:
+        own = yield from meter.watch(_write(Generate(prompt + Prompt.trusted("\nAnswer:"), params)))
+    except LimitError as error:
+        yield run.note("fallback", "left out", error.message)
+        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
     text = f"{answer.text}\nFrom the model's own knowledge, not from the documents, unverified: {own}" if own else ""
     return dataclasses.replace(
         answer, text=text or answer.text, metadata={**answer.metadata, "fallback": bool(own), "own_knowledge": own}
     )
 
 
-class _Meter:
-    """Adds up the usage of every result that passes through."""
-
-    def __init__(self) -> None:
-        self.total = Usage()
-
-    def metered(self, flow: Flow[T]) -> Flow[T]:
-        try:
-            request = next(flow)
-            while True:
-                try:
-                    result = yield request
-                except Exception as error:
-                    request = flow.throw(error)
-                else:
-                    self._count(result)
-                    request = flow.send(result)
-        except StopIteration as stop:
-            value: T = stop.value
-            return value
-        finally:
-            flow.close()
-
-    def _count(self, result: Any) -> None:
-        for item in result if isinstance(result, list) else [result]:
-            usage = getattr(item, "usage", None)
-            if isinstance(usage, Usage):
-                self.total = self.total + usage
+def _write(request: Generate) -> Flow[str]:
+    written: Generation = yield request
+    return written.text.strip()

@@ -155,7 +155,15 @@ class DeadlineError(LimitError, TimeoutError):
 
 
 class BudgetError(LimitError):
-    """The model calls or tokens given for a question are spent."""
+    """The model calls or tokens given for a question are spent.
+
+    Args:
+        calls_left: calls that may still be made, fewer than were asked for; 0 where the tokens are spent.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", calls_left: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.calls_left = calls_left
 
 
 class AbstainedError(SelfReflectError):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 from shared_core import flow as flows
-from shared_core.defaults import LazyEmbedder
 from shared_core.errors import InputError, QuestionError, SettingsError
-from shared_core.flow import Flow, Resources
+from shared_core.flow import Flow
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines.common import Context
+from shared_core.meter import Meter
+from shared_core.parts import Parts, require_retriever
+from shared_core.pipelines.common import Run
 from shared_core.pipelines.gating.retrieve import gated_retrieval
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
@@ -55,6 +58,9 @@ class GatedRetriever:
         judge, embedder: for estimators that compare meanings.
         calibrations: by purpose; read from ``settings.calibration`` if not given.
 
+    The settings' ``deadline`` raises ``DeadlineError`` when it passes; a gate whose budget (``max_calls``,
+    ``max_tokens``) does not suffice to measure retrieves, since what it would have found is unknown.
+
     Raises:
         SettingsError: unknown gate, or one that needs a model and there is none.
         InputError: no retriever.
@@ -75,35 +81,27 @@ class GatedRetriever:
             raise SettingsError(f"There is no gate {gate!r}.", hint=f"There are: {', '.join(GATES)}.")
         if gate != "always" and lm is None:
             raise SettingsError(f"The gate {gate!r} needs a language model.", hint="Give lm=…, or use gate='always'.")
-        if not callable(getattr(retriever, "retrieve", None)):
-            raise InputError(f"{type(retriever).__name__} is no retriever: it has no retrieve(query, k).")
-        base = settings if settings is not None else SelfReflectSettings()
-        self.settings = base.replace(seakr=base.seakr.replace(gate=gate))
-        self._resources = Resources(
-            models={} if lm is None else {"default": lm},
-            retriever=retriever,
-            judge=judge,
-            embedder=embedder if embedder is not None else LazyEmbedder(),
+        require_retriever(retriever)
+        parts = Parts.of(
+            settings, retriever=retriever, lm=lm, judge=judge, embedder=embedder, calibrations=calibrations
         )
-        if calibrations is None and self.settings.calibration is not None:
-            from shared_core import calibration_io
+        self.settings = parts.settings.replace(seakr=parts.settings.seakr.replace(gate=gate))
+        self._resources, self._context = parts.resources, parts.context
 
-            calibrations = calibration_io.load(self.settings.calibration)
-        self._context = Context(
-            capabilities={} if lm is None else {"default": lm.capabilities},
-            names={} if lm is None else {"default": lm.name},
-            calibrations=calibrations or {},
-            has_judge=judge is not None,
-            has_embedder=True,
-        )
+    def over(self, retriever: Retriever) -> Self:
+        """The same gate in front of another retriever: its model and parts are shared, nothing is loaded again."""
+        require_retriever(retriever)
+        other = copy(self)
+        other._resources = dataclasses.replace(self._resources, retriever=retriever)
+        return other
 
     def ask(self, query: str, k: int = 5) -> GatedResult:
         """The decision and the passages. QuestionError for an empty query."""
-        return flows.run(self._flow(query, k), self._resources)
+        return flows.run(self._flow(query, k), self._resources, deadline=self.settings.deadline)
 
     async def aask(self, query: str, k: int = 5) -> GatedResult:
         """``ask`` without blocking the event loop."""
-        return await flows.arun(self._flow(query, k), self._resources)
+        return await flows.arun(self._flow(query, k), self._resources, deadline=self.settings.deadline)
 
     def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
         """The passages only: none if the model knows."""
@@ -118,8 +116,10 @@ class GatedRetriever:
             raise QuestionError(f"A query must be non-empty text, not {query!r}.")
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}.")
-        return self._gated(query.strip(), k)
+        run = Run(self.settings, self._context)
+        return Meter(self.settings).watch(_ask_gate(query.strip(), k, run))
 
-    def _gated(self, query: str, k: int) -> Flow[GatedResult]:
-        passages, retrieved, draft, trace = yield from gated_retrieval(query, k, self.settings, self._context)
-        return GatedResult(passages, retrieved, draft, trace)
+
+def _ask_gate(query: str, k: int, run: Run) -> Flow[GatedResult]:
+    passages, retrieved, draft, trace = yield from gated_retrieval(query, k, run)
+    return GatedResult(passages, retrieved, draft, trace)

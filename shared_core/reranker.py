@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from shared_core import flow as flows
-from shared_core.defaults import LazyEmbedder, LazyReader
 from shared_core.errors import InputError, QuestionError, SettingsError
-from shared_core.flow import Flow, Resources
+from shared_core.flow import Flow
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines.common import Context, Trace
+from shared_core.meter import Meter
+from shared_core.parts import Parts
+from shared_core.pipelines.common import Run
 from shared_core.pipelines.rerank import Ranked, rerank_by_reading, rerank_by_uncertainty
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder
@@ -34,6 +35,7 @@ class SelfReflectReranker:
 
     Raises:
         SettingsError: unknown method, or one that needs a language model and there is none.
+        LimitError: when asked: the settings' ``deadline``, ``max_calls`` or ``max_tokens`` did not suffice.
     """
 
     def __init__(
@@ -50,39 +52,28 @@ class SelfReflectReranker:
             raise SettingsError(f"There is no re-ranking method {method!r}.", hint=f"There are: {', '.join(METHODS)}.")
         if method == "uncertainty" and lm is None:
             raise SettingsError("Re-ranking by uncertainty needs a language model.", hint="Give lm=…")
-        self.settings = settings if settings is not None else SelfReflectSettings()
+        parts = Parts.of(settings, lm=lm, reader=reader, judge=judge, embedder=embedder, calibrations={})
+        self.settings, self._resources, self._context = parts.settings, parts.resources, parts.context
         self.method = method
-        self._resources = Resources(
-            models={} if lm is None else {"default": lm},
-            reader=reader if reader is not None else LazyReader(),
-            judge=judge,
-            embedder=embedder if embedder is not None else LazyEmbedder(),
-        )
-        self._context = Context(
-            capabilities={} if lm is None else {"default": lm.capabilities},
-            names={} if lm is None else {"default": lm.name},
-            has_judge=judge is not None,
-            has_embedder=True,
-        )
 
     def rerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
         """The passages best first, at most ``top_n``. QuestionError for an empty question; ``[]`` gives ``[]``."""
-        return flows.run(self._flow(question, passages, top_n), self._resources)
+        return flows.run(self._flow(question, passages, top_n), self._resources, deadline=self.settings.deadline)
 
     async def arerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
         """``rerank`` without blocking the event loop."""
-        return await flows.arun(self._flow(question, passages, top_n), self._resources)
+        return await flows.arun(self._flow(question, passages, top_n), self._resources, deadline=self.settings.deadline)
 
     def _flow(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
         if not isinstance(question, str) or not question.strip():
             raise QuestionError(f"Re-ranking needs a question, not {question!r}.")
         if top_n is not None and top_n < 1:
             raise InputError(f"top_n must be at least 1, not {top_n}.")
-        return self._ranked(question.strip(), passages, top_n)
+        return Meter(self.settings).watch(self._rank(question.strip(), passages, top_n))
 
-    def _ranked(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
+    def _rank(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
         if self.method == "uncertainty":
-            ranked = yield from rerank_by_uncertainty(question, passages, self.settings, self._context, Trace())
+            ranked = yield from rerank_by_uncertainty(question, passages, Run(self.settings, self._context))
         else:
             ranked = yield from rerank_by_reading(question, passages)
         return ranked[:top_n]

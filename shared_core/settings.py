@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import string
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from shared_core.errors import SettingsError
 
@@ -186,6 +187,25 @@ class SelfReflectSettings(Settings):
     on_overflow: Literal["drop", "raise"] = Field(
         "drop", description="Prompt longer than the model's context: leave out the lowest-ranked passages, or raise."
     )
+    abstain_text: str | None = Field(
+        None,
+        description="What to say instead of an answer, in any language; {question} and {reason} (a sentence in "
+        "English) are filled in. None is our own words. Confidence and other figures are in the answer's fields.",
+    )
+    deadline: float | None = Field(
+        None,
+        gt=0,
+        description="Seconds from asking a question to its answer (those of a batch are asked at the same time). "
+        "What is not done then is given up, and the engine ends with what it has or abstains.",
+    )
+    max_calls: int | None = Field(
+        None, ge=1, description="Requests to language models for a question at most; then as at the deadline."
+    )
+    max_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="Tokens that models read and write for a question: once so many are spent, nothing more is asked.",
+    )
     where: dict[str, Any] | None = Field(None, description="Metadata filter for every retrieval.")
     seed: int | None = Field(0, description="Of all sampling; None for a fresh one each time.")
     calibration: Path | None = Field(None, description="File written by `selfreflect calibrate`.")
@@ -193,3 +213,14 @@ class SelfReflectSettings(Settings):
     reclaim: ReclaimSettings = Field(default_factory=ReclaimSettings)
     self_rag: SelfRagSettings = Field(default_factory=SelfRagSettings)
     research: ResearchSettings = Field(default_factory=ResearchSettings)
+
+    @field_validator("abstain_text")
+    @classmethod
+    def _fill_in(cls, text: str | None) -> str | None:
+        """Refuse a template that could not be filled in when it is needed."""
+        for _, name, form, conversion in string.Formatter().parse(text or ""):
+            if name is not None and (name not in ("question", "reason") or form or conversion):
+                raise ValueError(
+                    f"only {{question}} and {{reason}} can be filled in, not {{{name}}} (write {{{{ for {{)"
+                )
+        return text

@@ -218,6 +218,8 @@ class Usage:
         forwards: forward passes of the model, where the backend can count them.
         forwards_saved: tokens that a grammar forced and that so needed no forward of their own.
         cached_tokens: prompt tokens that came from a kept cache.
+        seconds: from asking to the answer, on the clock; among many questions asked at once those of all of them. Two
+            answers that differ in nothing else are equal.
     """
 
     calls: int = 0
@@ -226,6 +228,7 @@ class Usage:
     forwards: int = 0
     forwards_saved: int = 0
     cached_tokens: int = 0
+    seconds: float = field(default=0.0, compare=False)
 
     def __add__(self, other: Usage) -> Usage:
         mine, theirs = dataclasses.astuple(self), dataclasses.astuple(other)

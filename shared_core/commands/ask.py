@@ -74,7 +74,7 @@ def ask_command(
         settings=settings,
         judge=judge,
     )
-    answers = [_answered(a) for a in built.engine.answer_many(questions)]
+    answers = [_unwrap(a) for a in built.engine.answer_many(questions)]
     if as_json:
         found = [a.to_dict() for a in answers]
         typer.echo(json.dumps(found if len(found) > 1 else found[0], ensure_ascii=False, indent=2, allow_nan=False))
@@ -90,7 +90,7 @@ def ask_command(
         raise typer.Exit(ABSTAINED)
 
 
-def _answered(result: Answer | Exception) -> Answer:
+def _unwrap(result: Answer | Exception) -> Answer:
     if isinstance(result, AbstainedError):
         return result.answer
     if isinstance(result, Exception):
@@ -107,7 +107,7 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
         out.print(Text(answer.text, style="yellow"))
         _show_dropped(answer)
     for claim in answer.kept_claims:
-        out.print(_marked(claim, answer))
+        out.print(_mark(claim, answer))
     if spans:
         out.print()
     for number, span in enumerate(spans, 1):
@@ -128,7 +128,7 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
         _show_trace(answer)
 
 
-def _marked(claim: Claim, answer: Answer) -> Text:
+def _mark(claim: Claim, answer: Answer) -> Text:
     numbers = {(s.passage_id, s.start, s.end): i for i, s in enumerate(answer.numbered_spans(), 1)}
     text = Text(claim.text)
     if claim.short_answer:

@@ -18,7 +18,7 @@ from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.calibration import PLATT_BELOW
 from shared_core.evaluation.dataset import Question
 from shared_core.flow import Flow
-from shared_core.pipelines.common import Context, Trace
+from shared_core.pipelines.common import Context, Run
 from shared_core.pipelines.gating.choose import Form, answer_binding, choose_gauge
 from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open_book
 from shared_core.pipelines.support import support, support_binding
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Observation:
     """One question (or claim): its raw score and whether the event held, ``None`` where nobody can tell."""
 
     id: str
@@ -58,7 +58,7 @@ class FittedPurpose:
 
     purpose: str
     calibration: Calibration
-    rows: tuple[Row, ...]
+    rows: tuple[Observation, ...]
 
     def summary(self) -> str:
         """What was fitted and how good it is, in a line each."""
@@ -112,8 +112,8 @@ def calibrate_gate(
         CapabilityError: there is no model, or it cannot serve the estimator.
     """
     form = form_of(engine)
-    context = context_of(engine)
-    rows = _recalled(engine, questions, labels, form, progress)
+    context = run_of(engine).context
+    rows = _observe_recall(engine, questions, labels, form, progress)
     gauge = choose_gauge(engine.settings, context, form=form)
     bound: dict[str, BindingValue] = {"model": context.model_name("default"), **gauge.binding}
     fitted = _fit(rows, bound, method, event=_event("the answer without passages is right", rows, questions, labels))
@@ -139,12 +139,12 @@ def calibrate_answer(
 
     Args, errors: as ``calibrate_gate``. ``gate``: from there; without it the engine's own, if it has one.
     """
-    context = context_of(engine)
+    context = run_of(engine).context
     form = form_of(engine)
     if engine.settings.pipeline == "seakr":
-        rows = _answered(engine, questions, labels, form, gate, progress)
+        rows = _observe_answers(engine, questions, labels, form, gate, progress)
     else:
-        rows = _recalled(engine, questions, labels, form, progress)
+        rows = _observe_recall(engine, questions, labels, form, progress)
     gauge = choose_gauge(engine.settings, context, form=form)
     bound = answer_binding(gauge, engine.settings, context)
     fitted = _fit(rows, bound, method, event=_event("the answer is right", rows, questions, labels))
@@ -161,12 +161,13 @@ def calibrate_support(
     """
     if not claims:
         raise InputError("There are no labelled claims.")
-    context = context_of(engine)
-    scores = flows.run(support([(q, c) for q, c, _ in claims], engine.settings, context, Trace()), engine.resources)
+    run = run_of(engine)
+    scores = flows.run(support([(q, c) for q, c, _ in claims], run), engine.resources)
     rows = [
-        Row(str(i), math.nan if s is None else s, label, c) for i, (s, (_, c, label)) in enumerate(zip(scores, claims))
+        Observation(str(i), math.nan if s is None else s, label, c)
+        for i, (s, (_, c, label)) in enumerate(zip(scores, claims))
     ]
-    bound: dict[str, BindingValue] = {**support_binding(context)}
+    bound: dict[str, BindingValue] = {**support_binding(run.context)}
     fitted = _fit(rows, bound, method, increasing=True, event="the quote supports the claim")
     return FittedPurpose("support", fitted, tuple(rows))
 
@@ -177,63 +178,50 @@ def form_of(engine: SelfReflectEngine) -> Form:
     return "step" if settings.pipeline == "seakr" and settings.seakr.multi_hop else "answer"
 
 
-def context_of(engine: SelfReflectEngine) -> Context:
-    """The engine's surroundings without any calibration: what is fitted are raw scores."""
-    models = engine.resources.models
-    return Context(
-        capabilities={role: model.capabilities for role, model in models.items()},
-        names={role: model.name for role, model in models.items()},
-        has_judge=engine.resources.judge is not None,
-        has_embedder=engine.resources.embedder is not None,
-    )
+def run_of(engine: SelfReflectEngine) -> Run:
+    """A run in the engine's surroundings, but without any calibration: what is fitted are raw scores."""
+    return Run(engine.settings, Context.of(engine.resources))
 
 
 # --- rows ----------------------------------------------------------------------------------------------------------
 
 
-def _recalled(
+def _observe_recall(
     engine: SelfReflectEngine, questions: Sequence[Question], labels: Labels, form: Form, progress: Progress | None
-) -> list[Row]:
-    context = context_of(engine)
-    found = _each(engine, [closed_book(q.question, engine.settings, context, form) for q in questions], progress)
+) -> list[Observation]:
+    found = _each(engine, [closed_book(q.question, run_of(engine), form) for q in questions], progress)
     recalled = [r if isinstance(r, Recalled) else Recalled(None, math.nan) for r in found]
-    right = _judged(engine, questions, [r.text for r in recalled], labels, form)
-    return [Row(q.id, r.uncertainty, held, r.text or "") for q, r, held in zip(questions, recalled, right)]
+    right = _label(engine, questions, [r.text for r in recalled], labels, form)
+    return [Observation(q.id, r.uncertainty, held, r.text or "") for q, r, held in zip(questions, recalled, right)]
 
 
-def _answered(
+def _observe_answers(
     engine: SelfReflectEngine,
     questions: Sequence[Question],
     labels: Labels,
     form: Form,
     gate: Calibration | None,
     progress: Progress | None,
-) -> list[Row]:
-    from shared_core.engine import SelfReflectEngine as Engine
-
-    parts = engine.resources
-    assert parts.retriever is not None
+) -> list[Observation]:
+    assert engine.resources.retriever is not None
     settings = engine.settings.replace(on_abstain="say", calibration=None)
-    calibrations = {"gate": gate} if gate is not None else {}
-    again = Engine(
-        parts.retriever, None, settings, reader=parts.reader, judge=parts.judge, embedder=parts.embedder,
-        models=parts.models, calibrations=calibrations,
-    )  # fmt: skip
+    again = engine.over(engine.resources.retriever, settings, calibrations={"gate": gate} if gate is not None else {})
     said: list[tuple[str | None, float]] = []
     for start in range(0, len(questions), _BATCH):
         batch = questions[start : start + _BATCH]
         for answer in again.answer_many([q.question for q in batch]):
-            said.append(_measured(answer))
+            said.append(_read_uncertainty(answer))
         if progress is not None:
             progress(len(said), len(questions))
-    right = _judged(engine, questions, [text for text, _ in said], labels, form)
+    right = _label(engine, questions, [text for text, _ in said], labels, form)
     # Without an answer there is nothing to be confident of.
     return [
-        Row(q.id, score, held if text else None, text or "") for q, (text, score), held in zip(questions, said, right)
+        Observation(q.id, score, held if text else None, text or "")
+        for q, (text, score), held in zip(questions, said, right)
     ]
 
 
-def _measured(answer: Answer | Exception) -> tuple[str | None, float]:
+def _read_uncertainty(answer: Answer | Exception) -> tuple[str | None, float]:
     if isinstance(answer, Exception):
         _raise_if_all(answer)
         return None, math.nan
@@ -244,14 +232,14 @@ def _measured(answer: Answer | Exception) -> tuple[str | None, float]:
     return None, math.nan
 
 
-def _judged(
+def _label(
     engine: SelfReflectEngine, questions: Sequence[Question], said: Sequence[str | None], labels: Labels, form: Form
 ) -> list[bool | None]:
     """Whether each answer is right; an answer that is missing is not."""
     if labels not in ("auto", "gold", "self"):
         raise InputError(f"Unknown labels {labels!r}.", hint="auto, gold or self")
     own = [i for i, q in enumerate(questions) if labels == "self" or (labels == "auto" and not q.judgeable)]
-    read = _each(engine, [open_book(questions[i].question, engine.settings, form) for i in own], None)
+    read = _each(engine, [open_book(questions[i].question, run_of(engine), form) for i in own], None)
     right: list[bool | None] = [
         (bool(q.answers) and contains_answer(text, q.answers)) if q.judgeable else None
         for q, text in zip(questions, said)
@@ -299,13 +287,13 @@ def _raise_if_all(error: Exception) -> None:
         raise error
 
 
-def _event(what: str, rows: Sequence[Row], questions: Sequence[Question], labels: Labels) -> str:
+def _event(what: str, rows: Sequence[Observation], questions: Sequence[Question], labels: Labels) -> str:
     own = labels == "self" or (labels == "auto" and not all(q.judgeable for q in questions))
     return f"{what}, as far as the model's answer from passages agrees with it" if own else what
 
 
 def _fit(
-    rows: Sequence[Row],
+    rows: Sequence[Observation],
     bound: dict[str, BindingValue],
     method: str,
     *,

@@ -1,4 +1,4 @@
-"""The pipelines, as flows: each a function of (question, settings, context) that returns ``Flow[Answer]``."""
+"""The pipelines, as flows: each a function of (question, run) that returns ``Flow[Answer]``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 from shared_core.errors import SettingsError
 from shared_core.flow import Flow
-from shared_core.pipelines.common import Context
-from shared_core.settings import SelfReflectSettings
+from shared_core.pipelines.common import Context, Run
 from shared_core.types import Answer
 
-__all__ = ["PIPELINES", "Context", "Pipeline", "load_pipeline"]
+__all__ = ["PIPELINES", "Context", "Pipeline", "Run", "load_pipeline"]
 
-Pipeline = Callable[[str, SelfReflectSettings, Context], Flow[Answer]]
+Pipeline = Callable[[str, Run], Flow[Answer]]
 
 PIPELINES: dict[str, str] = {
     "composed": "shared_core.pipelines.composed:composed",

@@ -1,4 +1,4 @@
-"""What the pipelines share: the trace, the assembly of an answer from claims, and the decision to abstain."""
+"""What the pipelines share: a question's run, the assembly of an answer from claims, and the decision to abstain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared_core.abstention import expected_utility, keep_claims
-from shared_core.flow import Flow, Report
+from shared_core.errors import CapabilityError, DeadlineError, LanguageModelError, LimitError
+from shared_core.flow import Flow, Report, Resources
 from shared_core.lm.base import Capabilities
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, ClaimStatus, Decided, Decision, MetadataValue, Passage, Span
@@ -18,6 +19,8 @@ NOTHING_RETRIEVED = "nothing retrieved"
 PASSAGES_DO_NOT_ANSWER = "passages do not answer"
 SUPPORT_BELOW_TARGET = "support below target"
 SUPPORT_UNKNOWN = "support unknown"
+OUT_OF_TIME = "out of time"
+OUT_OF_BUDGET = "out of budget"
 
 
 @dataclass(frozen=True)
@@ -28,15 +31,26 @@ class Context:
         capabilities: of each model by role; empty without a language model.
         names: of each model by role, for calibrations and traces.
         calibrations: by purpose (``confidence``, ``gate``, …), as loaded from ``settings.calibration``.
-        has_reader: whether ``Read`` requests can be carried out; ``has_judge`` likewise for ``Judge``.
+        scorer: name of what carries ``Judge`` requests out (an NLI model, …); ``None`` if nothing does.
+        has_embedder: whether ``Embed`` requests can be carried out.
     """
 
     capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
-    has_reader: bool = True
-    has_judge: bool = False
+    scorer: str | None = None
     has_embedder: bool = False
+
+    @classmethod
+    def of(cls, resources: Resources, calibrations: Mapping[str, Calibration] | None = None) -> Context:
+        """What these resources can do and how they are called; without calibrations scores are raw."""
+        return cls(
+            capabilities={role: model.capabilities for role, model in resources.models.items()},
+            names={role: model.name for role, model in resources.models.items()},
+            calibrations=calibrations or {},
+            scorer=resources.judge.name if resources.judge is not None else None,
+            has_embedder=resources.embedder is not None,
+        )
 
     def model(self, role: str) -> Capabilities | None:
         """Capabilities of the model of that role (the default one stands in), ``None`` if there is none."""
@@ -48,10 +62,16 @@ class Context:
 
 
 class Trace:
-    """Collects decisions; ``yield trace.add(…)`` also tells whoever listens."""
+    """Collects decisions; ``yield trace.add(…)`` also tells whoever listens.
+
+    Attributes:
+        decisions: so far, in order.
+        limit: the limit that ended the work before it was done, where one did.
+    """
 
     def __init__(self) -> None:
         self.decisions: list[Decision] = []
+        self.limit: LimitError | None = None
 
     def add(self, kind: str, outcome: str, reason: str = "", **values: MetadataValue) -> Report:
         """Note a decision; figures are rounded to six places, for people."""
@@ -61,51 +81,85 @@ class Trace:
         return Report(Decided(decision))
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One question on its way through a pipeline: what holds for all of it, and where its decisions are noted."""
+
+    settings: SelfReflectSettings = field(default_factory=SelfReflectSettings)
+    context: Context = field(default_factory=Context)
+    trace: Trace = field(default_factory=Trace)
+
+    def note(self, kind: str, outcome: str, reason: str = "", **values: MetadataValue) -> Report:
+        """``yield run.note(…)`` puts a decision into the trace and tells whoever listens."""
+        return self.trace.add(kind, outcome, reason, **values)
+
+    def stop(self, error: LimitError) -> Report:
+        """Note that a limit ended the work; an abstention after it gives it as its reason."""
+        self.trace.limit = error
+        return self.note("limit", _limit_reason(error), error.message)
+
+
+def raise_faults(results: Sequence[object]) -> None:
+    """Raise the first error among the results that is no failure of a model to say something.
+
+    Such a failure makes what was asked for unknown. A capability that the model lacks, a limit of the settings and
+    anything that is no error of a model's at all would fail again, or are a fault of ours.
+    """
+    for result in results:
+        failed = isinstance(result, Exception) and not isinstance(result, LanguageModelError)
+        if failed or isinstance(result, CapabilityError):
+            assert isinstance(result, Exception)
+            raise result
+
+
 def decide(
     question: str,
     claims: Sequence[Claim],
     passages: Sequence[Passage],
-    settings: SelfReflectSettings,
-    trace: Trace,
+    run: Run,
     *,
     pipeline: str,
     answerable: float | None = None,
     confidence: float | None = None,
 ) -> Flow[Answer]:
-    """Keep the claims that raise expected utility at the target accuracy; abstain if none does (``research.md``).
+    """Keep the claims that raise expected utility at the target accuracy (``abstention``); abstain if none does.
 
     A claim of unknown support is never kept. ``confidence`` defaults to the best claim's support, and is given for
     abstentions too, where it says how near the answer was.
     """
+    settings = run.settings
     target = settings.target_accuracy
     supports = [c.support for c in claims]
     keep = set(keep_claims(supports, target))
     known = [s for s in supports if s is not None]
+    best = max(known) if known else None
     judged = tuple(dataclasses.replace(c, status=_status(i in keep, settings)) for i, c in enumerate(claims))
-    yield trace.add(
+    yield run.note(
         "keep",
         f"{len(keep)} of {len(claims)} claims",
         f"a claim is kept if its support is above the target accuracy {target:g}",
         target_accuracy=target,
-        best_support=max(known) if known else None,
+        best_support=best,
     )
-    if confidence is None and known:
-        confidence = max(known)
+    if confidence is None:
+        confidence = best
     metadata: dict[str, object] = {"pipeline": pipeline, "target_accuracy": target, "answerable": answerable}
     if not keep:
-        reason = _reason(claims, known, passages, answerable)
-        yield trace.add("abstain", reason, explain(reason, known, target), answerable=answerable)
+        reason = _reason(claims, known, passages, answerable, run.trace.limit)
+        yield run.note(
+            "abstain", reason, explain(reason), best_support=best, target_accuracy=target, answerable=answerable
+        )
         dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in claims)
-        text = abstention_text(reason, known, dropped, passages, settings)
+        text = abstention_text(question, reason, dropped, passages, settings)
         return Answer(
-            question, text, dropped, tuple(passages), True, reason, confidence, 0.0, tuple(trace.decisions),
+            question, text, dropped, tuple(passages), True, reason, confidence, 0.0, tuple(run.trace.decisions),
             metadata=metadata,
         )  # fmt: skip
     text, placed = assemble(judged)
     utility = expected_utility([s for i, s in enumerate(supports) if i in keep and s is not None], target)
-    yield trace.add("answer", f"{len(keep)} claims kept", utility=utility, confidence=confidence)
+    yield run.note("answer", f"{len(keep)} claims kept", utility=utility, confidence=confidence)
     return Answer(
-        question, text, placed, tuple(passages), False, "", confidence, utility, tuple(trace.decisions),
+        question, text, placed, tuple(passages), False, "", confidence, utility, tuple(run.trace.decisions),
         metadata=metadata,
     )  # fmt: skip
 
@@ -117,49 +171,61 @@ def _status(kept: bool, settings: SelfReflectSettings) -> ClaimStatus:
 
 
 def _reason(
-    claims: Sequence[Claim], known: Sequence[float], passages: Sequence[Passage], answerable: float | None
+    claims: Sequence[Claim],
+    known: Sequence[float],
+    passages: Sequence[Passage],
+    answerable: float | None,
+    limit: LimitError | None,
 ) -> str:
+    if limit is not None:
+        return _limit_reason(limit)
     if not passages:
         return NOTHING_RETRIEVED
     if not claims:
         return PASSAGES_DO_NOT_ANSWER
     if not known:
         return SUPPORT_UNKNOWN
-    # Sufficiency names the reason only; it does not decide (research.md: 35% of answers are right without it).
+    # That the passages do not suffice names the reason and decides nothing: models are still right on 35% of such
+    # questions and more (Joren et al. 2024, "Sufficient Context", arXiv:2411.06037).
     if answerable is not None and answerable < 0.5:
         return PASSAGES_DO_NOT_ANSWER
     return SUPPORT_BELOW_TARGET
 
 
-def explain(reason: str, known: Sequence[float], target: float) -> str:
-    """A sentence for people about why there is no answer."""
-    best = (
-        f" The best candidate is right with probability {max(known):.2f}; the target is {target:.2f}." if known else ""
-    )
+def _limit_reason(limit: LimitError) -> str:
+    return OUT_OF_TIME if isinstance(limit, DeadlineError) else OUT_OF_BUDGET
+
+
+def explain(reason: str) -> str:
+    """A sentence for people about why there is no answer; the figures behind it stand in the trace."""
     return {
         NOTHING_RETRIEVED: "No passage of the documents matches the question.",
-        PASSAGES_DO_NOT_ANSWER: f"The passages found do not answer the question.{best}",
+        PASSAGES_DO_NOT_ANSWER: "The passages found do not answer the question.",
         SUPPORT_UNKNOWN: "Whether the passages support the candidate answers could not be determined.",
-        SUPPORT_BELOW_TARGET: f"No candidate answer is supported well enough.{best}",
+        SUPPORT_BELOW_TARGET: "No candidate answer is supported well enough.",
+        OUT_OF_TIME: "There was not enough time to find an answer that can be stood behind.",
+        OUT_OF_BUDGET: "The model calls or tokens allowed for a question were spent before it could be answered.",
     }[reason]
 
 
 def abstention_text(
-    reason: str,
-    known: Sequence[float],
-    claims: Sequence[Claim],
-    passages: Sequence[Passage],
-    settings: SelfReflectSettings,
+    question: str, reason: str, claims: Sequence[Claim], passages: Sequence[Passage], settings: SelfReflectSettings
 ) -> str:
-    """What to say instead of an answer, by ``settings.on_abstain``."""
-    said = f"I can't answer that from these documents. {explain(reason, known, settings.target_accuracy)}"
+    """What to say instead of an answer: ``settings.abstain_text`` or our own words, by ``settings.on_abstain``."""
+    own = settings.abstain_text
+    said = (
+        f"I can't answer that from these documents. {explain(reason)}"
+        if own is None
+        else own.format(question=question, reason=explain(reason))
+    )
     if settings.on_abstain != "show" or not passages:
         return said
     spans = [s for c in claims for citation in c.citations for s in citation.primary]
     nearest = spans or [p.span(0, min(len(p.text), 300)) for p in passages]
     by_id = {p.id: p for p in passages}
     lines = [f"- “{_one_line(s.text)}” ({source_of(by_id[s.passage_id])})" for s in nearest[: settings.max_claims]]
-    return "\n".join([said, "The nearest passages say:", *lines])
+    heading = ["The nearest passages say:"] if own is None else []  # not in another language than the rest
+    return "\n".join([said, *heading, *lines])
 
 
 def source_of(passage: Passage) -> str:

@@ -6,50 +6,45 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shared_core.flow import Flow, Read, Report, Retrieve
-from shared_core.pipelines.common import Context, Trace, decide
-from shared_core.pipelines.rerank import EACH, ranked_by_reading
+from shared_core.pipelines.common import Run, decide
+from shared_core.pipelines.rerank import EACH, rank_by_reading
 from shared_core.reading.base import Reading, ReadResult
-from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Retrieved, Span
 from shared_core.uncertainty.calibration import Calibration
 
 
-def extractive(question: str, settings: SelfReflectSettings, context: Context) -> Flow[Answer]:
+def extractive(question: str, run: Run) -> Flow[Answer]:
     """Retrieve, quote the sentences that answer, keep those whose calibrated support is above the target.
 
     The trace holds the decisions ``retrieve``, ``read``, ``rerank`` (where reading changed the order of the passages
     or left some out), ``keep`` and ``answer`` or ``abstain``.
     """
-    trace = Trace()
-    found, result = yield from read_best(question, settings, trace)
+    found, result = yield from read_best(question, run)
     if not found:
-        return (yield from decide(question, (), (), settings, trace, pipeline="composed"))
+        return (yield from decide(question, (), (), run, pipeline="composed"))
     by_id = {p.id: p for p in found}
-    claims = claims_from(result.readings[: settings.max_claims], by_id, context.calibrations.get("confidence"))
+    claims = claims_from(result.readings[: run.settings.max_claims], by_id, run.context.calibrations.get("confidence"))
     for claim in claims:
         yield Report(ClaimSealed(claim))
-    return (
-        yield from decide(question, claims, found, settings, trace, pipeline="composed", answerable=result.answerable)
-    )
+    return (yield from decide(question, claims, found, run, pipeline="composed", answerable=result.answerable))
 
 
-def read_best(
-    question: str, settings: SelfReflectSettings, trace: Trace
-) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
+def read_best(question: str, run: Run) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
     """Retrieve, read, and keep the ``top_k`` passages with the best quotes.
 
     Returns:
         The passages, best first, and all readings of them, best first.
     """
+    settings = run.settings
     rerank = settings.rerank != "none"
     wanted = max(settings.top_k, settings.candidates or 2 * settings.top_k) if rerank else settings.top_k
-    yield trace.add("retrieve", "always", "no language model is there to know anything by itself", k=wanted)
+    yield run.note("retrieve", "always", "no language model is there to know anything by itself", k=wanted)
     found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
     yield Report(Retrieved(question, found))
     if not found:
         return (), ReadResult(())
     result: ReadResult = yield Read(question, found, limit=EACH * len(found))
-    yield trace.add(
+    yield run.note(
         "read",
         f"{len(result.readings)} candidate quotes",
         best=result.readings[0].probability if result.readings else None,
@@ -57,10 +52,10 @@ def read_best(
     )
     if not rerank:
         return found, result
-    ranked = ranked_by_reading(found, result)
+    ranked = rank_by_reading(found, result)
     kept = tuple(r.passage for r in ranked[: settings.top_k])
     if kept != found:
-        yield trace.add("rerank", f"{len(kept)} of {len(found)} passages", ranked[0].reason, method="reading")
+        yield run.note("rerank", f"{len(kept)} of {len(found)} passages", ranked[0].reason, method="reading")
     ids = {p.id for p in kept}
     return kept, ReadResult(tuple(r for r in result.readings if r.quote.passage_id in ids), result.answerable)
 
@@ -74,7 +69,7 @@ def claims_from(
     for reading in readings:
         text = re.sub(r"\s+", " ", reading.quote.text).strip()
         if text in seen:  # the same sentence in another passage: a second place, not a second claim
-            claims[seen[text]] = _with_place(claims[seen[text]], reading.quote)
+            claims[seen[text]] = _add_place(claims[seen[text]], reading.quote)
             continue
         support = reading.probability
         if calibration is not None and support is not None:
@@ -85,7 +80,7 @@ def claims_from(
     return claims
 
 
-def _with_place(claim: Claim, span: Span) -> Claim:
+def _add_place(claim: Claim, span: Span) -> Claim:
     citation = claim.citations[0]
     merged = Citation((*citation.spans, span), citation.match, ambiguous=True, quote=citation.quote)
     return Claim(claim.text, claim.support, (merged,), short_answer=claim.short_answer)

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.flow import Flow, Read
-from shared_core.pipelines.common import Context, Trace
+from shared_core.pipelines.common import Run
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.reading.base import ReadResult
-from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage, Span
 
 EACH = 8
@@ -45,10 +44,10 @@ def rerank_by_reading(question: str, passages: Sequence[Passage]) -> Flow[list[R
     if not passages:
         return []
     result: ReadResult = yield Read(question, tuple(passages), limit=EACH * len(passages))
-    return ranked_by_reading(passages, result)
+    return rank_by_reading(passages, result)
 
 
-def ranked_by_reading(passages: Sequence[Passage], result: ReadResult) -> list[Ranked]:
+def rank_by_reading(passages: Sequence[Passage], result: ReadResult) -> list[Ranked]:
     """The passages that were read, by the best quote found in each."""
     best: dict[str, Ranked] = {}
     by_id = {p.id: p for p in passages}
@@ -72,16 +71,16 @@ def _without(passages: Sequence[Passage], known: dict[str, Ranked]) -> list[Pass
 
 def least_uncertain(uncertainties: Sequence[float]) -> list[int]:
     """Places by rising uncertainty; ties and unknown ones (not finite, last) keep their order."""
-    return sorted(range(len(uncertainties)), key=lambda i: uncertainties[i] if _known(uncertainties[i]) else math.inf)
+    return sorted(
+        range(len(uncertainties)), key=lambda i: uncertainties[i] if _is_known(uncertainties[i]) else math.inf
+    )
 
 
-def _known(value: float) -> bool:
+def _is_known(value: float) -> bool:
     return math.isfinite(value)
 
 
-def rerank_by_uncertainty(
-    question: str, passages: Sequence[Passage], settings: SelfReflectSettings, context: Context, trace: Trace
-) -> Flow[list[Ranked]]:
+def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Ranked]]:
     """Best first by how sure the model is of its answer with each passage (SeaKR, section 3.3), all in one batch.
 
     Scores are minus the uncertainty; a passage whose uncertainty is unknown comes last, and so does one that does not
@@ -90,7 +89,8 @@ def rerank_by_uncertainty(
     """
     if not passages:
         return []
-    gauge = choose_gauge(settings, context)
+    settings = run.settings
+    gauge = choose_gauge(settings, run.context)
     demos = settings.seakr.demonstrations or demonstrations("simple")
     alone = step_prompt(question, (), (), demos, ANSWER_LEAD)
     prompts = [alone, *(step_prompt(question, (), (p,), demos, ANSWER_LEAD) for p in passages)]
@@ -99,26 +99,26 @@ def rerank_by_uncertainty(
     without, measured = found[0], found[1:]
     if without.error is not None:
         raise without.error  # even without any passage
-    yield trace.add("estimator", gauge.estimator.name, gauge.reason, without_passage=without.known)
+    yield run.note("estimator", gauge.estimator.name, gauge.reason, without_passage=without.known)
     values = [m.uncertainty for m in measured]
-    floor = min((-v for v in values if _known(v)), default=0.0)
+    floor = min((-v for v in values if _is_known(v)), default=0.0)
     unknown = (floor - 1.0 - n for n in itertools.count())
     ranked = []
     for i in least_uncertain(values):
-        known = _known(values[i])
-        reason = _effect(values[i], without.uncertainty) if known else _unknown(measured[i])
+        known = _is_known(values[i])
+        reason = _say_effect(values[i], without.uncertainty) if known else _why_unknown(measured[i])
         by = gauge.estimator.name if gauge.estimator.name == settings.seakr.estimator else gauge.reason
         ranked.append(Ranked(passages[i], -values[i] if known else next(unknown), None, None, f"{reason} ({by})"))
     return ranked
 
 
-def _effect(value: float, alone: float) -> str:
-    if not _known(alone):
+def _say_effect(value: float, alone: float) -> str:
+    if not _is_known(alone):
         return f"uncertainty {value:.3f} with it; unknown without a passage"
     return f"uncertainty {value:.3f} with it, {'lower' if value < alone else 'not lower'} than {alone:.3f} without"
 
 
-def _unknown(measurement: Measurement) -> str:
+def _why_unknown(measurement: Measurement) -> str:
     if measurement.error is not None:
         return "longer than the model's context"
     return "its uncertainty is unknown" if measurement.text else "nothing was written with it"

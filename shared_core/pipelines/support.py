@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from shared_core.errors import LanguageModelError
+from shared_core.errors import BudgetError, LimitError
 from shared_core.flow import Flow, Generate, Judge, Score, Together
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
-from shared_core.pipelines.common import Context, Trace
-from shared_core.settings import SelfReflectSettings
+from shared_core.pipelines.common import Context, Run, raise_faults
 from shared_core.uncertainty import parse_confidence
 
-Pair = tuple[str, str]
+QuotedClaim = tuple[str, str]
 """(quote, claim)"""
 
 # With and without the space: chat templates differ in what stands before the reply.
@@ -26,7 +25,7 @@ _NO = tuple(Prompt.trusted(word) for word in (" no", "no", " No", "No"))
 
 def support_method(context: Context) -> str | None:
     """Which scorer will be used: ``judge``, ``score``, ``logprobs``, ``verbalised``, or ``None`` if there is none."""
-    if context.has_judge:
+    if context.scorer is not None:
         return "judge"
     model = context.model("judge")
     if model is None:
@@ -36,29 +35,31 @@ def support_method(context: Context) -> str | None:
     return "logprobs" if model.token_logprobs else "verbalised"
 
 
-def support(
-    pairs: Sequence[Pair], settings: SelfReflectSettings, context: Context, trace: Trace
-) -> Flow[list[float | None]]:
-    """P(quote supports claim) of each pair, calibrated by ``context.calibrations["support"]`` where there is one.
+def support(pairs: Sequence[QuotedClaim], run: Run) -> Flow[list[float | None]]:
+    """P(quote supports claim) of each pair, calibrated by ``calibrations["support"]`` where there is one.
 
-    All pairs go out as one batch; a pair whose request fails is unknown, and the trace says how many are.
+    All pairs go out as one batch; a pair whose request fails is unknown, and the trace says how many are. Where the
+    budget does not suffice for all of them the first ones are judged, and the rest are unknown, as all are when the
+    time is over.
     """
+    context = run.context
     method = support_method(context)
     if not pairs:
         return []
-    if method is None:
-        found: list[float | None] = [None] * len(pairs)
-    elif method == "judge":
-        found = list((yield Judge(tuple(pairs))))
-    else:
-        ask = {"score": _by_score, "logprobs": _by_logprobs, "verbalised": _verbalised}[method]
-        found = yield from ask(pairs)
+    found: list[float | None] = [None] * len(pairs)
+    try:
+        found = yield from _score(method, pairs)
+    except LimitError as error:
+        yield run.stop(error)
+        if isinstance(error, BudgetError) and error.calls_left:
+            first = yield from _score(method, pairs[: error.calls_left])
+            found[: len(first)] = first
     calibration = context.calibrations.get("support")
     if calibration is not None:
         calibration.require(**support_binding(context))
         found = calibration.probabilities(found)
     known = [p for p in found if p is not None]
-    yield trace.add(
+    yield run.note(
         "support",
         method or "none",
         "calibrated on labelled claims" if calibration else "as the scorer gives it, not calibrated",
@@ -69,14 +70,22 @@ def support(
     return found
 
 
+def _score(method: str | None, pairs: Sequence[QuotedClaim]) -> Flow[list[float | None]]:
+    if method is None:
+        return [None] * len(pairs)
+    if method == "judge":
+        return list((yield Judge(tuple(pairs))))
+    ask = {"score": _score_by_continuations, "logprobs": _score_by_first_token, "verbalised": _score_by_percentage}
+    return (yield from ask[method](pairs))
+
+
 def support_binding(context: Context) -> dict[str, str | None]:
     """What a calibration of support is bound to."""
     method = support_method(context)
-    judge = context.names.get("judge_scorer") if method == "judge" else context.model_name("judge")
-    return {"support_method": method, "model": judge}
+    return {"support_method": method, "model": context.scorer if method == "judge" else context.model_name("judge")}
 
 
-def _question(pair: Pair, ask: str) -> Prompt:
+def _question(pair: QuotedClaim, ask: str) -> Prompt:
     quote, claim = pair
     return (
         Prompt.trusted("Judge only by the quote, not by what you know.\nQuote: ", role="user")
@@ -87,11 +96,12 @@ def _question(pair: Pair, ask: str) -> Prompt:
     )
 
 
-def _by_score(pairs: Sequence[Pair]) -> Flow[list[float | None]]:
+def _score_by_continuations(pairs: Sequence[QuotedClaim]) -> Flow[list[float | None]]:
     ask = "Does the quote support the claim? Answer yes or no."
     requests = [Score(_question(p, ask), (*_YES, *_NO), model="judge") for p in pairs]
     results = yield Together(tuple(requests), return_errors=True)
-    return [_share(r.totals) if isinstance(r, Scores) else None for r in _checked(results)]
+    raise_faults(results)
+    return [_share(r.totals) if isinstance(r, Scores) else None for r in results]
 
 
 def _share(totals: Sequence[float]) -> float | None:
@@ -103,12 +113,13 @@ def _share(totals: Sequence[float]) -> float | None:
     return sum(weights[: len(_YES)]) / sum(weights)
 
 
-def _by_logprobs(pairs: Sequence[Pair]) -> Flow[list[float | None]]:
+def _score_by_first_token(pairs: Sequence[QuotedClaim]) -> Flow[list[float | None]]:
     ask = "Does the quote support the claim? Answer with the single word yes or no."
     params = SamplingParams(max_tokens=3, logprobs=True)
     requests = [Generate(_question(p, ask), params, model="judge") for p in pairs]
     results = yield Together(tuple(requests), return_errors=True)
-    return [_first_token(r) if isinstance(r, Generation) else None for r in _checked(results)]
+    raise_faults(results)
+    return [_first_token(r) if isinstance(r, Generation) else None for r in results]
 
 
 def _first_token(generation: Generation) -> float | None:
@@ -122,17 +133,10 @@ def _first_token(generation: Generation) -> float | None:
     return 1.0 - probability if word.startswith("no") and not word.startswith("not") else None
 
 
-def _verbalised(pairs: Sequence[Pair]) -> Flow[list[float | None]]:
+def _score_by_percentage(pairs: Sequence[QuotedClaim]) -> Flow[list[float | None]]:
     ask = "How probable is it, from 0 to 100, that the quote supports the claim? Reply with the number only."
     params = SamplingParams(max_tokens=12)
     requests = [Generate(_question(p, ask), params, model="judge") for p in pairs]
     results = yield Together(tuple(requests), return_errors=True)
-    return [parse_confidence(r.text) if isinstance(r, Generation) else None for r in _checked(results)]
-
-
-def _checked(results: list[object]) -> list[object]:
-    """The results as they are; a failure of the model is unknown, any other is a fault of ours and is raised."""
-    for result in results:
-        if isinstance(result, Exception) and not isinstance(result, LanguageModelError):
-            raise result
-    return results
+    raise_faults(results)
+    return [parse_confidence(r.text) if isinstance(r, Generation) else None for r in results]

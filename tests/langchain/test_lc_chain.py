@@ -164,7 +164,7 @@ def test_an_input_that_comes_in_pieces_is_joined() -> None:
 async def test_a_stream_that_is_left_early_is_closed_down_to_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[str] = []
 
-    def watched(question: str, settings: Any, context: Any) -> Any:
+    def watched(question: str, run: Any) -> Any:
         try:
             yield Report(Decided(Decision("first", "yes")))
             yield Report(TextDelta("never reached"))

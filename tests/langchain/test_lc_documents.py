@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from langchain_selfreflect.documents import noted, to_documents, to_passages
+from langchain_selfreflect.documents import annotate, to_documents, to_passages
 from shared_core.errors import InputError
 from shared_core.types import Passage
 
@@ -93,7 +93,7 @@ def test_a_passage_of_ours_becomes_a_document() -> None:
 
 def test_a_note_is_put_on_a_copy() -> None:
     original = Document("a", metadata={"x": 1})
-    assert noted(original, y=2, z=None).metadata == {"x": 1, "y": 2}
+    assert annotate(original, y=2, z=None).metadata == {"x": 1, "y": 2}
     assert original.metadata == {"x": 1}
 
 

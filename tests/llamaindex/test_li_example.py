@@ -49,16 +49,13 @@ class LastWord:
 
 def test_the_example_runs_offline(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     import llamaindex_selfreflect
-    from llamaindex_selfreflect import MiniLMEmbedding, _shared
+    from llamaindex_selfreflect import MiniLMEmbedding
+    from shared_core import parts
 
     monkeypatch.setattr(llamaindex_selfreflect, "MiniLMEmbedding", lambda: MiniLMEmbedding(Hashes()))
-    monkeypatch.setattr(_shared, "LazyReader", LastWord)
-    _shared.shared_reader.cache_clear()
-    try:
-        main = runpy.run_path(str(EXAMPLE))["main"]
-        main(["What is Tavarrin?", "Who was zyxxy?"])
-    finally:
-        _shared.shared_reader.cache_clear()
+    monkeypatch.setattr(parts, "default_reader", LastWord)
+    main = runpy.run_path(str(EXAMPLE))["main"]
+    main(["What is Tavarrin?", "Who was zyxxy?"])
     said = capsys.readouterr().out
     assert "reflected: Tavarrin [1]" in said
     assert "“Tavarrin”" in said

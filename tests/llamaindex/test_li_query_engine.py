@@ -280,8 +280,8 @@ def test_the_global_llm_is_used_only_on_demand() -> None:
     before = Settings._llm
     try:
         Settings.llm = MockLLM()
-        assert engine(0.9)._parts["lm"] is None
-        assert engine(0.9, llm="settings")._parts["lm"].llm is Settings.llm
+        assert dict(engine(0.9)._shared.resources.models) == {}
+        assert engine(0.9, llm="settings")._shared.resources.models["default"].llm is Settings.llm
     finally:
         Settings._llm = before
 

@@ -47,7 +47,9 @@ class Judge:
 
 
 def context(lm: Any, judge: bool = False, embedder: bool = True, calibrations: Any = None) -> Context:
-    return Context({"default": lm.capabilities}, {"default": lm.name}, calibrations or {}, True, judge, embedder)
+    return Context(
+        {"default": lm.capabilities}, {"default": lm.name}, calibrations or {}, "nli" if judge else None, embedder
+    )
 
 
 def settings(**seakr: Any) -> SelfReflectSettings:

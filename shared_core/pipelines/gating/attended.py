@@ -100,11 +100,11 @@ def _last(weights: Attention, question: str, steps: str) -> tuple[Word, ...]:
         if any(a <= middle < b for a, b in stretches):
             inside.append(piece)
         elif inside:
-            found += _joined(inside)
+            found += _join(inside)
             inside = []
-    return tuple(found + _joined(inside))
+    return tuple(found + _join(inside))
 
 
-def _joined(pieces: list[Word]) -> list[Word]:
+def _join(pieces: list[Word]) -> list[Word]:
     words = words_of([p.text for p in pieces])
     return [Word(w.text, tuple(t for i in w.tokens for t in pieces[i].tokens)) for w in words]

@@ -100,8 +100,9 @@ def choose_gauge(
     if model is None:
         raise CapabilityError("text", "none", hint="Uncertainty needs a language model: SelfReflectEngine(…, lm=…).")
     names = list(model.names())
-    names += ["similarity"] if context.has_embedder or context.has_judge else []
-    names += ["entailment"] if context.has_judge else []
+    judged = context.scorer is not None
+    names += ["similarity"] if context.has_embedder or judged else []
+    names += ["entailment"] if judged else []
     estimator, reason = best_available(names, options.estimator)
     if estimator.name != options.estimator and not options.allow_fallback:
         missing = get_estimator(options.estimator).missing(names)
@@ -109,7 +110,7 @@ def choose_gauge(
             missing[0], context.model_name(role), hint="Use another model, or set seakr.allow_fallback=True."
         )
     extra = tuple(get_estimator(n) for n in also if get_estimator(n).available(names))
-    return Gauge(estimator, reason, options, frozenset(model.names()), context.has_judge, settings.seed, extra, form)
+    return Gauge(estimator, reason, options, frozenset(model.names()), judged, settings.seed, extra, form)
 
 
 def choose_gate(settings: SelfReflectSettings, context: Context, role: str = "default") -> tuple[Gate, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shared_core.errors import ContextOverflowError
 from shared_core.flow import Flow, Generate, Retrieve
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.common import Context
+from shared_core.pipelines.common import Run
 from shared_core.pipelines.gating.choose import Form, choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import measure
@@ -32,16 +32,15 @@ class Recalled:
     uncertainty: float
 
 
-def closed_book(
-    question: str, settings: SelfReflectSettings, context: Context, form: Form = "answer"
-) -> Flow[Recalled]:
+def closed_book(question: str, run: Run, form: Form = "answer") -> Flow[Recalled]:
     """Answer without any passage, in the very prompts that SeaKR's gate measures."""
-    gauge = choose_gauge(settings, context, form=form)
+    settings = run.settings
+    gauge = choose_gauge(settings, run.context, form=form)
     options = settings.seakr
     if form == "answer":
         prompt = step_prompt(question, (), (), _demos(settings, "simple"), ANSWER_LEAD)
         (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question)
-        return Recalled(_said(final_answer(f"the answer is {draft.text}")), draft.uncertainty)
+        return Recalled(_real_answer(final_answer(f"the answer is {draft.text}")), draft.uncertainty)
     demos = _demos(settings, options.task)
     steps: list[str] = []
     worst = float("-inf")
@@ -55,17 +54,18 @@ def closed_book(
         steps.append(step.text)
         said = final_answer(step.text)
     if said is None:
-        said = yield from _concluded(question, steps, (), demos, settings)
-    return Recalled(_said(said), worst)
+        said = yield from _conclude(question, steps, (), demos, settings)
+    return Recalled(_real_answer(said), worst)
 
 
-def open_book(question: str, settings: SelfReflectSettings, form: Form = "answer") -> Flow[str | None]:
+def open_book(question: str, run: Run, form: Form = "answer") -> Flow[str | None]:
     """The answer with all the passages that one retrieval finds, as far as they fit; ``None`` where there is none."""
+    settings = run.settings
     demos = _demos(settings, settings.seakr.task if form == "step" else "simple")
     found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
     while found:
         try:
-            return _said((yield from _concluded(question, (), found, demos, settings)))
+            return _real_answer((yield from _conclude(question, (), found, demos, settings)))
         except ContextOverflowError:
             if settings.on_overflow == "raise":
                 raise
@@ -73,7 +73,7 @@ def open_book(question: str, settings: SelfReflectSettings, form: Form = "answer
     return None
 
 
-def _concluded(
+def _conclude(
     question: str,
     steps: Sequence[str],
     passages: Sequence[Passage],
@@ -90,5 +90,6 @@ def _demos(settings: SelfReflectSettings, task: str) -> Sequence[Demonstration]:
     return settings.seakr.demonstrations or demonstrations(task)
 
 
-def _said(answer: str | None) -> str | None:
+def _real_answer(answer: str | None) -> str | None:
+    """The answer, but for one that says it does not know."""
     return answer if is_answer(answer) else None

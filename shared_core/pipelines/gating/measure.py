@@ -12,21 +12,10 @@ from dataclasses import dataclass, field
 
 from shared_core.errors import ContextOverflowError
 from shared_core.flow import Flow, Generate, Together
-from shared_core.lm.base import Capture, Generation, Prompt, Sample, SamplingParams
-from shared_core.pipelines.gating.choose import (
-    Gauge,
-    Threshold,
-    choose_gate,
-    choose_gauge,
-    choose_threshold,
-    gauge_report,
-)
-from shared_core.pipelines.gating.statistics import gather
+from shared_core.lm.base import Capture, Prompt, Sample, SamplingParams
+from shared_core.pipelines.gating.choose import Gauge
+from shared_core.pipelines.gating.statistics import Drawn, gather
 from shared_core.uncertainty import Cost, Estimator, SampleStatistics
-
-__all__ = [
-    "Gauge", "Measurement", "Threshold", "choose_gate", "choose_gauge", "choose_threshold", "gauge_report", "measure",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +92,15 @@ def measure(
         elif isinstance(result, Exception):
             raise result
     fine = [i for i, m in enumerate(found) if m is None]
-    drafts = [_first(results[i]) for i in fine]
-    draws = [results[len(prompts) + i].samples if sampled else () for i in fine]
-    statistics = yield from gather([prompts[i] for i in fine], drafts, draws, gauge, needs, question, model)
-    for i, draft, drawn, gathered in zip(fine, drafts, draws, statistics):
-        others = {e.name: _estimate(e, gathered, draft) for e in gauge.also}
-        found[i] = Measurement(
-            draft, _estimate(gauge.estimator, gathered, draft), drawn, others, gathered.empty_samples
-        )
+    drawn = [
+        Drawn(prompts[i], results[i].samples[0], results[len(prompts) + i].samples if sampled else ()) for i in fine
+    ]
+    statistics = yield from gather(drawn, gauge, needs, question, model)
+    for i, one, gathered in zip(fine, drawn, statistics):
+        others = {e.name: _estimate(e, gathered, one.draft) for e in gauge.also}
+        uncertainty = _estimate(gauge.estimator, gathered, one.draft)
+        found[i] = Measurement(one.draft, uncertainty, one.samples, others, gathered.empty_samples)
     return [m for m in found if m is not None]
-
-
-def _first(generation: Generation) -> Sample:
-    return generation.samples[0]
 
 
 def _estimate(estimator: Estimator, statistics: SampleStatistics, draft: Sample) -> float:

@@ -19,7 +19,7 @@ from shared_core.uncertainty import (
 )
 
 
-def triggered(draft: Measurement, threshold: Threshold, options: SeakrSettings) -> tuple[bool, str]:
+def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSettings) -> tuple[bool, str]:
     """Whether to retrieve for this sentence, and why. What is unknown retrieves."""
     if not draft.text:
         return True, "nothing was written"
@@ -34,7 +34,7 @@ def triggered(draft: Measurement, threshold: Threshold, options: SeakrSettings) 
         wanted = flare_triggered(found[1], options.flare_threshold)
         return wanted, f"{'a' if wanted else 'no'} token has p ≤ {options.flare_threshold:g}"
     if options.gate == "dragin":
-        return _dragin(draft, options)
+        return _decide_by_attention(draft, options)
     if threshold.value is None:
         return True, "no threshold is known"
     if not math.isfinite(draft.uncertainty):
@@ -43,11 +43,11 @@ def triggered(draft: Measurement, threshold: Threshold, options: SeakrSettings) 
     return wanted, f"uncertainty {draft.uncertainty:.3f} {'>' if wanted else '≤'} {threshold.value:.3f}"
 
 
-def _dragin(draft: Measurement, options: SeakrSettings) -> tuple[bool, str]:
+def _decide_by_attention(draft: Measurement, options: SeakrSettings) -> tuple[bool, str]:
     words = attended_words(draft.greedy)
     if words is None or not words.words:
         return True, "attention weights are not known"
-    trigger = _trigger(draft, options)
+    trigger = _find_trigger(draft, options)
     if trigger is None:
         return False, f"no word has a value > {options.dragin_threshold:g}"
     value = trigger.values[trigger.word]
@@ -56,7 +56,7 @@ def _dragin(draft: Measurement, options: SeakrSettings) -> tuple[bool, str]:
     return True, f"the word {words.words[trigger.word].text!r} has the value {value:.3f} > {options.dragin_threshold:g}"
 
 
-def _trigger(draft: Measurement, options: SeakrSettings) -> Trigger | None:
+def _find_trigger(draft: Measurement, options: SeakrSettings) -> Trigger | None:
     words = attended_words(draft.greedy)
     if words is None or not words.words:
         return None
@@ -73,7 +73,7 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
         options: gate, thresholds and lengths.
     """
     if options.gate == "dragin":
-        return _attended_query(question, draft, steps, options) or question
+        return _query_by_attention(question, draft, steps, options) or question
     found = probabilities(draft.greedy)
     if found is None or not draft.text:
         return question
@@ -90,8 +90,8 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
     )
 
 
-def _attended_query(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
-    words, trigger = attended_words(draft.greedy), _trigger(draft, options)
+def _query_by_attention(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
+    words, trigger = attended_words(draft.greedy), _find_trigger(draft, options)
     if words is None or trigger is None:
         return ""
     before, weights = attention_from(draft.greedy, words, trigger.word, question, " ".join(steps))

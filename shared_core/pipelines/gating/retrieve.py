@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+from shared_core.errors import BudgetError
 from shared_core.flow import Flow, Report, Retrieve
-from shared_core.pipelines.common import Context, Trace
-from shared_core.pipelines.gating.choose import choose_gate, choose_gauge, choose_threshold, gauge_report, with_gate
+from shared_core.pipelines.common import Run
+from shared_core.pipelines.gating.choose import (
+    Gate,
+    choose_gate,
+    choose_gauge,
+    choose_threshold,
+    gauge_report,
+    with_gate,
+)
 from shared_core.pipelines.gating.demonstrations import demonstrations
-from shared_core.pipelines.gating.measure import measure
+from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
-from shared_core.pipelines.gating.query import formulate, triggered
-from shared_core.settings import SelfReflectSettings
+from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.types import Decision, MetadataValue, Passage, Retrieved
 
 _ESTIMATORS = {"flare": "min_token_probability", "dragin": "dragin"}
@@ -19,42 +28,62 @@ Gated = tuple[tuple[Passage, ...], bool, str, tuple[Decision, ...]]
 """(passages, whether they were retrieved, the model's own draft, trace)"""
 
 
-def gated_retrieval(question: str, k: int, settings: SelfReflectSettings, context: Context) -> Flow[Gated]:
+def gated_retrieval(question: str, k: int, run: Run) -> Flow[Gated]:
     """Draft an answer without passages; retrieve if the gate of ``settings.seakr`` opens.
 
     FLARE searches for the draft without its improbable tokens, DRAGIN for the words that the uncertain one attends
-    to, the others for the question itself. Metadata of the passages says why they were retrieved.
+    to, the others for the question itself. Metadata of the passages says why they were retrieved. Where the budget
+    does not suffice to draft and measure, nothing is known, and what is unknown retrieves.
     """
-    trace = Trace()
-    gate, why = choose_gate(settings, context)
-    settings = with_gate(settings, gate)
-    options = settings.seakr
-    query, draft, reason = question, None, why
-    estimator = _ESTIMATORS.get(gate, options.estimator)
+    gate, why = choose_gate(run.settings, run.context)
+    run = replace(run, settings=with_gate(run.settings, gate))
+    looked = _Look(question, why)
     if gate != "always":
-        gauge = choose_gauge(settings.replace(seakr=options.replace(estimator=estimator)), context)
-        estimator = gauge.estimator.name
-        threshold = choose_threshold(gauge, settings, context)
-        yield gauge_report(gauge, threshold, trace, why)
-        demos = options.demonstrations or demonstrations("simple")
-        prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
-        (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question, attention=gate == "dragin")
-        wanted, reason = triggered(draft, threshold, options)
-        if gate in _ESTIMATORS:
-            query = formulate(question, draft, [], options)
-        yield trace.add(
-            "gate", "retrieve" if wanted else "know", reason, uncertainty=draft.known, draft=draft.text[:200]
-        )
-        if not wanted:
-            return (), False, draft.text, tuple(trace.decisions)
-    found: tuple[Passage, ...] = yield Retrieve(query, k, settings.where)
-    yield Report(Retrieved(query, found))
+        try:
+            looked = yield from _look(question, gate, why, run)
+        except BudgetError as error:
+            looked = _Look(question, error.message)
+            yield run.note("gate", "retrieve", error.message)
+        if not looked.wanted:
+            return (), False, looked.text, tuple(run.trace.decisions)
+    found: tuple[Passage, ...] = yield Retrieve(looked.query, k, run.settings.where)
+    yield Report(Retrieved(looked.query, found))
     notes: dict[str, MetadataValue] = {
         "selfreflect_gate": gate,
-        "selfreflect_reason": reason,
-        "selfreflect_query": query,
-        "selfreflect_estimator": estimator if draft is not None else None,
-        "selfreflect_uncertainty": draft.known if draft is not None else None,
+        "selfreflect_reason": looked.reason,
+        "selfreflect_query": looked.query,
+        "selfreflect_estimator": looked.estimator,
+        "selfreflect_uncertainty": looked.draft.known if looked.draft is not None else None,
     }
     marked = tuple(p.with_score(p.score, **notes) for p in found)
-    return marked, True, draft.text if draft is not None else "", tuple(trace.decisions)
+    return marked, True, looked.text, tuple(run.trace.decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What the gate found: what to search for if anything, and why."""
+
+    query: str
+    reason: str
+    wanted: bool = True
+    draft: Measurement | None = None
+    estimator: str | None = None
+
+    @property
+    def text(self) -> str:
+        return self.draft.text if self.draft is not None else ""
+
+
+def _look(question: str, gate: Gate, why: str, run: Run) -> Flow[_Look]:
+    options = run.settings.seakr
+    named = _ESTIMATORS.get(gate, options.estimator)
+    gauge = choose_gauge(run.settings.replace(seakr=options.replace(estimator=named)), run.context)
+    threshold = choose_threshold(gauge, run.settings, run.context)
+    yield gauge_report(gauge, threshold, run.trace, why)
+    demos = options.demonstrations or demonstrations("simple")
+    prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
+    (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question, attention=gate == "dragin")
+    wanted, reason = decide_retrieval(draft, threshold, options)
+    query = formulate(question, draft, [], options) if gate in _ESTIMATORS else question
+    yield run.note("gate", "retrieve" if wanted else "know", reason, uncertainty=draft.known, draft=draft.text[:200])
+    return _Look(query, reason, wanted, draft, gauge.estimator.name)

@@ -1,7 +1,7 @@
 """ReClaim for models that cannot be constrained: cite sentences by number, or quote freely and be aligned.
 
-The ladder of ``reclaim.md``: numbers of sentences (the quote is then ours, and verbatim) → a free quote that is aligned
-to the passages (exact, normalised, fuzzy) → ask again, at most ``regenerate`` times → drop the claim.
+A ladder: numbers of sentences (the quote is then ours, and verbatim) → a free quote that is aligned to the passages
+(exact, normalised, fuzzy) → ask again, at most ``regenerate`` times → drop the claim.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.citation import CitationIndex, align_quote
+from shared_core.errors import LimitError
 from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.common import Trace
+from shared_core.pipelines.common import Run
 from shared_core.pipelines.reclaim.prompts import numbered_prompt
-from shared_core.settings import SelfReflectSettings
 from shared_core.types import Citation, Claim, Passage, Span
 
 _PAIR = re.compile(
@@ -37,32 +37,36 @@ class Parsed:
     problem: str = ""
 
 
-def write_freely(
-    question: str, passages: Sequence[Passage], index: CitationIndex, settings: SelfReflectSettings, trace: Trace
-) -> Flow[list[Claim]]:
+def write_freely(question: str, passages: Sequence[Passage], index: CitationIndex, run: Run) -> Flow[list[Claim]]:
     """Claims with citations, the ones without any dropped (``status="dropped"``) but kept in sight."""
-    options = settings.reclaim
+    options, seed = run.settings.reclaim, run.settings.seed
     best: list[Parsed] = []
     problems = ""
     for attempt in range(options.regenerate + 1):
         prompt = numbered_prompt(question, index.sentences, passages, problems)
         params = SamplingParams(
             max_tokens=(options.max_claim_tokens + 40) * options.max_pairs,
-            seed=None if settings.seed is None else settings.seed + attempt,
+            seed=None if seed is None else seed + attempt,
             # The same greedy reply would come again.
             temperature=0.0 if attempt == 0 else 0.7,
         )
-        reply: Generation = yield Generate(prompt, params, model="claim")
+        try:
+            reply: Generation = yield Generate(prompt, params, model="claim")
+        except LimitError as error:
+            if not best:
+                raise
+            yield run.note("write", "asking again left out", error.message)
+            break
         parsed = parse_reply(reply.text, index, passages, options.fuzzy_threshold)[: options.max_pairs]
         if _better(parsed, best):
             best = parsed
         problems = " ".join(dict.fromkeys(p.problem for p in parsed if p.problem))
         if _NO_ANSWER.search(reply.text) and not parsed:
-            yield trace.add("write", "no answer", "the model says the passages do not answer", attempt=attempt + 1)
+            yield run.note("write", "no answer", "the model says the passages do not answer", attempt=attempt + 1)
             return []
         grounded = sum(p.citation is not None for p in parsed)
         problems = problems or ("" if parsed else "it holds no line of the form asked for.")
-        yield trace.add("write", f"{grounded} of {len(parsed)} claims cite", problems, attempt=attempt + 1)
+        yield run.note("write", f"{grounded} of {len(parsed)} claims cite", problems, attempt=attempt + 1)
         if parsed and not problems:
             break
     return [_claim(p) for p in best]

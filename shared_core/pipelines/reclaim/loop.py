@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from shared_core.citation import CitationIndex, split_sentences
-from shared_core.errors import ContextOverflowError, GrammarError
+from shared_core.errors import ContextOverflowError, GrammarError, LimitError
 from shared_core.flow import Flow, Generate, Report, Retrieve
 from shared_core.lm.base import Generation, Grammar, SamplingParams
-from shared_core.pipelines.common import Context, Trace, decide
+from shared_core.pipelines.common import Run, decide
 from shared_core.pipelines.reclaim.free import write_freely
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
@@ -23,12 +24,12 @@ from shared_core.pipelines.reclaim.prompts import (
     PAIR_GAP,
     REFERENCE_END,
     REFERENCE_LEAD,
-    Pair,
+    WrittenPair,
     claim_prompt,
     reference_prompt,
 )
 from shared_core.pipelines.support import support
-from shared_core.settings import SelfReflectSettings
+from shared_core.settings import ReclaimSettings
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, ReferenceSealed, Retrieved, iter_spans
 
 _UNIFIED = re.compile(
@@ -41,85 +42,94 @@ _UNIFIED = re.compile(
 )
 
 
-def reclaim(question: str, settings: SelfReflectSettings, context: Context) -> Flow[Answer]:
+def reclaim(question: str, run: Run) -> Flow[Answer]:
     """Retrieve, then write reference–claim pairs, estimate each claim's support, keep what is worth keeping.
 
     The trace holds ``retrieve``, ``write`` (once for each step), ``support``, ``keep``, ``answer`` or ``abstain``.
     """
-    trace = Trace()
-    yield trace.add("retrieve", "always", "every claim must stand on a quote", k=settings.top_k)
+    settings = run.settings
+    yield run.note("retrieve", "always", "every claim must stand on a quote", k=settings.top_k)
     found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
     yield Report(Retrieved(question, found))
     claims: list[Claim] = []
     if found:
-        claims = yield from write(question, found, settings, context, trace)
-        claims = yield from judged(claims, settings, context, trace)
-    return (yield from decide(question, claims, found, settings, trace, pipeline="reclaim"))
+        claims = yield from write(question, found, run)
+        claims = yield from judge_claims(claims, run)
+    return (yield from decide(question, claims, found, run, pipeline="reclaim"))
 
 
-def write(
-    question: str, passages: Sequence[Passage], settings: SelfReflectSettings, context: Context, trace: Trace
-) -> Flow[list[Claim]]:
-    """Claims with citations, support not yet known. Drops the lowest-ranked passages where the context is too short."""
-    fitting = list(passages)
+@dataclass
+class _Draft:
+    """An answer as far as it is written."""
+
+    question: str
+    passages: Sequence[Passage]
+    run: Run
+    pairs: list[WrittenPair] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.index = CitationIndex(self.passages)
+
+    @property
+    def options(self) -> ReclaimSettings:
+        return self.run.settings.reclaim
+
+
+def write(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Claim]]:
+    """Claims with citations, support not yet known.
+
+    The lowest-ranked passages are dropped where the context is too short; where a limit is reached, the claims are
+    those written until then.
+    """
+    draft = _Draft(question, list(passages), run)
     while True:
         try:
-            return (yield from _write(question, fitting, settings, context, trace))
+            return (yield from _write(draft))
         except ContextOverflowError as error:
-            if settings.on_overflow == "raise" or len(fitting) == 1:
+            if run.settings.on_overflow == "raise" or len(draft.passages) == 1:
                 raise
             # In proportion to the excess, at least one: each try costs an encoding of the whole prompt.
             share = (error.needed - error.available) / error.needed
-            dropped = max(1, int(share * len(fitting)))
-            fitting = fitting[:-dropped]
-            yield trace.add("context", f"{dropped} lowest-ranked passages left out", error.message)
+            dropped = max(1, int(share * len(draft.passages)))
+            draft = _Draft(question, draft.passages[:-dropped], run)
+            yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
+        except LimitError as error:
+            yield run.stop(error)
+            return draft.claims
 
 
-def _write(
-    question: str, passages: Sequence[Passage], settings: SelfReflectSettings, context: Context, trace: Trace
-) -> Flow[list[Claim]]:
-    index = CitationIndex(passages)
-    model = context.model("reference")
+def _write(draft: _Draft) -> Flow[list[Claim]]:
+    run = draft.run
+    model = run.context.model("reference")
     if model is None or not model.grammar:
-        yield trace.add("citation", "by number or aligned", f"{context.model_name('reference')} has no grammar")
-        return (yield from write_freely(question, passages, index, settings, trace))
-    if settings.reclaim.generation == "unified":
-        return (yield from _unified(question, passages, index, settings, trace))
-    return (yield from _interleaved(question, passages, index, settings, trace))
+        yield run.note("citation", "by number or aligned", f"{run.context.model_name('reference')} has no grammar")
+        return (yield from write_freely(draft.question, draft.passages, draft.index, run))
+    yield from _write_at_once(draft) if draft.options.generation == "unified" else _write_in_turns(draft)
+    return draft.claims
 
 
-def _interleaved(
-    question: str, passages: Sequence[Passage], index: CitationIndex, settings: SelfReflectSettings, trace: Trace
-) -> Flow[list[Claim]]:
-    options = settings.reclaim
-    pairs: list[Pair] = []
-    claims: list[Claim] = []
-    while len(pairs) < options.max_pairs:
-        citation: Citation | None = yield from _reference(question, passages, index, pairs, claims, settings)
+def _write_in_turns(draft: _Draft) -> Flow[None]:
+    """Reference and claim one after the other, each by its own model."""
+    while len(draft.pairs) < draft.options.max_pairs:
+        citation: Citation | None = yield from _write_reference(draft)
         if citation is None:
-            yield trace.add("write", "end", "the reference model ends the answer", pairs=len(pairs))
+            yield draft.run.note("write", "end", "the reference model ends the answer", pairs=len(draft.pairs))
             break
         yield Report(ReferenceSealed(citation))
-        text = yield from _claim(pairs, citation.quote, settings)
-        yield trace.add("write", f"pair {len(pairs) + 1}" if text else "claim without an end left out", citation.quote)
+        text = yield from _write_claim(draft, citation.quote)
+        outcome = f"pair {len(draft.pairs) + 1}" if text else "claim without an end left out"
+        yield draft.run.note("write", outcome, citation.quote)
         if not text:
             break
-        pairs.append(Pair(citation.quote, text))
-        claims.append(Claim(text, None, (citation,)))
-        yield Report(ClaimSealed(claims[-1]))
-    return claims
+        draft.pairs.append(WrittenPair(citation.quote, text))
+        draft.claims.append(Claim(text, None, (citation,)))
+        yield Report(ClaimSealed(draft.claims[-1]))
 
 
-def _reference(
-    question: str,
-    passages: Sequence[Passage],
-    index: CitationIndex,
-    pairs: Sequence[Pair],
-    claims: Sequence[Claim],
-    settings: SelfReflectSettings,
-) -> Flow[Citation | None]:
+def _write_reference(draft: _Draft) -> Flow[Citation | None]:
     """The next reference; ``None`` if the model ends the answer (allowed from ``min_pairs`` on) or nothing is left."""
-    options = settings.reclaim
+    options, pairs, index = draft.options, draft.pairs, draft.index
     try:
         grammar = index.grammar(
             options.mode,
@@ -127,7 +137,7 @@ def _reference(
             max_sentences=options.max_sentences,
             open_tag=(PAIR_GAP if pairs else "") + REFERENCE_LEAD,
             close_tag=REFERENCE_END,
-            exclude=() if options.reuse else tuple(iter_spans(tuple(claims))),
+            exclude=() if options.reuse else tuple(iter_spans(tuple(draft.claims))),
         )
     except GrammarError:
         if not pairs:
@@ -135,20 +145,21 @@ def _reference(
         return None  # reuse is off and every sentence has been cited
     if len(pairs) >= options.min_pairs:
         grammar = _optional(grammar)
-    params = SamplingParams(max_tokens=_longest(index, settings), grammar=grammar, seed=settings.seed)
-    block: Generation = yield Generate(reference_prompt(question, passages, pairs), params, model="reference")
+    params = SamplingParams(max_tokens=_longest(index, options), grammar=grammar, seed=draft.run.settings.seed)
+    prompt = reference_prompt(draft.question, draft.passages, pairs)
+    block: Generation = yield Generate(prompt, params, model="reference")
     text = block.text.strip()
     if not text.endswith(REFERENCE_END.strip()):
         return None  # ended, or cut off by the limit: half a quote is none
     return index.resolve(text[len(REFERENCE_LEAD.strip()) : -len(REFERENCE_END.strip())])
 
 
-def _longest(index: CitationIndex, settings: SelfReflectSettings) -> int:
+def _longest(index: CitationIndex, options: ReclaimSettings) -> int:
     """Tokens a reference can need: at most one for each byte, so that little context is set aside for short ones."""
     sizes = sorted((len(s.text.encode("utf-8", "replace")) for s in index.sentences), reverse=True)
-    count = settings.reclaim.max_sentences if settings.reclaim.mode == "sentence" else len(sizes)
+    count = options.max_sentences if options.mode == "sentence" else len(sizes)
     tags = len((PAIR_GAP + REFERENCE_LEAD + REFERENCE_END).encode())
-    return min(settings.reclaim.max_reference_tokens, sum(sizes[:count]) + count + tags)
+    return min(options.max_reference_tokens, sum(sizes[:count]) + count + tags)
 
 
 def _optional(grammar: Grammar) -> Grammar:
@@ -159,19 +170,17 @@ def _optional(grammar: Grammar) -> Grammar:
     return Grammar(f"start: block?\nblock: {rest}", f"{grammar.name} or end")
 
 
-def _claim(pairs: Sequence[Pair], reference: str, settings: SelfReflectSettings) -> Flow[str]:
+def _write_claim(draft: _Draft, reference: str) -> Flow[str]:
     """The claim on a reference; empty if it has no end within its limit."""
     stops = (CLAIM_END.strip(), "<reference>", REFERENCE_LEAD.split("<")[0].strip(), "\n\n")
-    params = SamplingParams(max_tokens=settings.reclaim.max_claim_tokens, stop=stops, seed=settings.seed)
-    written: Generation = yield Generate(claim_prompt(pairs, reference), params, model="claim")
+    params = SamplingParams(max_tokens=draft.options.max_claim_tokens, stop=stops, seed=draft.run.settings.seed)
+    written: Generation = yield Generate(claim_prompt(draft.pairs, reference), params, model="claim")
     return _finished_sentences(written)
 
 
-def _unified(
-    question: str, passages: Sequence[Passage], index: CitationIndex, settings: SelfReflectSettings, trace: Trace
-) -> Flow[list[Claim]]:
+def _write_at_once(draft: _Draft) -> Flow[None]:
     """One model writes all pairs in one go, under the grammar of a whole answer."""
-    options = settings.reclaim
+    options, index = draft.options, draft.index
     grammar = index.answer_grammar(
         options.mode,
         min_pairs=options.min_pairs,
@@ -180,18 +189,18 @@ def _unified(
         max_sentences=options.max_sentences,
         reuse=options.reuse,
     )
-    limit = options.max_pairs * (_longest(index, settings) + options.max_claim_tokens)
-    params = SamplingParams(max_tokens=limit, grammar=grammar, seed=settings.seed)
-    answer: Generation = yield Generate(reference_prompt(question, passages, ()), params, model="reference")
-    claims: list[Claim] = []
+    limit = options.max_pairs * (_longest(index, options) + options.max_claim_tokens)
+    params = SamplingParams(max_tokens=limit, grammar=grammar, seed=draft.run.settings.seed)
+    prompt = reference_prompt(draft.question, draft.passages, ())
+    answer: Generation = yield Generate(prompt, params, model="reference")
     for match in _UNIFIED.finditer(answer.text):
         citation = index.resolve(match["reference"])
         if citation is not None and match["claim"].strip():
-            claims.append(Claim(match["claim"].strip(), None, (citation,)))
+            draft.claims.append(Claim(match["claim"].strip(), None, (citation,)))
             yield Report(ReferenceSealed(citation))
-            yield Report(ClaimSealed(claims[-1]))
-    yield trace.add("write", f"{len(claims)} pairs", "one model, one go", finish=answer.samples[0].finish_reason)
-    return claims
+            yield Report(ClaimSealed(draft.claims[-1]))
+    finish = answer.samples[0].finish_reason
+    yield draft.run.note("write", f"{len(draft.claims)} pairs", "one model, one go", finish=finish)
 
 
 def _finished_sentences(written: Generation) -> str:
@@ -204,10 +213,10 @@ def _finished_sentences(written: Generation) -> str:
     return text[: whole[-1][1]] if whole else ""
 
 
-def judged(claims: Sequence[Claim], settings: SelfReflectSettings, context: Context, trace: Trace) -> Flow[list[Claim]]:
+def judge_claims(claims: Sequence[Claim], run: Run) -> Flow[list[Claim]]:
     """The claims with their support; claims that cite nothing stay unknown."""
     cited = [i for i, c in enumerate(claims) if c.citations]
     quotes = [(" ".join(x.quote for x in claims[i].citations), claims[i].text) for i in cited]
-    found = yield from support(quotes, settings, context, trace)
+    found = yield from support(quotes, run)
     scores = dict(zip(cited, found))
     return [dataclasses.replace(c, support=scores.get(i)) for i, c in enumerate(claims)]

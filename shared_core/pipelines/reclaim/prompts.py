@@ -37,8 +37,8 @@ _FREE_TASK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """One reference with its claim as written."""
+class WrittenPair:
+    """One reference with its claim, as they stand in the output."""
 
     reference: str
     claim: str
@@ -56,7 +56,7 @@ def _user(text: str) -> Prompt:
     return Prompt.trusted(text, role="user")
 
 
-def written(pairs: Sequence[Pair], role: Role = "assistant") -> Prompt:
+def render_pairs(pairs: Sequence[WrittenPair], role: Role = "assistant") -> Prompt:
     """The output so far, each pair complete, as parts of the assistant's message."""
     prompt = Prompt()
     for i, pair in enumerate(pairs):
@@ -67,19 +67,19 @@ def written(pairs: Sequence[Pair], role: Role = "assistant") -> Prompt:
     return prompt
 
 
-def reference_prompt(question: str, passages: Sequence[Passage], pairs: Sequence[Pair]) -> Prompt:
+def reference_prompt(question: str, passages: Sequence[Passage], pairs: Sequence[WrittenPair]) -> Prompt:
     """For the reference model: everything. Generation starts where the next block (or the end) is due."""
     asked = _user(_TASK) + _passages(passages) + _user("Question: ") + Prompt.untrusted(question, role="user")
-    return asked + written(pairs)
+    return asked + render_pairs(pairs)
 
 
-def claim_prompt(pairs: Sequence[Pair], reference: str) -> Prompt:
+def claim_prompt(pairs: Sequence[WrittenPair], reference: str) -> Prompt:
     """For the claim model: only the output so far, so that the claim can rest on nothing but quotes."""
     gap = PAIR_GAP if pairs else ""
     block = Prompt.trusted(gap + REFERENCE_LEAD, role="assistant") + Prompt.untrusted(reference, role="assistant")
     # Without the blank at its end, which would not tokenize as the blank before a word does.
     lead = Prompt.trusted((REFERENCE_END + CLAIM_LEAD).rstrip(), role="assistant")
-    return _user(_CLAIM_TASK) + written(pairs) + block + lead
+    return _user(_CLAIM_TASK) + render_pairs(pairs) + block + lead
 
 
 def numbered_prompt(

@@ -10,22 +10,14 @@ from shared_core.citation import CitationIndex
 from shared_core.errors import LanguageModelError
 from shared_core.flow import Flow, Score
 from shared_core.lm.base import Prompt, Scores
-from shared_core.pipelines.common import Context, Trace
+from shared_core.pipelines.common import Context, Run
 from shared_core.pipelines.gating.choose import Gauge, answer_binding
 from shared_core.pipelines.support import support
-from shared_core.settings import SelfReflectSettings
 from shared_core.types import Citation, Claim, Passage
 
 
 def answer_claim(
-    question: str,
-    text: str,
-    uncertainty: float,
-    passages: Sequence[Passage],
-    gauge: Gauge,
-    settings: SelfReflectSettings,
-    context: Context,
-    trace: Trace,
+    question: str, text: str, uncertainty: float, passages: Sequence[Passage], gauge: Gauge, run: Run
 ) -> Flow[Claim]:
     """The answer as a claim.
 
@@ -34,21 +26,19 @@ def answer_claim(
     """
     citations = cite_answer(text, passages)
     known = uncertainty if math.isfinite(uncertainty) else None
-    yield trace.add("uncertainty", gauge.estimator.name, "of the answer", uncertainty=known, answer=text)
-    calibration = context.calibrations.get("answer")
+    yield run.note("uncertainty", gauge.estimator.name, "of the answer", uncertainty=known, answer=text)
+    calibration = run.context.calibrations.get("answer")
     if calibration is not None:
-        calibration.require(**answer_binding(gauge, settings, context))
+        calibration.require(**answer_binding(gauge, run.settings, run.context))
         found = calibration.probability(uncertainty)
-        yield trace.add("support", "calibrated uncertainty", f"on {calibration.n} questions", support=found)
+        yield run.note("support", "calibrated uncertainty", f"on {calibration.n} questions", support=found)
         return Claim(text, found, citations, short_answer=text)
     if passages:
         premise = "\n".join(p.text for p in passages)
-        (by_passages,) = yield from support(
-            [(premise, f"The answer to the question “{question}” is: {text}")], settings, context, trace
-        )
+        (by_passages,) = yield from support([(premise, f"The answer to the question “{question}” is: {text}")], run)
         return Claim(text, by_passages, citations, short_answer=text)
-    own = yield from _own_word(question, text, context)
-    yield trace.add("support", "the model's own P(True)", "no passage was needed; not calibrated", support=own)
+    own = yield from _ask_for_own_word(question, text, run.context)
+    yield run.note("support", "the model's own P(True)", "no passage was needed; not calibrated", support=own)
     return Claim(text, own, (), short_answer=text)
 
 
@@ -62,7 +52,7 @@ def cite_answer(text: str, passages: Sequence[Passage]) -> tuple[Citation, ...]:
     return tuple(Citation((s,)) for s in holding[:2])
 
 
-def _own_word(question: str, text: str, context: Context) -> Flow[float | None]:
+def _ask_for_own_word(question: str, text: str, context: Context) -> Flow[float | None]:
     model = context.model("default")
     if model is None or not model.score:
         return None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from shared_core.errors import ContextOverflowError
+from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.common import Context, Trace, decide
+from shared_core.pipelines.common import Run, decide
 from shared_core.pipelines.gating.choose import (
     Gauge,
     Threshold,
@@ -27,7 +27,7 @@ from shared_core.pipelines.gating.choose import (
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
-from shared_core.pipelines.gating.query import formulate, triggered
+from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.pipelines.rerank import least_uncertain
 from shared_core.pipelines.seakr.answer import answer_claim
 from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
@@ -40,41 +40,46 @@ class _State:
     """What a run knows so far."""
 
     question: str
-    settings: SelfReflectSettings
-    context: Context
+    run: Run
     gauge: Gauge
     threshold: Threshold
     demos: Sequence[Demonstration]
-    trace: Trace
     steps: list[str] = field(default_factory=list)
     uncertainties: list[float] = field(default_factory=list)
     kept: list[Passage] = field(default_factory=list)
     queries: set[str] = field(default_factory=set)
 
     @property
+    def settings(self) -> SelfReflectSettings:
+        return self.run.settings
+
+    @property
     def options(self) -> SeakrSettings:
-        return self.settings.seakr
+        return self.run.settings.seakr
 
     def prompt(self, extra: Sequence[Passage] = (), lead: str = "") -> Prompt:
         return step_prompt(self.question, self.steps, [*self.kept, *extra], self.demos, lead)
 
 
-def seakr(question: str, settings: SelfReflectSettings, context: Context) -> Flow[Answer]:
+def seakr(question: str, run: Run) -> Flow[Answer]:
     """The whole loop. The trace holds ``estimator``, then ``gate``, ``query``, ``rerank`` for each step, ``reason``."""
-    trace = Trace()
-    multi_hop = settings.seakr.multi_hop
-    gauge = choose_gauge(settings, context, form="step" if multi_hop else "answer")
-    gate, why = choose_gate(settings, context)
-    settings = with_gate(settings, gate)
-    threshold = choose_threshold(gauge, settings, context)
-    yield gauge_report(gauge, threshold, trace, why)
-    demos = settings.seakr.demonstrations or demonstrations(settings.seakr.task if multi_hop else "simple")
-    state = _State(question, settings, context, gauge, threshold, demos, trace)
-    text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
+    multi_hop = run.settings.seakr.multi_hop
+    gauge = choose_gauge(run.settings, run.context, form="step" if multi_hop else "answer")
+    gate, why = choose_gate(run.settings, run.context)
+    run = replace(run, settings=with_gate(run.settings, gate))
+    threshold = choose_threshold(gauge, run.settings, run.context)
+    yield gauge_report(gauge, threshold, run.trace, why)
+    options = run.settings.seakr
+    demos = options.demonstrations or demonstrations(options.task if multi_hop else "simple")
+    state = _State(question, run, gauge, threshold, demos)
     claims: list[Claim] = []
-    if text is not None and is_answer(text):
-        claims = [(yield from answer_claim(question, text, uncertainty, state.kept, gauge, settings, context, trace))]
-    return (yield from decide(question, claims, state.kept, settings, trace, pipeline="seakr"))
+    try:
+        text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
+        if text is not None and is_answer(text):
+            claims = [(yield from answer_claim(question, text, uncertainty, state.kept, gauge, run))]
+    except LimitError as error:
+        yield run.stop(error)
+    return (yield from decide(question, claims, state.kept, run, pipeline="seakr"))
 
 
 # --- complex questions ---------------------------------------------------------------------------------------------
@@ -85,7 +90,7 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
     while len(state.steps) < state.options.max_steps:
         step = yield from _step(state)
         if not step.text or step.text in state.steps:
-            yield state.trace.add("stop", "nothing more to say" if not step.text else "a step repeats itself")
+            yield state.run.note("stop", "nothing more to say" if not step.text else "a step repeats itself")
             break
         state.steps.append(step.text)
         state.uncertainties.append(step.uncertainty)
@@ -93,7 +98,7 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
         if said is not None:
             break
     else:
-        yield state.trace.add("stop", "step limit", steps=len(state.steps))
+        yield state.run.note("stop", "step limit", steps=len(state.steps))
     return (yield from _reason(state, said))
 
 
@@ -109,16 +114,16 @@ def _step(state: _State) -> Flow[Measurement]:
 
 
 def _draft(state: _State, lead: str, stop: tuple[str, ...]) -> Flow[Measurement]:
-    (draft,) = yield from _measured(state, [()], lead, stop, attention=state.options.gate == "dragin")
+    (draft,) = yield from _measure_each(state, [()], lead, stop, attention=state.options.gate == "dragin")
     if draft.error is not None:
         raise draft.error  # even without any passage
     return draft
 
 
 def _gate(state: _State, draft: Measurement) -> Flow[bool]:
-    wanted, reason = triggered(draft, state.threshold, state.options)
+    wanted, reason = decide_retrieval(draft, state.threshold, state.options)
     empty = f"; {draft.empty} of {len(draft.samples)} samples are empty" if draft.empty else ""
-    yield state.trace.add(
+    yield state.run.note(
         "gate", "retrieve" if wanted else "know", reason + empty, uncertainty=draft.known, draft=draft.text[:200]
     )
     return wanted
@@ -128,11 +133,11 @@ def _new_passages(state: _State, draft: Measurement) -> Flow[list[Passage]]:
     """Up to N passages not kept yet; none if a limit is reached, the query repeats or nothing new is found."""
     options = state.options
     if len(state.kept) >= options.max_passages:
-        yield state.trace.add("query", "none", "the limit of passages is reached", passages=len(state.kept))
+        yield state.run.note("query", "none", "the limit of passages is reached", passages=len(state.kept))
         return []
     query = formulate(state.question, draft, state.steps, options)
     if query in state.queries:
-        yield state.trace.add("query", "none", "the query was asked before", query=query)
+        yield state.run.note("query", "none", "the query was asked before", query=query)
         return []
     state.queries.add(query)
     wanted = options.rerank_passages
@@ -140,7 +145,7 @@ def _new_passages(state: _State, draft: Measurement) -> Flow[list[Passage]]:
     known = {p.id for p in state.kept}
     new = [p for p in found if p.id not in known][:wanted]
     yield Report(Retrieved(query, tuple(new)))
-    yield state.trace.add("query", query, "" if new else "nothing new was found", found=len(new))
+    yield state.run.note("query", query, "" if new else "nothing new was found", found=len(new))
     return new
 
 
@@ -148,7 +153,7 @@ def _with_best(
     state: _State, found: Sequence[Passage], *, lead: str, stop: tuple[str, ...]
 ) -> Flow[Measurement | None]:
     """Write on with each passage in turn, in one batch; keep the one of least uncertainty. ``None`` if none fits."""
-    measured = yield from _measured(state, [(p,) for p in found], lead, stop)
+    measured = yield from _measure_each(state, [(p,) for p in found], lead, stop)
     best = least_uncertain([m.uncertainty for m in measured])[0]
     fitting = [i for i, m in enumerate(measured) if m.error is None]
     if not fitting:
@@ -157,7 +162,7 @@ def _with_best(
         best = fitting[0]
     state.kept.append(found[best])
     known = measured[best].known is not None
-    yield state.trace.add(
+    yield state.run.note(
         "rerank",
         found[best].id,
         "with this passage the model is surest" if known else "its uncertainty is unknown: the first passage found",
@@ -168,7 +173,7 @@ def _with_best(
     return measured[best]
 
 
-def _measured(
+def _measure_each(
     state: _State,
     extras: Sequence[tuple[Passage, ...]],
     lead: str,
@@ -195,14 +200,14 @@ def _measured(
         if not errors:
             return measured
         if len(errors) < len(measured) or not state.kept:
-            yield state.trace.add("context", f"{len(errors)} of {len(measured)} prompts left out", errors[0].message)
+            yield state.run.note("context", f"{len(errors)} of {len(measured)} prompts left out", errors[0].message)
             return measured
         yield from _give_up_oldest(state, errors[0])
 
 
 def _give_up_oldest(state: _State, error: ContextOverflowError) -> Flow[None]:
     gone = state.kept.pop(0)
-    yield state.trace.add("context", f"passage {gone.id} left out", error.message)
+    yield state.run.note("context", f"passage {gone.id} left out", error.message)
 
 
 def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
@@ -213,20 +218,20 @@ def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
     if said is None or published:
         if said is not None:
             state.steps.pop()  # the step that says the answer: it is said again, and measured, after the lead
-        (short,) = yield from _measured(state, [()], ANSWER_LEAD, ANSWER_STOPS)
+        (short,) = yield from _measure_each(state, [()], ANSWER_LEAD, ANSWER_STOPS)
         own = short.uncertainty
         said = said or final_answer(f"the answer is {short.text}")
     from_rationales = own if published or not state.uncertainties else rationale_uncertainty(state.uncertainties)
     known, uncertainty = yield from _from_knowledge(state)
     answer, source = choose_answer(said, from_rationales, known, uncertainty)
-    yield state.trace.add(
+    yield state.run.note(
         "reason",
         f"answer from {source}",
         "the answer of smaller uncertainty wins; an empty or unknown one loses",
         rationales=said,
-        rationales_uncertainty=_finite(from_rationales),
+        rationales_uncertainty=_finite_or_none(from_rationales),
         knowledge=known,
-        knowledge_uncertainty=_finite(uncertainty),
+        knowledge_uncertainty=_finite_or_none(uncertainty),
     )
     return answer, from_rationales if source == "rationales" else uncertainty
 
@@ -247,9 +252,9 @@ def _from_knowledge(state: _State) -> Flow[tuple[str | None, float]]:
         if thought.error is None:
             return final_answer(thought.text), thought.uncertainty
         if not passages:
-            yield state.trace.add("context", "no answer from knowledge", thought.error.message)
+            yield state.run.note("context", "no answer from knowledge", thought.error.message)
             return None, math.inf
-        yield state.trace.add("context", f"passage {passages.pop(0).id} left out", thought.error.message)
+        yield state.run.note("context", f"passage {passages.pop(0).id} left out", thought.error.message)
 
 
 # --- simple questions ----------------------------------------------------------------------------------------------
@@ -267,5 +272,5 @@ def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
     return final_answer(f"the answer is {draft.text}"), draft.uncertainty
 
 
-def _finite(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None

@@ -22,10 +22,10 @@ from shared_core.pipelines.reclaim.prompts import (
     PAIR_GAP,
     REFERENCE_END,
     REFERENCE_LEAD,
-    Pair,
+    WrittenPair,
     claim_prompt,
     reference_prompt,
-    written,
+    render_pairs,
 )
 from shared_core.settings import Settings
 from shared_core.training.reclaim.cite import Cited, Labelled, citable_claim, cite, labelled
@@ -314,19 +314,19 @@ def _leave_out(work: _Work, start: int, reason: str) -> None:
 def _rows(work: _Work, settings: RowSettings) -> Iterator[TrainingRow]:
     source = work.source
     question, passages, name = source.question.strip(), source.passages, source.id
-    history: list[Pair] = []
+    history: list[WrittenPair] = []
     for _, cited, claim in work.kept:
         if "reference" in settings.roles:
             target = (PAIR_GAP if history else "") + REFERENCE_LEAD + cited.quote + REFERENCE_END
             yield TrainingRow("reference", reference_prompt(question, passages, history), target, source=name)
         if "claim" in settings.roles:
             yield TrainingRow("claim", claim_prompt(history, cited.reference), f" {claim}{CLAIM_END}", source=name)
-        history.append(Pair(cited.reference, claim))
+        history.append(WrittenPair(cited.reference, claim))
     if history and work.complete:
         if "reference" in settings.roles:
             yield TrainingRow("reference", reference_prompt(question, passages, history), "", ends=True, source=name)
         if "unified" in settings.roles:
-            whole = written([Pair(cited.quote, claim) for _, cited, claim in work.kept]).text
+            whole = render_pairs([WrittenPair(cited.quote, claim) for _, cited, claim in work.kept]).text
             yield TrainingRow("unified", reference_prompt(question, passages, ()), whole, ends=True, source=name)
 
 

@@ -1,0 +1,114 @@
+"""How an engine's parts are put together, once: for engine, gate, re-ranker, calibration and the plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared_core.defaults import default_embedder, default_reader
+from shared_core.errors import InputError, SettingsError
+from shared_core.flow import Resources
+from shared_core.lm.base import LanguageModel
+from shared_core.pipelines.common import Context
+from shared_core.reading.base import Reader, SupportScorer
+from shared_core.retrieval.base import Embedder, Retriever
+from shared_core.settings import SelfReflectSettings
+from shared_core.uncertainty.calibration import Calibration
+
+ROLES = ("default", "reference", "claim", "judge")
+"""What models can be given for: ``default`` stands in for the others; ``reference`` and ``claim`` write (ReClaim);
+``judge`` says how far a quote supports a claim where there is no scorer for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Settings, what requests are carried out with, and what pipelines may know of it."""
+
+    settings: SelfReflectSettings
+    resources: Resources
+    context: Context
+
+    @classmethod
+    def of(
+        cls,
+        settings: SelfReflectSettings | None = None,
+        *,
+        retriever: Retriever | None = None,
+        lm: LanguageModel | None = None,
+        models: Mapping[str, LanguageModel] | None = None,
+        reader: Reader | None = None,
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+        calibrations: Mapping[str, Calibration] | None = None,
+    ) -> Parts:
+        """Put them together.
+
+        Args:
+            settings: the defaults if none are given.
+            retriever: anything with ``retrieve(query, k)``; ``None`` for what retrieves nothing.
+            lm: the model of the role ``default``.
+            models: further ones by role (``ROLES``).
+            reader, embedder: the process's own, loaded at first use, if none are given.
+            judge: a scorer of support.
+            calibrations: by purpose; read from ``settings.calibration`` if none are given.
+
+        Raises:
+            InputError: something is not what it should be, or a role does not exist.
+            CalibrationError: the settings' file of calibrations cannot be read.
+        """
+        if settings is None:
+            settings = SelfReflectSettings()
+        if not isinstance(settings, SelfReflectSettings):
+            raise InputError(f"settings must be SelfReflectSettings, not {type(settings).__name__}.")
+        if retriever is not None:
+            require_retriever(retriever)
+        resources = Resources(
+            models=_by_role(lm, models or {}),
+            retriever=retriever,
+            reader=reader if reader is not None else default_reader(),
+            judge=judge,
+            embedder=embedder if embedder is not None else default_embedder(),
+        )
+        loaded = calibrations if calibrations is not None else _load_calibrations(settings)
+        return cls(settings, resources, Context.of(resources, loaded))
+
+    def require_model(self, what: str, *roles: str, hint: str = "Give one: SelfReflectEngine(…, lm=…).") -> None:
+        """SettingsError if there is no model for one of the roles, nor a default one; ``what`` needs it."""
+        for role in roles or ("default",):
+            if self.context.model(role) is not None:
+                continue
+            given = ", ".join(self.resources.models)
+            lacking = f"has one for {given} only" if given else "has none"
+            kind = "" if role == "default" else f" for {role}"
+            raise SettingsError(f"{what} needs a language model{kind}, and the engine {lacking}.", hint=hint)
+
+
+def require_retriever(retriever: object) -> None:
+    """InputError if it is none."""
+    if not callable(getattr(retriever, "retrieve", None)):
+        raise InputError(
+            f"{type(retriever).__name__} is no retriever: it has no retrieve(query, k).",
+            hint="Use shared_core.retrieval (HybridRetriever, …), or the plugin of your framework for its retrievers.",
+        )
+
+
+def _by_role(lm: LanguageModel | None, models: Mapping[str, Any]) -> dict[str, LanguageModel]:
+    roles = {**({"default": lm} if lm is not None else {}), **models}
+    for role, model in roles.items():
+        if role not in ROLES:
+            raise InputError(f"There is no role {role!r} for a model.", hint=f"There are: {', '.join(ROLES)}.")
+        if not isinstance(model, LanguageModel):
+            raise InputError(
+                f"The {role} model is a {type(model).__name__}, which is no language model backend.",
+                hint="Use shared_core.lm (TransformersLM, OpenAICompatibleLM, …), or the plugin of your framework.",
+            )
+    return roles
+
+
+def _load_calibrations(settings: SelfReflectSettings) -> Mapping[str, Calibration]:
+    if settings.calibration is None:
+        return {}
+    from shared_core import calibration_io
+
+    return calibration_io.load(settings.calibration)
