@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, Model, Pipeline, TopK
+from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, JudgePath, Model, Pipeline, TopK
 from shared_core.commands.common import build, err, out, reports_errors
 from shared_core.commands.progress import question_progress
 from shared_core.errors import InputError
@@ -30,6 +30,7 @@ def calibrate_command(
     base_url: BaseUrl = None,
     pipeline: Pipeline = _DEFAULTS.pipeline,
     top_k: TopK = _DEFAULTS.top_k,
+    judge: JudgePath = None,
     purpose: Annotated[
         list[str],
         typer.Option(
@@ -69,15 +70,17 @@ def calibrate_command(
     from shared_core.evaluation.support_rows import read_support_rows
 
     wanted = _purposes(purpose, model or base_url, pipeline, support_rows)
-    _known("--labels", labels, ("auto", "gold", "self"))
-    _known("--rule", rule, ("balanced_accuracy", "target_accuracy"))
+    _check_known("--labels", labels, ("auto", "gold", "self"))
+    _check_known("--rule", rule, ("balanced_accuracy", "target_accuracy"))
     if (rule == "target_accuracy") != (target is not None):
         raise InputError("--rule target_accuracy and --target belong together.", hint="--target 0.9, for example.")
     rows = read_questions(questions)
     claims = read_support_rows(support_rows) if support_rows is not None else []
     kept = dict(calibration_io.load(output)) if update and output.exists() else {}
     settings = SelfReflectSettings(pipeline=pipeline, top_k=top_k)
-    built = build(docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings)
+    built = build(
+        docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings, judge=judge
+    )
     fitted: dict[str, Any] = {}
     for name in wanted:
         with question_progress(err, len(rows), f"Calibrating: {name}") as progress:
@@ -114,7 +117,7 @@ def _fit(
 
 def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: Path | None) -> list[str]:
     for name in given:
-        _known("--purpose", name, PURPOSES)
+        _check_known("--purpose", name, PURPOSES)
     if "support" in given and support_rows is None:
         raise InputError("Calibrating support needs labelled claims.", hint="--support-rows FILE")
     wanted = set(given)
@@ -127,6 +130,6 @@ def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: 
     return [name for name in PURPOSES if name in wanted]  # the gate before the answers that it decides on
 
 
-def _known(option: str, value: str, known: tuple[str, ...]) -> None:
+def _check_known(option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise InputError(f"Unknown {option} {value!r}.", hint=f"There are: {', '.join(known)}.")

@@ -125,18 +125,3 @@ def build(
         parts["judge"] = CrossEncoderSupportScorer(judge)
     opened = open_index(docs or (), index, chroma_url)
     return BuiltEngine(SelfReflectEngine(opened.retriever(), lm, settings, **parts), opened)
-
-
-def build_engine(
-    *,
-    docs: Sequence[Path] | None,
-    index: Path | None,
-    chroma_url: str | None,
-    model: str | None,
-    base_url: str | None,
-    settings: SelfReflectSettings,
-) -> SelfReflectEngine:
-    """An engine over documents."""
-    return build(
-        docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings
-    ).engine

@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from shared_core.commands.ask import BaseUrl, Calibration, ChromaUrl, Docs, Index, Model, Pipeline, Target, TopK
-from shared_core.commands.common import FAILED, build_engine, err, out, reports_errors
+from shared_core.commands.ask import (
+    BaseUrl,
+    Calibration,
+    ChromaUrl,
+    Docs,
+    Index,
+    JudgePath,
+    Model,
+    Pipeline,
+    Target,
+    TopK,
+)
+from shared_core.commands.common import FAILED, build, err, out, reports_errors
 from shared_core.commands.progress import question_progress
 from shared_core.settings import SelfReflectSettings
 
@@ -32,6 +43,7 @@ def eval_command(
     target_accuracy: Target = _DEFAULTS.target_accuracy,
     top_k: TopK = _DEFAULTS.top_k,
     calibration: Calibration = None,
+    judge: JudgePath = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first so many questions.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Questions asked at once.")] = 16,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write metrics and every record as JSON.")] = None,
@@ -48,9 +60,9 @@ def eval_command(
     settings = SelfReflectSettings(
         target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, calibration=calibration
     )
-    engine = build_engine(
-        docs=docs or None, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings
-    )
+    engine = build(
+        docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings, judge=judge
+    ).engine
     with question_progress(err, len(rows), "asking") as progress:
         result = evaluate(engine, rows, batch_size=batch_size, progress=progress)
     _show(result)

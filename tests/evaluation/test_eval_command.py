@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,11 +42,11 @@ def asked(tmp_path: Path) -> Path:
 def invoke(monkeypatch: pytest.MonkeyPatch, engine: Any, *arguments: object) -> tuple[Result, dict[str, Any]]:
     built: dict[str, Any] = {}
 
-    def build_engine(**options: Any) -> Any:
+    def build(**options: Any) -> Any:
         built.update(options)
-        return engine
+        return SimpleNamespace(engine=engine)
 
-    monkeypatch.setattr(command, "build_engine", build_engine)
+    monkeypatch.setattr(command, "build", build)
     app = typer.Typer()
     app.command()(command.eval_command)
     return CliRunner().invoke(app, [str(a) for a in arguments]), built
