@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from shared_core.errors import CalibrationError
+from shared_core.files import replace_file
 from shared_core.uncertainty.calibration import Calibration
 
 FORMAT = "selfreflect-calibrations"
@@ -33,8 +32,8 @@ def save(path: str | Path, calibrations: Mapping[str, Calibration]) -> None:
     }
     try:
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(target, text)
+        with replace_file(target) as file:
+            file.write(text)
     except (OSError, ValueError, TypeError) as error:
         raise CalibrationError(f"The calibrations cannot be saved to {target}: {error}.", hint=_HINT) from error
 
@@ -58,17 +57,3 @@ def load(path: str | Path) -> dict[str, Calibration]:
     if not isinstance(entries, dict) or not all(isinstance(e, dict) for e in entries.values()):
         raise CalibrationError(f"{source} holds no calibrations.", hint=_HINT)
     return {name: Calibration.from_dict(entry) for name, entry in entries.items()}
-
-
-def _replace(target: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -16,6 +16,7 @@ from shared_core.commands.ask import BaseUrl
 from shared_core.commands.common import build_model, err, out, reports_errors
 from shared_core.commands.progress import question_progress
 from shared_core.errors import InputError
+from shared_core.files import replace_file
 
 if TYPE_CHECKING:
     from shared_core.training.recipes import Progress
@@ -81,7 +82,8 @@ def reclaim_rows_command(
     if dropped is not None:
         write_json_lines(map(_plain, made.drops), dropped)
     if report is not None:
-        report.write_text(json.dumps(made.report.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        with replace_file(report) as file:
+            file.write(json.dumps(made.report.to_dict(), indent=2, ensure_ascii=False) + "\n")
     out.print(made.report.summary(), markup=False, highlight=False)
     if not made.rows:
         raise InputError("No rows are left.", hint="The reasons are counted above; --dropped FILE writes each of them.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,6 +14,7 @@ from shared_core.errors import AbstainedError, InputError, SettingsError
 from shared_core.evaluation import confidence as ranking
 from shared_core.evaluation.answers import contains_answer, exact_match, f1
 from shared_core.evaluation.dataset import Question
+from shared_core.files import replace_file
 from shared_core.types import Answer, Claim
 
 TARGETS = (0.5, 0.7, 0.8, 0.9)
@@ -90,11 +90,9 @@ class Evaluation:
         """Write metrics and records as JSON, whole or not at all. InputError if the file cannot be written."""
         path = Path(path)
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2, allow_nan=False)
-        part = path.with_name(f"{path.name}.part")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(text + "\n", encoding="utf-8")
-            os.replace(part, path)
+            with replace_file(path) as file:
+                file.write(text + "\n")
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
         return path

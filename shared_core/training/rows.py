@@ -7,14 +7,13 @@ A row keeps which parts of its prompt are untrusted, so that training reads it e
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from shared_core.errors import DocumentError, InputError
+from shared_core.files import replace_file
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.encoding import plain_text
 
@@ -56,7 +55,7 @@ class TrainingRow:
     @property
     def key(self) -> tuple[str, str, str, bool]:
         """Equal for rows that teach the same."""
-        return (self.role, json.dumps(_stored(self.prompt)), self.completion, self.ends)
+        return (self.role, json.dumps(_store(self.prompt)), self.completion, self.ends)
 
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
         """Token ids and labels, as the model sees and answers them.
@@ -89,7 +88,7 @@ class TrainingRow:
 
         Where the output so far belongs to the prompt, its last message is the assistant's, to be continued.
         """
-        prompt, untrusted = _stored(self.prompt)
+        prompt, untrusted = _store(self.prompt)
         completion = [{"role": "assistant", "content": self.completion}] if self.prompt.is_chat else self.completion
         return {
             "role": self.role,
@@ -108,14 +107,14 @@ class TrainingRow:
             (completion,) = (m["content"] for m in completion)
         return cls(
             str(data["role"]),
-            _restored(prompt, data["untrusted"]),
+            _restore(prompt, data["untrusted"]),
             str(completion),
             bool(data.get("ends", False)),
             str(data.get("source", "")),
         )
 
 
-def _stored(prompt: Prompt) -> tuple[Any, list[list[list[int]]]]:
+def _store(prompt: Prompt) -> tuple[Any, list[list[list[int]]]]:
     """Messages (or one text) and, for each of them, the ranges of its text that are untrusted."""
     messages: list[dict[str, str]] = []
     untrusted: list[list[list[int]]] = []
@@ -137,7 +136,7 @@ def _stored(prompt: Prompt) -> tuple[Any, list[list[list[int]]]]:
     return messages, untrusted
 
 
-def _restored(prompt: Any, untrusted: Any) -> Prompt:
+def _restore(prompt: Any, untrusted: Any) -> Prompt:
     chat = not isinstance(prompt, str)
     messages = prompt if chat else [{"role": None, "content": prompt}]
     parts: list[Part] = []
@@ -183,17 +182,10 @@ def write_json_lines(values: Iterable[Mapping[str, Any]], path: str | Path) -> i
     target = Path(path)
     count = 0
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                for value in values:
-                    file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
-                    count += 1
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with replace_file(target) as file:
+            for value in values:
+                file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+                count += 1
     except (OSError, UnicodeEncodeError) as error:
         raise DocumentError(f"{target} cannot be written: {error}.") from error
     return count
