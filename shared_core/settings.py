@@ -23,7 +23,7 @@ class Settings(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise SettingsError(_describe(type(self).__name__, error), hint=_known(type(self), error)) from error
+            raise SettingsError(_describe(type(self).__name__, error), hint=_hint_for(type(self), error)) from error
 
     def replace(self, **values: Any) -> Self:
         """A copy with these values, validated again (``model_copy`` would not validate).
@@ -41,7 +41,7 @@ def _describe(name: str, error: ValidationError) -> str:
     return f"{name} cannot be made: " + "; ".join(problems)
 
 
-def _known(model: type[BaseModel], error: ValidationError) -> str:
+def _hint_for(model: type[BaseModel], error: ValidationError) -> str:
     unknown = [e for e in error.errors() if e["type"] == "extra_forbidden"]
     if not unknown:
         return "Each setting's range is in its description: selfreflect doctor --settings"

@@ -86,7 +86,7 @@ def _find(
     needle = _normalise(text.strip(_WRAPPERS)).text.strip(" \"'-")
     if not any(c.isalnum() for c in needle):
         return None
-    spans = [span for p in passages for span in _normalised(needle, p)]
+    spans = [span for p in passages for span in _find_normalised(needle, p)]
     if spans:
         return "normalised", spans
     spans = _fuzzy(needle, passages, threshold) if fuzzy else []
@@ -198,7 +198,7 @@ def _normalise(text: str) -> _Normalised:
     return _Normalised("".join(p for p, _, _ in pieces), starts, [o for _, o, _ in pieces], [n for _, _, n in pieces])
 
 
-def _normalised(needle: str, passage: Passage) -> list[Span]:
+def _find_normalised(needle: str, passage: Passage) -> list[Span]:
     """Every stretch of the passage that is equal to ``needle`` after normalisation."""
     hay = _normalise(passage.text)
     spans = []

@@ -67,7 +67,7 @@ def calibrate_command(
     """
     from shared_core import calibration_io
     from shared_core.evaluation.dataset import read_questions
-    from shared_core.evaluation.support_rows import read_support_rows
+    from shared_core.evaluation.labelled_claims import read_labelled_claims
 
     wanted = _purposes(purpose, model or base_url, pipeline, support_rows)
     _check_known("--labels", labels, ("auto", "gold", "self"))
@@ -75,7 +75,7 @@ def calibrate_command(
     if (rule == "target_accuracy") != (target is not None):
         raise InputError("--rule target_accuracy and --target belong together.", hint="--target 0.9, for example.")
     rows = read_questions(questions)
-    claims = read_support_rows(support_rows) if support_rows is not None else []
+    claims = read_labelled_claims(support_rows) if support_rows is not None else []
     kept = dict(calibration_io.load(output)) if update and output.exists() else {}
     settings = SelfReflectSettings(pipeline=pipeline, top_k=top_k)
     built = build(

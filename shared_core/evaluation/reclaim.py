@@ -128,7 +128,7 @@ def reclaim_citation_scores(
     entails = Entailment(nli)
     every = list(dict.fromkeys(pair for pairs in all_pairs for pair in pairs))
     supported = dict(zip(every, entails.ask([(p.premise, p.claim) for p in every])))
-    needed = _needed([p for p in every if supported[p]], entails)
+    needed = _count_needed([p for p in every if supported[p]], entails)
     scores = []
     for pairs in all_pairs:
         cited = sum(len(p.reference_sentences) for p in pairs)
@@ -140,7 +140,7 @@ def reclaim_citation_scores(
     return ReclaimScores(cas, crs, tuple(scores))
 
 
-def _needed(pairs: list[Pair], entails: Entailment) -> dict[Pair, int]:
+def _count_needed(pairs: list[Pair], entails: Entailment) -> dict[Pair, int]:
     """How many sentences of each of these (different, supported) pairs are needed."""
     count = {p: int(len(p.reference_sentences) == 1) for p in pairs}
     several = [(p, s) for p in pairs if len(p.reference_sentences) > 1 for s in p.reference_sentences]

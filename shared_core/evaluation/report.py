@@ -129,13 +129,13 @@ def _source(name: str, passage: Passage, text: str, marks: list[tuple[int, int, 
         if start < at:  # quotes that overlap: the later one starts where the earlier ends
             start = min(at, end)
         source.pieces.append(Piece(text[at:start]))
-        source.pieces.extend(_quoted(text[start:end], number, shorts))
+        source.pieces.extend(_mark_up(text[start:end], number, shorts))
         at = end
     source.pieces.append(Piece(text[at:last]))
     return source
 
 
-def _quoted(quote: str, number: int, shorts: Sequence[str]) -> list[Piece]:
+def _mark_up(quote: str, number: int, shorts: Sequence[str]) -> list[Piece]:
     short = next((s for s in shorts if s in quote), None)
     pieces = [p for p in _emphasise(quote, short) if p.text]
     return [Piece(p.text, number, p.key, first=i == 0) for i, p in enumerate(pieces)]

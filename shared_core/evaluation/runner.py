@@ -97,7 +97,7 @@ class Evaluation:
             raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
         return path
 
-    def judged(self) -> tuple[list[float], list[float]]:
+    def judgements(self) -> tuple[list[float], list[float]]:
         """(confidences, correctness) of the questions that were answered without error and can be judged."""
         rows = [r for r in self.records if r.correct is not None and not r.error]
         return [_known(r.confidence) for r in rows], [float(bool(r.correct)) for r in rows]
@@ -106,7 +106,7 @@ class Evaluation:
         """Draw risk-coverage, reliability and accuracy/coverage plots into a folder; none if nothing can be judged."""
         from shared_core.evaluation import plots
 
-        sure, right = self.judged()
+        sure, right = self.judgements()
         if not right:
             return []
         folder = Path(folder)
@@ -180,7 +180,7 @@ def judge(question: Question, answer: Answer | Exception, seconds: float = 0.0) 
         judged = {
             "em": exact_match(prediction, question.answers),
             "f1": f1(prediction, question.answers),
-            "correct": bool(question.answers) and contains_answer(quote or _said(answer, best), question.answers),
+            "correct": bool(question.answers) and contains_answer(quote or _unquoted(answer, best), question.answers),
         }
     return Record(
         **base,
@@ -214,7 +214,7 @@ def _quote(claim: Claim | None) -> str:
     return claim.citations[0].quote if claim is not None and claim.citations else ""
 
 
-def _said(answer: Answer, claim: Claim | None) -> str:
+def _unquoted(answer: Answer, claim: Claim | None) -> str:
     """What stands in for a quote in answers without any."""
     return claim.text if claim is not None else ("" if answer.abstained else answer.text)
 

@@ -94,17 +94,17 @@ def _operation(key: str, op: Any, operand: Any) -> dict[str, Any]:
             raise _refuse(f"needs a non-empty list after {op} for {key!r}")
         groups: dict[type, list[Any]] = {}
         for value in operand:
-            groups.setdefault(_kind(_checked(key, value)), []).append(value)
+            groups.setdefault(_kind(_check(key, value)), []).append(value)
         # Chroma wants the members of one list to be of one type.
         same = [{key: {op: [float(v) for v in g] if {*map(type, g)} == {int, float} else g}} for g in groups.values()]
         return _join("$or" if op == "$in" else "$and", same)
-    _checked(key, operand)
+    _check(key, operand)
     if op in _ORDER and _kind(operand) is not float:
         raise _refuse(f"can compare numbers only with {op}, not {operand!r}")
     return {key: {op: operand}}
 
 
-def _checked(key: str, value: Any) -> Any:
+def _check(key: str, value: Any) -> Any:
     if not isinstance(value, str | int | float | bool) or (isinstance(value, float) and not math.isfinite(value)):
         raise _refuse(f"compares {key!r} with {value!r}, which is no string, finite number or boolean")
     return value

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from shared_core.errors import GenerationError, InputError, MissingDependencyError
+from shared_core.files import replace_file
 from shared_core.lm.checkpoints import context_length, default_device, load_checkpoint, load_tokenizer
 from shared_core.lm.encoding import Encoder
 from shared_core.settings import Settings
@@ -32,6 +33,9 @@ CARD = "training.json"
 """Name of the file that describes a training, in its output folder."""
 ADAPTER = "adapter"
 """Folder of the LoRA adapter by itself, in the output folder; the output folder holds the merged model."""
+
+_UNKNOWN_CONTEXT = 2048
+"""Tokens of a row at most, where neither the settings nor the model say."""
 
 Progress = Callable[[int, int, float | None], None]
 """Told (steps done, steps in all, last loss or ``None``)."""
@@ -170,14 +174,15 @@ def train(
     settings = settings or TrainingSettings()
     folder = _free_folder(output)
     _require(settings)
-    micro = settings.micro_batch_size or settings.batch_size
-    if settings.batch_size % micro:
-        raise InputError(f"micro_batch_size {micro} does not divide batch_size {settings.batch_size}.")
-    cpu = _on_cpu(settings)
-    loaded, tokenizer = _loaded(model, tokenizer)
-    limit = settings.max_length or _context(loaded)
+    if settings.batch_size % (settings.micro_batch_size or settings.batch_size):
+        raise InputError(
+            f"micro_batch_size {settings.micro_batch_size} does not divide batch_size {settings.batch_size}."
+        )
+    loaded, tokenizer = _load(model, tokenizer)
+    setup = _Setup(loaded, tokenizer, folder, settings)
+    limit = settings.max_length or context_length(loaded.config.get_text_config()) or _UNKNOWN_CONTEXT
     data, dropped = encode_rows(rows, Encoder(tokenizer), limit, settings.too_long)
-    trainer = _trainer(loaded, tokenizer, data, folder, settings, micro, cpu, progress)
+    trainer = _make_trainer(setup, data, progress)
     start = time.perf_counter()
     trainer.train()
     seconds = time.perf_counter() - start
@@ -192,13 +197,13 @@ def train(
         "sources": dict(sources or {}),
         "base_model": str(model) if isinstance(model, (str, Path)) else getattr(loaded, "name_or_path", "") or "object",
         "settings": settings.model_dump(),
-        "device": "cpu" if cpu else "accelerator",
+        "device": "cpu" if setup.cpu else "accelerator",
         "steps": trainer.state.global_step,
         "loss": {"first": losses[0] if losses else None, "last": losses[-1] if losses else None},
         "seconds": round(seconds, 3),
         "versions": _versions(),
     }
-    _save(trainer, tokenizer, folder, settings, card)
+    _save(setup, trainer, card)
     return TrainingResult(folder, len(data), len(dropped), trainer.state.global_step, losses, seconds, card)
 
 
@@ -219,11 +224,25 @@ def _free_folder(output: str | Path) -> Path:
     return folder
 
 
-def _on_cpu(settings: TrainingSettings) -> bool:
-    return settings.use_cpu if settings.use_cpu is not None else default_device() == "cpu"
+@dataclass(frozen=True)
+class _Setup:
+    """What is trained, how, and where it goes."""
+
+    model: Any
+    tokenizer: Any
+    folder: Path
+    settings: TrainingSettings
+
+    @property
+    def cpu(self) -> bool:
+        return self.settings.use_cpu if self.settings.use_cpu is not None else default_device() == "cpu"
+
+    @property
+    def micro(self) -> int:
+        return self.settings.micro_batch_size or self.settings.batch_size
 
 
-def _loaded(model: Any, tokenizer: Any) -> tuple[Any, Any]:
+def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     """Weights are float32 for training; autocast makes the passes bfloat16 where that is wanted."""
     import torch
 
@@ -233,32 +252,20 @@ def _loaded(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     return model, load_tokenizer(tokenizer, type(model).__name__)
 
 
-def _context(model: Any) -> int:
-    return context_length(model.config.get_text_config()) or 2048
-
-
-def _trainer(
-    model: Any,
-    tokenizer: Any,
-    data: list[dict[str, list[int]]],
-    folder: Path,
-    settings: TrainingSettings,
-    micro: int,
-    cpu: bool,
-    progress: Progress | None,
-) -> Any:
+def _make_trainer(setup: _Setup, data: list[dict[str, list[int]]], progress: Progress | None) -> Any:
     import torch
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
+    settings, cpu = setup.settings, setup.cpu
     bf16 = settings.bf16 if settings.bf16 is not None else (not cpu and torch.cuda.is_bf16_supported())
     args = SFTConfig(
-        output_dir=str(folder),
+        output_dir=str(setup.folder),
         learning_rate=settings.learning_rate,
         num_train_epochs=settings.epochs,
         max_steps=settings.max_steps or -1,
-        per_device_train_batch_size=micro,
-        gradient_accumulation_steps=settings.batch_size // micro,
+        per_device_train_batch_size=setup.micro,
+        gradient_accumulation_steps=settings.batch_size // setup.micro,
         warmup_steps=settings.warmup,  # a share, being below 1
         lr_scheduler_type=settings.schedule,
         weight_decay=settings.weight_decay,
@@ -289,10 +296,10 @@ def _trainer(
         )
     callbacks = [_callback(progress)] if progress is not None else []
     trainer = SFTTrainer(
-        model=model,
+        model=setup.model,
         args=args,
         train_dataset=Dataset.from_list(data),
-        processing_class=tokenizer,
+        processing_class=setup.tokenizer,
         peft_config=lora,
         callbacks=callbacks,
     )
@@ -313,14 +320,15 @@ def _callback(progress: Progress) -> Any:
     return Tell()
 
 
-def _save(trainer: Any, tokenizer: Any, folder: Path, settings: TrainingSettings, card: dict[str, Any]) -> None:
+def _save(setup: _Setup, trainer: Any, card: dict[str, Any]) -> None:
     model = trainer.accelerator.unwrap_model(trainer.model)
-    if settings.method == "lora":
-        model.save_pretrained(folder / ADAPTER)
+    if setup.settings.method == "lora":
+        model.save_pretrained(setup.folder / ADAPTER)
         model = model.merge_and_unload()
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    (folder / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    model.save_pretrained(setup.folder)
+    setup.tokenizer.save_pretrained(setup.folder)
+    with replace_file(setup.folder / CARD) as file:
+        file.write(json.dumps(card, indent=2, ensure_ascii=False) + "\n")
 
 
 def _versions() -> dict[str, str]:

@@ -79,7 +79,7 @@ class TrainingRow:
             answer = [*answer, int(eos)]
         return prompt + answer, [IGNORED] * len(prompt) + answer
 
-    def rendered(self) -> dict[str, str]:
+    def render(self) -> dict[str, str]:
         """``prompt`` and ``completion`` as texts, for models without a chat template (BOS and EOS aside)."""
         return {"prompt": plain_text(self.prompt), "completion": self.completion}
 
@@ -167,9 +167,7 @@ def write_rows(
     """
     if form not in ("conversational", "text"):
         raise InputError(f"form must be 'conversational' or 'text', not {form!r}.")
-    lines = (
-        r.to_dict() if form == "conversational" else {"role": r.role, **r.rendered(), "ends": r.ends} for r in rows
-    )
+    lines = (r.to_dict() if form == "conversational" else {"role": r.role, **r.render(), "ends": r.ends} for r in rows)
     return write_json_lines(lines, path)
 
 

@@ -78,22 +78,23 @@ def normalized_gram(states: ArrayLike, alpha: float = 1e-3) -> float:
     array, alpha = numbers(states, "states", 2), positive(alpha, "alpha")
     if array.shape[0] < 2 or array.shape[1] < 2 or not finite(array):
         return math.inf
-    peak = np.abs(array).max(axis=1, keepdims=True)
+    peak = np.abs(array).max(axis=1, keepdims=True)  # (k, 1): squares of what is scaled by it cannot overflow
     if np.any(peak == 0):
         return math.inf
-    centred = _centred(array / peak)
+    centred = _centre(array / peak)
     norms = np.linalg.norm(centred, axis=1)
     # What is left of a constant row after centring is rounding, not a direction.
     if np.any(norms <= 1e-12 * math.sqrt(array.shape[1])):
         return math.inf
-    unit = centred / norms[:, None]
-    cosines = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
+    unit = centred / norms[:, None]  # (k, d), rows of norm 1
+    cosines = (unit @ unit.T)[np.triu_indices(len(unit), 1)]  # (k (k - 1) / 2,), each pair once
+    # det [[1 + a, c], [c, 1 + a]] = (1 + a)² - c², between that of orthogonal rows (c = 0) and of equal ones (c = 1).
     top, bottom = 2 * math.log1p(alpha), math.log(alpha * (2 + alpha))
     logs = np.log(np.maximum((1 + alpha) ** 2 - cosines**2, alpha * (2 + alpha)))
     return known(float(np.clip((np.mean(logs) - bottom) / (top - bottom), 0.0, 1.0)))
 
 
-def _centred(array: Float64) -> Float64:
+def _centre(array: Float64) -> Float64:
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(array - array.mean(axis=1, keepdims=True))
 
@@ -103,16 +104,18 @@ def _mean_log_spectrum(array: Float64, alpha: float, scale: float = 1.0) -> floa
     k, d = array.shape
     if k == 0 or d == 0 or not finite(array):
         return math.inf
-    centred = _centred(array)
+    centred = _centre(array)  # (k, d)
     with np.errstate(over="ignore", invalid="ignore"):
+        # (k, k): Z J Zᵀ and its d × d twin share their non-zero eigenvalues, and k is some twenty where d is thousands.
         gram = (centred @ centred.T) * scale
     if not finite(gram):
         return math.inf
     shifted = gram.copy()
-    shifted.flat[:: k + 1] += alpha
+    shifted.flat[:: k + 1] += alpha  # the diagonal: every (k + 1)-th entry
+    # What the product's rounding can add to an eigenvalue: a pivot has to stand well above it to be believed.
     rounding = float(np.trace(gram)) * k * np.finfo(np.float64).eps
     try:
-        pivots = np.diagonal(np.linalg.cholesky(shifted)) ** 2
+        pivots = np.diagonal(np.linalg.cholesky(shifted)) ** 2  # (k,): their product is the determinant
     except np.linalg.LinAlgError:  # rounding has eaten the smallest eigenvalues altogether
         pivots = np.zeros(k)
     if pivots.min() * _PRECISION > rounding:
@@ -126,14 +129,14 @@ def _log_determinant_rotated(centred: Float64, gram: Float64, alpha: float, scal
     They are not lost in Z itself: turned along the Gram matrix' eigenvectors its rows become nearly orthogonal, each
     of its own size, and the determinant of their Gram matrix, scaled to a unit diagonal, is exact to rounding.
     """
-    _, vectors = np.linalg.eigh(gram)
+    _, vectors = np.linalg.eigh(gram)  # (k, k), one eigenvector a column
     k, d = centred.shape
     turn = np.ascontiguousarray(vectors.T) * math.sqrt(scale)
     graded = np.zeros((k, k))
     for start in range(0, d, _BLOCK):
-        rotated = turn @ centred[:, start : start + _BLOCK]
+        rotated = turn @ centred[:, start : start + _BLOCK]  # (k, at most _BLOCK)
         graded += rotated @ rotated.T
     graded.flat[:: k + 1] += alpha
-    sizes = np.diagonal(graded).copy()
+    sizes = np.diagonal(graded).copy()  # from the largest eigenvalue to alpha: many orders of magnitude apart
     sign, logdet = np.linalg.slogdet(graded / np.sqrt(sizes[:, None] * sizes[None, :]))
     return float(logdet + np.log(sizes).sum()) if sign > 0 else math.inf

@@ -189,7 +189,7 @@ def masked_query(
     Returns:
         Possibly empty: then search for the question.
     """
-    p = _paired(tokens, probabilities)
+    p = _pair_up(tokens, probabilities)
     low = _low(p, threshold)
     text = "".join(" " if masked else token for token, masked in zip(tokens, low)).strip()
     return " ".join(text.split()) if collapse else text
@@ -197,7 +197,7 @@ def masked_query(
 
 def confident_prefix(tokens: Sequence[str], probabilities: ArrayLike, threshold: float = 0.4) -> str:
     """The text before the first token of p ≤ threshold; its first token at least."""
-    low = np.flatnonzero(_low(_paired(tokens, probabilities), threshold))
+    low = np.flatnonzero(_low(_pair_up(tokens, probabilities), threshold))
     return "".join(tokens[: max(1, int(low[0]))] if len(low) else tokens)
 
 
@@ -210,7 +210,7 @@ def uncertain_spans(
     punctuation alone are left out.
     """
     spans: list[list[int]] = []
-    for i in np.flatnonzero(_low(_paired(tokens, probabilities), threshold)):
+    for i in np.flatnonzero(_low(_pair_up(tokens, probabilities), threshold)):
         if spans and i - spans[-1][1] < min_gap:
             spans[-1][1] = int(i)
         else:
@@ -323,7 +323,7 @@ def _probabilities(values: ArrayLike) -> Float64:
     return p
 
 
-def _paired(tokens: Sequence[str], probabilities: ArrayLike) -> Float64:
+def _pair_up(tokens: Sequence[str], probabilities: ArrayLike) -> Float64:
     p = _probabilities(probabilities)
     if len(p) != len(tokens):
         raise InputError(f"There are {len(tokens)} tokens and {len(p)} probabilities.")

@@ -34,6 +34,7 @@ def semantic_entropy(log_likelihoods: ArrayLike, cluster_ids: Sequence[Hashable]
     if sums is None:
         return math.inf
     weights = np.exp(sums - _logsumexp(sums))
+    # 0 ln 0 counts as 0; rounding may leave a single cluster a hair below 0.
     return max(float(-np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)))), 0.0)
 
 
@@ -103,7 +104,7 @@ def eccentricity(similarity: ArrayLike, threshold: float = 0.9) -> float:
     if w is None:
         return math.inf
     values, vectors = _laplacian(w)
-    kept = vectors[:, values < threshold]
+    kept = vectors[:, values < threshold]  # (k, kept): each sample's coordinates in the graph's smoothest directions
     return float(np.linalg.norm(kept - kept.mean(axis=0, keepdims=True)))
 
 
@@ -113,7 +114,8 @@ def _usable(matrix: ArrayLike) -> Float64 | None:
 
 
 def _laplacian(w: Float64) -> tuple[Float64, Float64]:
-    root = 1.0 / np.sqrt(w.sum(axis=1))  # degrees are at least 1: the diagonal
+    """Eigenvalues (k,), rising, and eigenvectors (k, k), one a column, of ``I - D^-½ W D^-½``."""
+    root = 1.0 / np.sqrt(w.sum(axis=1))  # (k,); degrees are at least 1: the diagonal
     values, vectors = np.linalg.eigh(np.eye(len(w)) - root[:, None] * w * root[None, :])
     return values, vectors
 

@@ -151,9 +151,10 @@ def _overlap(a: list[str], b: list[str]) -> int:
 
 def _lcs(a: list[str], b: list[str]) -> int:
     """Length of the longest common subsequence, by bits: O(len(a) · len(b) / word size)."""
-    where: dict[str, int] = {}
+    where: dict[str, int] = {}  # word → its places in a, as bits
     for i, word in enumerate(a):
         where[word] = where.get(word, 0) | 1 << i
+    # The row of the usual table as bits: a zero stands where the length rises (Hyyrö 2004). All ones: no rise yet.
     row, full = (1 << len(a)) - 1, (1 << len(a)) - 1
     for word in b:
         matches = row & where.get(word, 0)

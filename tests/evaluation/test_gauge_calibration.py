@@ -16,7 +16,7 @@ from shared_core.commands import calibrate as command
 from shared_core.errors import CalibrationError, CapabilityError, DocumentError, GenerationError, InputError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.gauge_calibration import agree, calibrate_answer, calibrate_gate, calibrate_support
-from shared_core.evaluation.support_rows import read_support_rows
+from shared_core.evaluation.labelled_claims import read_labelled_claims
 from shared_core.gated_retriever import GatedRetriever
 from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
@@ -208,16 +208,16 @@ def test_agreement(first: str | None, second: str, same: bool) -> None:
 def test_rows_of_claims(tmp_path: Path) -> None:
     file = tmp_path / "claims.jsonl"
     file.write_text('{"quote": "q", "claim": "c", "label": true}\n{"quote": "q", "claim": "d", "label": "neutral"}\n')
-    assert read_support_rows(file) == [("q", "c", True), ("q", "d", False)]
+    assert read_labelled_claims(file) == [("q", "c", True), ("q", "d", False)]
     table = tmp_path / "claims.csv"
     table.write_text("quote,claim,label\nq,c,1\n")
-    assert read_support_rows(table) == [("q", "c", True)]
+    assert read_labelled_claims(table) == [("q", "c", True)]
     for bad in ('{"quote": "q"}', '{"quote": "q", "claim": "c", "label": "perhaps"}', "[1]", ""):
         file.write_text(bad)
         with pytest.raises(InputError):
-            read_support_rows(file)
+            read_labelled_claims(file)
     with pytest.raises(DocumentError):
-        read_support_rows(tmp_path / "claims.txt")
+        read_labelled_claims(tmp_path / "claims.txt")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def rows() -> list[TrainingRow]:
 
 @pytest.fixture(scope="module")
 def tokenizer(rows: list[TrainingRow]) -> Any:
-    return world.tokenizer(["".join(r.rendered().values()) for r in rows])
+    return world.tokenizer(["".join(r.render().values()) for r in rows])
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_a_small_model_learns_to_quote_the_right_sentence(tmp_path: Path) -> Non
     given = world.sources(3000)
     taught, held_out = given[:-60], given[-60:]
     rows = world.rows(taught, "reference")
-    tokenizer = world.tokenizer(["".join(r.rendered().values()) for r in rows[:600]])
+    tokenizer = world.tokenizer(["".join(r.render().values()) for r in rows[:600]])
     settings = TrainingSettings(
         learning_rate=4e-3, batch_size=16, max_steps=300, warmup=0.1, schedule="cosine", use_cpu=True
     )

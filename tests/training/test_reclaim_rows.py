@@ -144,7 +144,7 @@ def test_rows_hold_the_ids_that_the_pipeline_sends_and_receives(
         assert ids[len(sent) :] == received + [tokenizer.eos_token_id] * row.ends
         assert labels == [-100] * len(sent) + ids[len(sent) :]
         if not chat:
-            assert encoder.encode(Prompt.untrusted(row.rendered()["prompt"])) == sent
+            assert encoder.encode(Prompt.untrusted(row.render()["prompt"])) == sent
         if request.params.grammar is not None:
             lark = request.params.grammar.lark
             if generation == "unified":  # llguidance ends answers early where claims may be longer than about 200

@@ -20,6 +20,7 @@ def probabilities(sample: Sample) -> tuple[list[str], list[float]] | None:
     if sample.logprobs is None or sample.tokens is None or len(sample.tokens) != len(sample.logprobs):
         return None
     pieces = pieces_of(sample.text, sample.tokens)
+    # A rounded log-probability may lie above 0.
     p = [math.exp(min(x, 0.0)) if not math.isnan(x) else math.nan for x in sample.logprobs]
     return [w.text for w in pieces], [float(np.min([p[i] for i in w.tokens])) for w in pieces]
 
@@ -68,12 +69,12 @@ def attention_from(
     """
     weights = sample.attention
     assert weights is not None
-    trigger = spoken.words[at].tokens[0]
-    row = weights.context[trigger]
+    trigger = spoken.words[at].tokens[0]  # the token at which the word begins is the one that looks back
+    row = weights.context[trigger]  # (C,), a mean over heads already
     before = _last(weights, question, steps)
     words = [w.text for w in before]
     values = [float(row[list(w.tokens)].sum()) for w in before]
-    own = weights.within[:, trigger, :].mean(axis=0)
+    own = weights.within[:, trigger, :].mean(axis=0)  # (heads, T) → (T,)
     for word in spoken.words[:at]:
         words.append(word.text)
         values.append(float(own[list(word.tokens)].sum()))
@@ -83,7 +84,7 @@ def attention_from(
 def _last(weights: Attention, question: str, steps: str) -> tuple[Word, ...]:
     """The words of the last occurrence of the question in the prompt, and of the steps after it."""
     text = weights.context_text
-    start = text.rfind(question)
+    start = text.rfind(question)  # the last: a demonstration or a passage may hold the same words
     if start < 0:  # the backend shows prompts in another form: everything counts
         return _words(text, weights.context_tokens)
     stretches = [(start, start + len(question))]
@@ -95,7 +96,7 @@ def _last(weights: Attention, question: str, steps: str) -> tuple[Word, ...]:
     pieces = pieces_of(text, weights.context_tokens)
     inside: list[Word] = []
     for piece in pieces:
-        middle = at + len(piece.text) / 2
+        middle = at + len(piece.text) / 2  # a piece on the edge (its blank outside) belongs where most of it lies
         at += len(piece.text)
         if any(a <= middle < b for a, b in stretches):
             inside.append(piece)

@@ -13,7 +13,7 @@ from shared_core.training.reclaim.select import Selection
 from shared_core.training.reclaim.sources import Segment
 from shared_core.types import Passage, Span
 
-__all__ = ["Cited", "Found", "Labelled", "citable_claim", "cite", "labelled"]
+__all__ = ["Cited", "Found", "SentenceBook", "citable_claim", "cite", "read_labels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Found:
     detail: str = ""
 
 
-class Labelled:
+class SentenceBook:
     """The passages of one answer with their sentences."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
@@ -66,12 +66,12 @@ class Labelled:
             self._edges[passage_id] = {0, *accumulate(map(len, chunks))}
         return self._edges[passage_id]
 
-    def selected(self, selection: Selection) -> Found:
+    def look_up(self, selection: Selection) -> Found:
         """A model's selection."""
         return Found(selection.spans, stage="selection", problem=selection.problem, detail=selection.detail)
 
 
-def labelled(book: Labelled, segment: Segment) -> Found:
+def read_labels(book: SentenceBook, segment: Segment) -> Found:
     """The spans that a segment's labels name: numbers of sentences, or texts looked for verbatim."""
     spans: list[Span] = []
     for label in segment.sentences or ():
@@ -94,7 +94,7 @@ def labelled(book: Labelled, segment: Segment) -> Found:
 
 
 def cite(
-    book: Labelled, spans: Sequence[Span], mode: Literal["sentence", "span"], min_sentences: int, max_sentences: int
+    book: SentenceBook, spans: Sequence[Span], mode: Literal["sentence", "span"], min_sentences: int, max_sentences: int
 ) -> Found:
     """One reference of the spans, as the grammar of ``mode`` writes it, or the problem.
 
@@ -112,7 +112,7 @@ def cite(
         if not min_sentences <= len(sentences) <= max_sentences:
             many = "too many sentences" if len(sentences) > max_sentences else "too few sentences"
             return Found(problem=many, detail=str(len(sentences)))
-        quote = _joined(book, sentences)
+        quote = _join(book, sentences)
     if not grammar.is_writable(quote, book.index.layout.tags):
         return Found(problem="not citable", detail=quote)
     citation = book.index.resolve(quote)
@@ -121,7 +121,7 @@ def cite(
     return Found(cited=Cited(quote, citation.quote, citation.spans))
 
 
-def _whole_sentences(book: Labelled, spans: Sequence[Span]) -> list[Span] | None:
+def _whole_sentences(book: SentenceBook, spans: Sequence[Span]) -> list[Span] | None:
     """The sentences that the spans are made of, sorted; ``None`` if one starts or ends inside of a sentence."""
     found: dict[str, Span] = {}
     for span in spans:
@@ -138,7 +138,7 @@ def _whole_sentences(book: Labelled, spans: Sequence[Span]) -> list[Span] | None
     return sorted(found.values(), key=lambda s: (book.order[s.passage_id], s.start))
 
 
-def _joined(book: Labelled, sentences: Sequence[Span]) -> str:
+def _join(book: SentenceBook, sentences: Sequence[Span]) -> str:
     quote, last = "", None
     for sentence in sentences:
         gap = " "
@@ -151,7 +151,7 @@ def _joined(book: Labelled, sentences: Sequence[Span]) -> str:
     return quote
 
 
-def _one_span(book: Labelled, spans: Sequence[Span]) -> str | None:
+def _one_span(book: SentenceBook, spans: Sequence[Span]) -> str | None:
     """The text from the first span to the last, if nothing but white space stands between them in one passage.
 
     It has to start and end between words, as the grammar of spans has it.

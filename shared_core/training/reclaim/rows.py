@@ -9,7 +9,7 @@ sends and receives. Whatever is left out is kept as a ``Drop`` with its reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -28,9 +28,9 @@ from shared_core.pipelines.reclaim.prompts import (
     render_pairs,
 )
 from shared_core.settings import Settings
-from shared_core.training.reclaim.cite import Cited, Labelled, citable_claim, cite, labelled
+from shared_core.training.reclaim.cite import Cited, Found, SentenceBook, citable_claim, cite, read_labels
 from shared_core.training.reclaim.select import select_citations
-from shared_core.training.reclaim.sources import SourceAnswer, segment_answer
+from shared_core.training.reclaim.sources import Segment, SourceAnswer, segment_answer
 from shared_core.training.rows import TrainingRow
 
 __all__ = ["Drop", "RowReport", "RowSet", "RowSettings", "build_rows"]
@@ -179,10 +179,10 @@ def build_rows(
     for start in range(0, len(given), batch):
         some = given[start : start + batch]
         flows = [_pairs(s, settings, model is not None, resources.judge is not None) for s in some]
-        done += [_usable(s, r) for s, r in zip(some, run_many(flows, resources))]
+        done += [_settle(s, r) for s, r in zip(some, run_many(flows, resources))]
         if progress is not None:
             progress(len(done))
-    rows, drops = _collect(_unrepeated(done), settings)
+    rows, drops = _collect(_drop_repeats(done), settings)
     selected = any(s.sentences is None for work in done for s in work.source.segments or (None,) if s is not None)
     selected = selected or any(not work.source.segments for work in done)
     return RowSet(
@@ -198,7 +198,7 @@ def build_rows(
     )
 
 
-def _usable(source: SourceAnswer, result: _Work | Exception) -> _Work:
+def _settle(source: SourceAnswer, result: _Work | Exception) -> _Work:
     if isinstance(result, _Work):
         return result
     if not isinstance(result, SelfReflectError):
@@ -216,18 +216,18 @@ def _pairs(source: SourceAnswer, settings: RowSettings, can_select: bool, can_ju
     work = _Work(source)
     segments = source.segments or tuple(segment_answer(source.answer, settings.segments))
     work.segments = len(segments)
-    book = Labelled(source.passages)
-    chosen = {}
+    book = SentenceBook(source.passages)
+    chosen: dict[int, Found] = {}
     unlabelled = []
     for i, segment in enumerate(segments):
         problem = citable_claim(segment.text, settings.max_claim_chars)
         if problem:
             work.drop("claim", problem, segment.text, i)
         elif segment.sentences is not None:
-            chosen[i] = labelled(book, segment)
+            chosen[i] = read_labels(book, segment)
         else:
             unlabelled.append(i)
-    chosen |= yield from _selected(work, book, {i: segments[i] for i in unlabelled}, can_select, settings)
+    chosen |= yield from _select(work, book, {i: segments[i] for i in unlabelled}, can_select, settings)
     cited: list[tuple[int, Cited, str]] = []
     for i, found in sorted(chosen.items()):
         if not found.problem:
@@ -236,12 +236,14 @@ def _pairs(source: SourceAnswer, settings: RowSettings, can_select: bool, can_ju
             cited.append((i, found.cited, segments[i].text))
         else:
             work.drop(found.stage, found.problem, segments[i].text, i, found.detail)
-    work.kept = (yield from _entailed(work, cited, settings)) if can_judge else cited
+    work.kept = (yield from _check_entailment(work, cited, settings)) if can_judge else cited
     _apply_policy(work, settings)
     return work
 
 
-def _selected(work: _Work, book: Labelled, asked: Any, can_select: bool, settings: RowSettings) -> Flow[dict[int, Any]]:
+def _select(
+    work: _Work, book: SentenceBook, asked: Mapping[int, Segment], can_select: bool, settings: RowSettings
+) -> Flow[dict[int, Found]]:
     """The model's selections by segment; what cannot be asked is dropped."""
     clauses, numbers = [], []
     for i, segment in asked.items():
@@ -259,10 +261,10 @@ def _selected(work: _Work, book: Labelled, asked: Any, can_select: bool, setting
     if not clauses:
         return {}
     found = yield from select_citations(work.source.question, clauses, work.source.passages, seed=settings.seed)
-    return {i: book.selected(s) for i, s in zip(numbers, found)}
+    return {i: book.look_up(s) for i, s in zip(numbers, found)}
 
 
-def _entailed(
+def _check_entailment(
     work: _Work, cited: Sequence[tuple[int, Cited, str]], settings: RowSettings
 ) -> Flow[list[tuple[int, Cited, str]]]:
     """Those whose reference supports the clause; unknown is not supported."""
@@ -330,7 +332,7 @@ def _rows(work: _Work, settings: RowSettings) -> Iterator[TrainingRow]:
             yield TrainingRow("unified", reference_prompt(question, passages, ()), whole, ends=True, source=name)
 
 
-def _unrepeated(works: Sequence[_Work]) -> Iterator[_Work]:
+def _drop_repeats(works: Sequence[_Work]) -> Iterator[_Work]:
     """The answers; one that was there before has its segments dropped."""
     seen: dict[Any, str] = {}
     for work in works:

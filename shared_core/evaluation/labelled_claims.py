@@ -17,7 +17,7 @@ _LABELS = {
 }  # fmt: skip
 
 
-def read_support_rows(path: str | Path) -> list[tuple[str, str, bool]]:
+def read_labelled_claims(path: str | Path) -> list[tuple[str, str, bool]]:
     """(quote, claim, label) rows of a jsonl, csv or tsv file.
 
     Labels are booleans, 0/1, yes/no, supported/unsupported, or NLI's entailment/neutral/contradiction.
