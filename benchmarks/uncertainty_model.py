@@ -97,7 +97,7 @@ def check(lab: Lab) -> None:
     import torch
 
     prompt = lab.ids(40, 9)
-    capture = Capture(None, "residual", append_eos=True)
+    capture = Capture(None, "residual")
     params = SamplingParams(n=4, max_tokens=STEPS, seed=1, capture=capture, **DRAW)
     (result,) = lab.lm.generate([Generate(Prompt.tokens(prompt), params)])
     assert isinstance(result, Generation)

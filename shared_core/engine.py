@@ -213,10 +213,6 @@ def _require_models(parts: Parts) -> None:
     name = f"pipeline={settings.pipeline!r}"
     if settings.pipeline == "reclaim":
         parts.require_model(name, "reference", "claim")
-        if parts.context.scorer is None:
-            parts.require_model(
-                f"{name} without a judge", "judge", hint="Give one: judge=…, lm=… or models={'judge': …}."
-            )
     elif settings.pipeline != "composed" or parts.resources.models:
         parts.require_model(name)
 

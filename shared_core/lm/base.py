@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Role = Literal["system", "user", "assistant"]
 HiddenKind = Literal["residual", "mlp"]
+HiddenPosition = Literal["eos", "last"]
 FinishReason = Literal["stop", "eos", "length", "grammar"]
 
 
@@ -100,18 +101,23 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Ask for a hidden state of every sample, taken in the same pass that generates.
+    """Which hidden state of a sequence: of a sample, taken in the same pass that generates it, or of a given text.
 
     Attributes:
         layer: index of a decoder layer, 0 … L-1, or ``None`` for the middle one, L // 2.
         kind: ``residual`` (the layer's output) or ``mlp`` (its MLP's output before the residual is added).
-        append_eos: feed an end-of-sequence token after each sample and take its state (SeaKR); otherwise the
-            state of the sample's last token.
+        position: at an end-of-sequence token that is put behind the sequence (``eos``, as SeaKR does) or at the
+            sequence's ``last`` token.
     """
 
     layer: int | None = None
     kind: HiddenKind = "mlp"
-    append_eos: bool = True
+    position: HiddenPosition = "eos"
+
+    @property
+    def append_eos(self) -> bool:
+        """Whether an end-of-sequence token is put behind."""
+        return self.position == "eos"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +208,11 @@ class HiddenStates:
 
     Attributes:
         sequences: whole sequences (prompt and continuation together).
-        layer, kind: as in ``Capture``.
-        position: ``last`` token of the sequence, or of an end-of-sequence token appended to it (``eos``).
+        at: which state of each.
     """
 
     sequences: tuple[Prompt, ...]
-    layer: int | None = None
-    position: Literal["eos", "last"] = "eos"
-    kind: HiddenKind = "mlp"
+    at: Capture = Capture()
     model: str = "default"
 
 

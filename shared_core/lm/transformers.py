@@ -174,7 +174,7 @@ class TransformersLM(BaseLanguageModel):
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
         """Hidden states of whole sequences at their last token or at an end-of-sequence token put behind it."""
         # A sequence is a prompt of which nothing is generated: only its last token is fed and tapped.
-        single = [HiddenStates((s,), r.layer, r.position, r.kind) for r in requests for s in r.sequences]
+        single = [HiddenStates((s,), r.at) for r in requests for s in r.sequences]
         states = iter(self._all(single, self._states_job, _state))
         return [_stacked([next(states) for _ in r.sequences]) for r in requests]
 
@@ -224,11 +224,11 @@ class TransformersLM(BaseLanguageModel):
         from shared_core.lm._hf.decode import Job
 
         ids = self._encoded(request.sequences[0])
-        if request.position == "eos":
+        if request.at.append_eos:
             self._check_eos(True)
             ids = np.append(ids, self._eos[0])
         self._check_length(len(ids))
-        return Job(ids, SamplingParams(), given=((),), tap=self._runner.tap(request.layer, request.kind))
+        return Job(ids, SamplingParams(), given=((),), tap=self._runner.tap(request.at.layer, request.at.kind))
 
     def _encoded(self, prompt: Prompt) -> Ids:
         ids = np.asarray(self.encoder.encode(prompt), dtype=np.int64)

@@ -325,9 +325,9 @@ class VLLM(BaseLanguageModel):
     def _states(self, request: HiddenStates) -> States:
         if not request.sequences:
             raise InputError("HiddenStates.sequences is empty.")
-        layer = self._check_layer(request.layer)
-        ends = [self._eos] if request.position == "eos" else []
-        return self._states_of([[*self.encoder.encode(s), *ends] for s in request.sequences], layer, request.kind)
+        layer = self._check_layer(request.at.layer)
+        ends = [self._eos] if request.at.append_eos else []
+        return self._states_of([[*self.encoder.encode(s), *ends] for s in request.sequences], layer, request.at.kind)
 
     def _states_of(self, sequences: list[list[int]], layer: int, kind: HiddenKind) -> States:
         for ids in sequences:

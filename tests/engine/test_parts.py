@@ -113,7 +113,6 @@ def test_the_commands_take_a_judge(command: str, monkeypatch: pytest.MonkeyPatch
         ("composed", ["reference", "claim"]),
         ("reclaim", ["judge"]),
         ("reclaim", ["reference"]),
-        ("reclaim", ["reference", "claim"]),  # nobody would judge what they write
     ],
 )
 def test_roles_that_do_not_suffice_for_the_pipeline_are_refused_when_the_engine_is_made(

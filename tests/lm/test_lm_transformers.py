@@ -275,7 +275,7 @@ QUOTES = Grammar(
 
 def test_grammar_with_forced_tokens_gives_the_same_in_every_layout(layouts: dict[str, TransformersLM]) -> None:
     params = SamplingParams(
-        n=3, max_tokens=60, temperature=1.0, seed=2, logprobs=True, grammar=QUOTES, capture=Capture(append_eos=False)
+        n=3, max_tokens=60, temperature=1.0, seed=2, logprobs=True, grammar=QUOTES, capture=Capture(position="last")
     )
     mixed = [*requests(params), *requests()]
     expected = samples(layouts["fallback"].generate(mixed))
@@ -355,7 +355,7 @@ def test_hidden_states_in_every_layout(kind: Any, layouts: dict[str, Transformer
     sequences = tuple(FEW_SHOT + Prompt.untrusted(q) for q in QUESTIONS)
     for position in ("eos", "last"):
         for lm in layouts.values():
-            [found] = lm.hidden_states([HiddenStates(sequences, layer=0, position=position, kind=kind)])
+            [found] = lm.hidden_states([HiddenStates(sequences, Capture(0, kind, position))])
             assert isinstance(found, States)
             assert found.states.shape == (len(QUESTIONS), 48)
             for row, sequence in zip(found.states, sequences):

@@ -88,7 +88,7 @@ def test_sampling_is_as_the_settings_say() -> None:
     assert (greedy.temperature, greedy.n, greedy.capture, greedy.logprobs) == (0.0, 1, None, True)
     assert (sampled.temperature, sampled.top_p, sampled.top_k, sampled.max_tokens) == (0.7, 0.5, 50, 100)
     assert sampled.capture is not None
-    assert (sampled.capture.layer, sampled.capture.kind, sampled.capture.append_eos) == (1, "residual", False)
+    assert (sampled.capture.layer, sampled.capture.kind, sampled.capture.position) == (1, "residual", "last")
     assert greedy.stop == sampled.stop == (". ", "\n")
     assert greedy.include_stop
 

@@ -260,32 +260,31 @@ def test_what_does_not_fit_is_refused_alone(lm: LanguageModel) -> None:
 @pytest.mark.parametrize("layer", [None, 0, 2])
 def test_hidden_states_agree(engine: Any, reference: Any, kind: Any, position: Any, layer: int | None) -> None:
     sequences = (RAW, Prompt.trusted(LONG), Prompt.trusted(LONG) + Prompt.untrusted(HOSTILE), RAW)
-    request = HiddenStates(sequences, layer, position, kind)
+    request = HiddenStates(sequences, Capture(layer, kind, position))
     (mine,), (theirs,) = engine.hidden_states([request]), reference.hidden_states([request])
     assert isinstance(mine, States)
     assert mine.states.shape == (4, 128)
     np.testing.assert_allclose(mine.states, theirs.states, atol=1e-3 * np.abs(theirs.states).max())
 
 
-@pytest.mark.parametrize("append_eos", [True, False])
-def test_captured_states_are_those_of_the_sequences(engine: Any, append_eos: bool) -> None:
-    params = SamplingParams(
-        n=4, temperature=1.0, seed=3, max_tokens=5, capture=Capture(kind="residual", append_eos=append_eos)
-    )
+@pytest.mark.parametrize("position", ["eos", "last"])
+def test_captured_states_are_those_of_the_sequences(engine: Any, position: Any) -> None:
+    at = Capture(None, "residual", position)
+    params = SamplingParams(n=4, temperature=1.0, seed=3, max_tokens=5, capture=at)
     (result,) = engine.generate([Generate(RAW, params)])
     assert isinstance(result, Generation)
     eos = engine.tokenizer.eos_token_id
     whole = tuple(
-        RAW + Prompt.tokens(s.token_ids[:-1] if append_eos and s.token_ids[-1] == eos else s.token_ids)
+        RAW + Prompt.tokens(s.token_ids[:-1] if position == "eos" and s.token_ids[-1] == eos else s.token_ids)
         for s in result.samples
     )
-    (states,) = engine.hidden_states([HiddenStates(whole, kind="residual", position="eos" if append_eos else "last")])
+    (states,) = engine.hidden_states([HiddenStates(whole, at)])
     stacked = np.stack([s.hidden_state for s in result.samples])
     np.testing.assert_allclose(stacked, states.states, atol=1e-3 * np.abs(stacked).max())
 
 
 def test_layers_that_are_not_there(engine: Any) -> None:
-    (error,) = engine.hidden_states([HiddenStates((RAW,), layer=3)])
+    (error,) = engine.hidden_states([HiddenStates((RAW,), Capture(3))])
     assert isinstance(error, LanguageModelError)
     (error,) = engine.hidden_states([HiddenStates(())])
     assert isinstance(error, LanguageModelError)

@@ -125,7 +125,7 @@ def _greedy(gauge: Gauge, needs: set[str], stop: tuple[str, ...], limit: int, at
 
 def _sampling(gauge: Gauge, needs: set[str], stop: tuple[str, ...], limit: int) -> SamplingParams:
     options = gauge.options
-    capture = Capture(options.layer, options.hidden, append_eos=options.position == "eos")
+    capture = Capture(options.layer, options.hidden, options.position)
     return SamplingParams(
         n=options.samples,
         max_tokens=limit,
