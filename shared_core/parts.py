@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from shared_core.defaults import default_embedder, default_reader
 from shared_core.errors import InputError, SettingsError
@@ -73,7 +72,7 @@ class Parts:
         loaded = calibrations if calibrations is not None else _load_calibrations(settings)
         return cls(settings, resources, Context.of(resources, loaded))
 
-    def require_model(self, what: str, *roles: str, hint: str = "Give one: SelfReflectEngine(…, lm=…).") -> None:
+    def require_model(self, what: str, *roles: str) -> None:
         """SettingsError if there is no model for one of the roles, nor a default one; ``what`` needs it."""
         for role in roles or ("default",):
             if self.context.model(role) is not None:
@@ -81,7 +80,10 @@ class Parts:
             given = ", ".join(self.resources.models)
             lacking = f"has one for {given} only" if given else "has none"
             kind = "" if role == "default" else f" for {role}"
-            raise SettingsError(f"{what} needs a language model{kind}, and the engine {lacking}.", hint=hint)
+            raise SettingsError(
+                f"{what} needs a language model{kind}, and the engine {lacking}.",
+                hint="Give one: SelfReflectEngine(…, lm=…).",
+            )
 
 
 def require_retriever(retriever: object) -> None:
@@ -93,7 +95,7 @@ def require_retriever(retriever: object) -> None:
         )
 
 
-def _by_role(lm: LanguageModel | None, models: Mapping[str, Any]) -> dict[str, LanguageModel]:
+def _by_role(lm: LanguageModel | None, models: Mapping[str, LanguageModel]) -> dict[str, LanguageModel]:
     roles = {**({"default": lm} if lm is not None else {}), **models}
     for role, model in roles.items():
         if role not in ROLES:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,7 +15,13 @@ from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shared_core.engine import SelfReflectEngine
+    from shared_core.evaluation.calibration import CalibrationRun
+    from shared_core.evaluation.dataset import Question
+    from shared_core.evaluation.gauge_calibration import FittedPurpose, Labels
+    from shared_core.uncertainty.calibration import Calibration, ThresholdRule
 
 _DEFAULTS = SelfReflectSettings()
 PURPOSES = ("confidence", "gate", "answer", "support")
@@ -81,15 +88,12 @@ def calibrate_command(
     built = build(
         docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings, judge=judge
     )
-    fitted: dict[str, Any] = {}
+    todo = _Fitting(built.engine, rows, claims, method, cast("Labels", labels), cast("ThresholdRule", rule), target)
+    fitted: dict[str, CalibrationRun | FittedPurpose] = {}
     for name in wanted:
         with question_progress(err, len(rows), f"Calibrating: {name}") as progress:
-            options: dict[str, Any] = {"method": method, "progress": progress}
-            if name in ("gate", "answer"):
-                options["labels"] = labels
-            if name == "gate":
-                options |= {"rule": rule, "target": target}
-            fitted[name] = _fit(name, built.engine, rows, claims, fitted, options)
+            gate = fitted["gate"].calibration if "gate" in fitted else None
+            fitted[name] = todo.fit(name, gate, progress)
         out.print(fitted[name].summary(), markup=False, highlight=False)
     calibration_io.save(output, {**kept, **{name: f.calibration for name, f in fitted.items()}})
     out.print(f"written: {output}", markup=False, highlight=False)
@@ -99,20 +103,42 @@ def calibrate_command(
                 out.print(f"plot: {path}", markup=False, highlight=False)
 
 
-def _fit(
-    name: str, engine: SelfReflectEngine, rows: list[Any], claims: list[Any], done: dict[str, Any], options: Any
-) -> Any:
-    from shared_core.evaluation import gauge_calibration as gauges
-    from shared_core.evaluation.calibration import calibrate_confidence
+@dataclass(frozen=True)
+class _Fitting:
+    """What to fit on, and how; the options are checked where they are used."""
 
-    if name == "confidence":
-        return calibrate_confidence(engine, rows, **options)
-    if name == "gate":
-        return gauges.calibrate_gate(engine, rows, **options)
-    if name == "answer":
-        gate = done["gate"].calibration if "gate" in done else None
-        return gauges.calibrate_answer(engine, rows, gate=gate, **options)
-    return gauges.calibrate_support(engine, claims, method=options["method"])
+    engine: SelfReflectEngine
+    rows: list[Question]
+    claims: list[tuple[str, str, bool]]
+    method: str
+    labels: Labels
+    rule: ThresholdRule
+    target: float | None
+
+    def fit(
+        self, name: str, gate: Calibration | None, progress: Callable[[int, int], None]
+    ) -> CalibrationRun | FittedPurpose:
+        """The calibration of one purpose; ``gate``: fitted before, for the answers that it decides on."""
+        from shared_core.evaluation import gauge_calibration as gauges
+        from shared_core.evaluation.calibration import calibrate_confidence
+
+        if name == "confidence":
+            return calibrate_confidence(self.engine, self.rows, method=self.method, progress=progress)
+        if name == "support":
+            return gauges.calibrate_support(self.engine, self.claims, method=self.method)
+        if name == "answer":
+            return gauges.calibrate_answer(
+                self.engine, self.rows, method=self.method, labels=self.labels, gate=gate, progress=progress
+            )
+        return gauges.calibrate_gate(
+            self.engine,
+            self.rows,
+            method=self.method,
+            labels=self.labels,
+            rule=self.rule,
+            target=self.target,
+            progress=progress,
+        )
 
 
 def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: Path | None) -> list[str]:
