@@ -49,7 +49,7 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
 
     Raises:
         SettingsError: an argument is unknown or wrong, or the pipeline or policy needs an ``llm``; when made.
-        InputError: the retriever or model is none; when made.
+        InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model; when made.
         QuestionError: the question is empty or missing; when asked.
         AbstainedError: it abstains and ``on_abstain="raise"``; when asked.
     """

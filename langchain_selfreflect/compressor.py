@@ -39,7 +39,7 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
 
     Raises:
         SettingsError: an argument is unknown or wrong, or the method needs an ``llm``; when made.
-        InputError: the model is none; when made.
+        InputError: ``llm`` is no language model; when made.
         QuestionError: the query is empty; when asked.
     """
 

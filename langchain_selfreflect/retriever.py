@@ -37,7 +37,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
 
     Raises:
         SettingsError: an argument is unknown or wrong, or the gate or re-ranking needs an ``llm``; when made.
-        InputError: the retriever or model is none; when made.
+        InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model; when made.
         QuestionError: the query is empty; when asked.
     """
 

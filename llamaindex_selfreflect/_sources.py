@@ -161,7 +161,7 @@ def framework_retriever(retriever: object, settings: SelfReflectSettings) -> Bas
     """The retriever as one of LlamaIndex.
 
     Raises:
-        InputError: it is none.
+        InputError: it is no retriever.
         SettingsError: ``settings.where`` is set, which a retriever of LlamaIndex cannot be told.
     """
     if isinstance(retriever, BaseRetriever):

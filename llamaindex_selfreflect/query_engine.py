@@ -40,7 +40,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         reader, judge, embedder, models, calibrations: as for ``SelfReflectEngine``; models may be of LlamaIndex.
 
     Raises:
-        InputError: the retriever, the settings or a model is none.
+        InputError: ``retriever`` cannot retrieve, a model is no language model, or ``settings`` are something else.
         SettingsError: a setting is out of range, or the pipeline needs a language model and there is none.
     """
 

@@ -39,7 +39,7 @@ class SelfReflectRetriever(BaseRetriever):
         verbose: as for every retriever of LlamaIndex.
 
     Raises:
-        InputError: the retriever or the model is none.
+        InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model.
         SettingsError: unknown gate, or one that needs a model and there is none.
     """
 

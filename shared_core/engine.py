@@ -42,7 +42,7 @@ class SelfReflectEngine:
         settings, resources, context: what it is made of.
 
     Raises:
-        InputError: the retriever is none, the settings are of another type, or a role does not exist.
+        InputError: ``retriever`` cannot retrieve, ``settings`` are something else, or a role does not exist.
         SettingsError: the pipeline or policy needs a language model that is not there.
         CalibrationError: the confidence's calibration cannot be read, or is of another configuration.
     """

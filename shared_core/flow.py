@@ -241,7 +241,7 @@ def run_many(
     tracks = _tracks(flows, on_event, clock)
     for _ in _pump(_drive(tracks), resources, clock):
         pass
-    return [_result(t) for t in tracks]
+    return _results(tracks)
 
 
 async def arun_many(
@@ -256,7 +256,7 @@ async def arun_many(
     tracks = _tracks(flows, on_event, clock)
     async for _ in _apump(_drive(tracks), resources, clock):
         pass
-    return [_result(t) for t in tracks]
+    return _results(tracks)
 
 
 def _tracks(flows: Sequence[Flow[T]], on_event: Callable[[int, Event], None] | None, clock: _Clock) -> list[_Track[T]]:
@@ -266,5 +266,8 @@ def _tracks(flows: Sequence[Flow[T]], on_event: Callable[[int, Event], None] | N
     return [_Track(flow, listener(i), clock) for i, flow in enumerate(flows)]
 
 
-def _result(track: _Track[Any]) -> Any:
-    return track.error if track.error is not None else track.value
+def _results(tracks: Sequence[_Track[T]]) -> list[T | Exception]:
+    found: list[T | Exception] = []
+    for track in tracks:
+        found.append(track.error if track.error is not None else _outcome(track))
+    return found

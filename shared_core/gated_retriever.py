@@ -63,7 +63,7 @@ class GatedRetriever:
 
     Raises:
         SettingsError: unknown gate, or one that needs a model and there is none.
-        InputError: no retriever.
+        InputError: ``retriever`` cannot retrieve.
     """
 
     def __init__(

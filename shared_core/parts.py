@@ -87,7 +87,7 @@ class Parts:
 
 
 def require_retriever(retriever: object) -> None:
-    """InputError if it is none."""
+    """InputError if it cannot retrieve."""
     if not callable(getattr(retriever, "retrieve", None)):
         raise InputError(
             f"{type(retriever).__name__} is no retriever: it has no retrieve(query, k).",
