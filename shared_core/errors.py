@@ -111,18 +111,34 @@ class ContextOverflowError(LanguageModelError):
     """The prompt (and room for the answer) does not fit the model's context.
 
     Args:
-        needed: tokens asked for, prompt and new tokens together.
-        available: the model's context length in tokens.
+        needed: tokens asked for, prompt and new tokens together; ``None`` where the provider does not say.
+        available: the model's context length in tokens; ``None`` where the provider does not say.
+        hint: what to do; by default to retrieve less.
+        said: the provider's own words, shown where it gives no figures.
     """
 
-    def __init__(self, needed: int, available: int, *, hint: str = "") -> None:
-        super().__init__(
-            f"The prompt and the tokens to generate need {needed} tokens, {needed - available} more than the "
-            f"model's context of {available}.",
-            hint=hint or "Retrieve fewer or shorter passages (top_k), or lower max_tokens.",
-        )
+    def __init__(
+        self, needed: int | None = None, available: int | None = None, *, hint: str = "", said: str = ""
+    ) -> None:
+        if needed is not None and available is not None:
+            message = (
+                f"The prompt and the tokens to generate need {needed} tokens, {needed - available} more than the "
+                f"model's context of {available}."
+            )
+        else:
+            size = "" if available is None else f" of {available} tokens"
+            told = f": {said}" if said else "."
+            message = f"The prompt and the tokens to generate do not fit the model's context{size}{told}"
+        super().__init__(message, hint=hint or "Retrieve fewer or shorter passages (top_k), or lower max_tokens.")
         self.needed = needed
         self.available = available
+
+    @property
+    def excess(self) -> float:
+        """The share of the tokens asked for that is too much, from 0 (also: unknown) to 1."""
+        if self.needed is None or self.available is None or self.needed <= 0:
+            return 0.0
+        return min(1.0, max(0.0, (self.needed - self.available) / self.needed))
 
 
 class GrammarError(LanguageModelError):

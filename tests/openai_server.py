@@ -64,6 +64,7 @@ class FakeServer:
     Attributes:
         faults: played for the next requests for text, one each, in the place of answers; ``None`` answers normally.
         requests: (path, body, headers) of every request, in order.
+        script: answers requests for text in the place of the model (body, whether it is a chat → status, answer).
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class FakeServer:
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         self.lock = threading.Lock()
         self.busy = self.busiest = 0
+        self.script: Callable[[dict[str, Any], bool], tuple[int, Any]] | None = None
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -184,6 +186,8 @@ class FakeServer:
         return 404, {"detail": "Not Found"}
 
     def _text(self, body: dict[str, Any], *, chat: bool) -> tuple[int, Any]:
+        if self.script is not None:
+            return self.script(body, chat)
         known = _FIELDS.union(*(v for k, v in _BY_FEATURE.items() if k in self.features))
         unknown = sorted(set(body) - known)
         if self.strict and unknown:

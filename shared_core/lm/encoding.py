@@ -21,13 +21,12 @@ from typing import Any, Literal
 
 from shared_core.errors import InputError, LanguageModelError
 from shared_core.lm.base import Part, Prompt, Role
+from shared_core.lm.chat.layout import plain_layout, split_messages
 
 Place = Literal["first", "after_control", "inner"]
 """Where a stretch of text stands: at the start of the prompt, behind a control token, or behind other text. Some
 SentencePiece tokenizers put a space before the first, or the first two."""
 
-_PLAIN_SYSTEM = "{}\n\n"
-_PLAIN_ROLES = {"user": "User: ", "assistant": "Assistant: "}
 _EDGE = "\u2003"  # a space that no template writes: shows whether the template trims contents
 
 
@@ -260,9 +259,9 @@ class Encoder:
 
     def _render(self, prompt: Prompt) -> tuple[tuple[Part, ...], bool]:
         """The parts of the rendered chat, and whether a template (which writes its own BOS) was used."""
-        messages = _messages(prompt)
         if not getattr(self.tokenizer, "chat_template", None):
-            return _plain_chat(messages), False
+            return plain_layout(prompt).parts, False
+        messages = split_messages(prompt)
         try:
             return self._render_template(messages), True
         except LanguageModelError:
@@ -305,35 +304,9 @@ class Encoder:
         return tuple(parts)
 
 
-def _messages(prompt: Prompt) -> list[tuple[Role, list[Part]]]:
-    """Parts by message: adjacent parts of a role make one; a part without a role belongs to the one before it."""
-    messages: list[tuple[Role, list[Part]]] = []
-    for part in prompt.parts:
-        role: Role = part.role or (messages[-1][0] if messages else "user")
-        if messages and messages[-1][0] == role:
-            messages[-1][1].append(part)
-        else:
-            messages.append((role, [part]))
-    return messages
-
-
-def _plain_chat(messages: list[tuple[Role, list[Part]]]) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    for i, (role, content) in enumerate(messages):
-        if role == "system":
-            parts += [*content, Part("\n\n", trusted=True)]
-            continue
-        end = "" if role == "assistant" and i == len(messages) - 1 else "\n"
-        parts += [Part(_PLAIN_ROLES[role], trusted=True), *content, Part(end, trusted=True)]
-    if messages[-1][0] != "assistant":
-        parts.append(Part("Assistant:", trusted=True))
-    return tuple(parts)
-
-
 def plain_text(prompt: Prompt) -> str:
     """The text that a model without a chat template is sent for a prompt, BOS aside (see ``Encoder.encode``)."""
-    parts = _plain_chat(_messages(prompt)) if prompt.is_chat else prompt.parts
-    return "".join(p.text for p in parts)
+    return "".join(p.text for p in plain_layout(prompt).parts)
 
 
 def _trimmed(parts: Sequence[Part], *, left: bool, right: bool) -> list[Part]:

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from shared_core.errors import InputError
 
 MARK = "\u2060"
 """What is inserted. SentencePiece's usual normalisation and NFKC keep it; chat templates do not strip it."""
+
+Stretch = tuple[str, bool]
+"""A text, and whether it is trusted: written by us, so that its control strings are meant."""
 
 COMMON_CONTROL_STRINGS: tuple[str, ...] = (
     # ChatML, GPT, Qwen, Phi
@@ -31,7 +35,11 @@ COMMON_CONTROL_STRINGS: tuple[str, ...] = (
     # Gemma, DeepSeek, Cohere
     "<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>",
     "<｜User｜>", "<｜Assistant｜>", "<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|USER_TOKEN|>",
-    "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>", "<think>", "</think>", "<tool_call>", "</tool_call>",
+    "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>", "<tool_call>", "</tool_call>",
+    # What models put around their thoughts: a document must not make the reader of the reply cut there
+    "<think>", "</think>", "<thinking>", "</thinking>", "<thought>", "</thought>", "<seed:think>", "</seed:think>",
+    "[THINK]", "[/THINK]", "◁think▷", "◁/think▷", "<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>",
+    "<|END_RESPONSE|>", "<|begin_of_thought|>", "<|end_of_thought|>", "<|begin_of_solution|>", "<|end_of_solution|>",
 )  # fmt: skip
 """Control tokens of widespread chat models; a server's tokenizer is unknown, so all of them are meant."""
 
@@ -47,18 +55,60 @@ def neutralise(text: str, control_strings: Iterable[str] = COMMON_CONTROL_STRING
         InputError: a control string is shorter than two characters or contains the mark, so that no mark could
             break it.
     """
-    pattern = _pattern(tuple(dict.fromkeys(control_strings)))
-    places = _places(text, pattern) if pattern is not None else set()
+    return neutralise_stretches([(text, False)], control_strings)
+
+
+def neutralise_stretches(stretches: Sequence[Stretch], control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> str:
+    """The text of stretches of which some are trusted, without control strings that untrusted text has a share in.
+
+    What a run of trusted stretches says by itself stays. Every other occurrence, over however many stretches it
+    reaches, is broken by a mark (``mark_places``). ``restore`` gives back the text of all stretches. Raises as
+    ``neutralise``.
+    """
+    text = "".join(t for t, _ in stretches)
+    places = mark_places(stretches, control_strings)
     if not places and MARK not in text:
         return text
     pieces: list[str] = []
     start = 0
     # A mark that stands where we would insert one joins ours in one run: odd lengths mean "one of them is ours".
-    for place in sorted(places):
+    for place in places:
         pieces += [text[start:place].replace(MARK, MARK * 2), MARK]
         start = place
     pieces.append(text[start:].replace(MARK, MARK * 2))
     return "".join(pieces)
+
+
+def mark_places(stretches: Sequence[Stretch], control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> list[int]:
+    """Where marks go, as ascending offsets into the joined text of the stretches. Raises as ``neutralise``.
+
+    An occurrence that begins in untrusted text is broken behind its first character. One that begins in trusted text
+    and reaches beyond it is broken where that run of trusted text ends, which is never inside of an occurrence that
+    the run holds as a whole: what is trusted is not broken.
+    """
+    pattern = _pattern(tuple(dict.fromkeys(control_strings)))
+    if pattern is None or all(trusted for _, trusted in stretches):
+        return []
+    ends: list[int] = []  # of runs of equal trust
+    trust: list[bool] = []
+    length = 0
+    for text, trusted in stretches:
+        if not text:
+            continue
+        length += len(text)
+        if trust and trust[-1] == trusted:
+            ends[-1] = length
+        else:
+            ends.append(length)
+            trust.append(trusted)
+    places: set[int] = set()
+    for start, end in _occurrences("".join(t for t, _ in stretches), pattern):
+        run = bisect_right(ends, start)
+        if not trust[run]:
+            places.add(start + 1)
+        elif end > ends[run]:
+            places.add(ends[run])
+    return sorted(places)
 
 
 def restore(text: str) -> str:
@@ -80,17 +130,22 @@ def _pattern(control_strings: tuple[str, ...]) -> re.Pattern[str] | None:
     if not control_strings:
         return None
     folded = sorted({_fold(s) for s in control_strings}, key=len, reverse=True)
+    first = "".join(sorted({re.escape(s[0]) for s in folded}))  # rules out nearly every place at once
     # A lookahead, so that overlapping occurrences are all found.
-    return re.compile("(?=" + "|".join(re.escape(s) for s in folded) + ")")
+    return re.compile(f"(?=[{first}])(?=({'|'.join(map(re.escape, folded))}))")
 
 
-def _places(text: str, pattern: re.Pattern[str]) -> set[int]:
-    """Where a mark goes: behind the first character of each occurrence, as offsets into ``text``."""
+def _occurrences(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Start and end of the longest control string at each place of the text that has one, as offsets into ``text``."""
     if text.isascii():
-        return {m.start() + 1 for m in pattern.finditer(text.lower())}
+        for m in pattern.finditer(text.lower()):
+            yield m.span(1)
+        return
     folded = [_fold_character(c) for c in text]
     origin = [i for i, f in enumerate(folded) for _ in f]  # folded offset -> offset of the character it came from
-    return {origin[m.start()] + 1 for m in pattern.finditer("".join(folded))}
+    for m in pattern.finditer("".join(folded)):
+        start, end = m.span(1)
+        yield origin[start], origin[end - 1] + 1
 
 
 def _fold(text: str) -> str:

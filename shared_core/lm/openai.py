@@ -8,6 +8,7 @@ hold no control token; else as text with the control strings of untrusted parts 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,11 +31,14 @@ from shared_core.lm.base import (
     Generate,
     GenerateResult,
     Generation,
+    Prompt,
     Sample,
     Score,
     ScoreResult,
     Scores,
 )
+from shared_core.lm.chat.layout import Outgoing, examples, instructs
+from shared_core.lm.chat.read import OnlyThoughts
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
@@ -61,15 +65,17 @@ class OpenAICompatibleLM(BaseLanguageModel):
         model: the model's name there; ``None`` takes the only one that the server has.
         api_key: sent to this server; the environment is not read.
         timeout: seconds for one attempt at one request.
-        deadline: seconds for a whole call of ``generate`` or ``score`` with all its retries; ``None`` for no limit.
+        deadline: seconds for a whole call of ``generate`` or ``score`` with all its retries; infinite for no limit. If
+            ``None``, each request of the call has ten minutes from when its first attempt begins.
         max_concurrency: requests under way at once.
         max_retries: further attempts after 408, 409, 425, 429, 5xx, time-outs and lost connections, with exponential
-            backoff and jitter, waiting at least as long as the server asks (``Retry-After``).
+            backoff and jitter, waiting at least as long as the server asks (``Retry-After``), but a minute at most.
         api: ``chat`` or ``completions`` uses that endpoint alone.
         tokenizer: the model's tokenizer (of transformers, or its name or path): prompts are then rendered and
             encoded here, and sent as ids to servers that take them.
         control: further strings that are control tokens of the model, to be kept out of untrusted text.
-        headers: sent with every request, taken for secret.
+        headers: sent with every request, taken for secret; a redirect to another host does not take them along.
+        thinking_tokens: added to ``max_tokens`` once the model was seen to use it up before it began to answer.
 
     Raises:
         InputError: an argument is out of range, or ``base_url`` is no HTTP address.
@@ -90,9 +96,14 @@ class OpenAICompatibleLM(BaseLanguageModel):
         tokenizer: Any = None,
         control: Iterable[str] = (),
         headers: Mapping[str, str] | None = None,
+        thinking_tokens: int = 2048,
     ) -> None:
         if api not in ("auto", "chat", "completions"):
             raise InputError(f"OpenAICompatibleLM: api must be 'auto', 'chat' or 'completions', not {api!r}.")
+        if isinstance(thinking_tokens, bool) or not isinstance(thinking_tokens, int) or thinking_tokens < 0:
+            raise InputError(
+                f"OpenAICompatibleLM: thinking_tokens must be a whole number, 0 or more, not {thinking_tokens!r}."
+            )
         if deadline is not None and not deadline > 0:
             raise InputError(f"OpenAICompatibleLM: deadline must be positive, not {deadline!r}.")
         self._endpoint = Endpoint(
@@ -109,6 +120,8 @@ class OpenAICompatibleLM(BaseLanguageModel):
         self._loop = LoopThread("selfreflect-http", self._endpoint.close)
         self._planner: Planner | None = None
         self._probing: asyncio.Task[Planner] | None = None
+        self._thinking_tokens = thinking_tokens
+        self._thinks = False  # it was seen to use up its tokens before it began to answer
 
     def __repr__(self) -> str:
         return f"OpenAICompatibleLM({self._endpoint.url!r}, model={self._model!r})"
@@ -188,7 +201,8 @@ class OpenAICompatibleLM(BaseLanguageModel):
         deadline = Deadline(self._deadline)
 
         async def one(request: Any) -> T:
-            return await handle(request, await self._planned(deadline), deadline)
+            planner = await self._planned(deadline.for_request())
+            return await handle(request, planner, deadline.for_request())
 
         return list(await asyncio.gather(*(self._guarded(one(r)) for r in requests)))
 
@@ -228,6 +242,9 @@ class OpenAICompatibleLM(BaseLanguageModel):
 
     async def _generate(self, request: Generate, planner: Planner, deadline: Deadline) -> Generation:
         ask = await planner.ask(request, deadline)
+        sent = _outgoing(ask, request.prompt)
+        if self._thinks:
+            ask = self._with_room(ask)
         samples: list[Sample] = []
         usage = Usage()
         # vLLM refuses to give the same greedy sample n times; nobody needs to be asked for it.
@@ -239,7 +256,8 @@ class OpenAICompatibleLM(BaseLanguageModel):
             answers = await asyncio.gather(*(self._send(ask, n, s, deadline) for n, s in zip(sizes, seeds)))
             for answer in answers:
                 usage += read.usage(answer)
-                samples += [self._sample(ask, c) for c in read.choices(answer, self._endpoint.url)]
+                samples += self._samples(ask, answer, sent)
+            ask = self._with_room(ask) if self._thinks else ask  # for those that only thought
             if len(samples) >= wanted:
                 return Generation(tuple(samples[:wanted]) * (request.params.n // wanted), usage)
         raise ResponseError(f"{self._endpoint.url} gave {len(samples)} samples where {wanted} were asked for.")
@@ -259,8 +277,37 @@ class OpenAICompatibleLM(BaseLanguageModel):
             raise GrammarError(f"The grammar {grammar.name!r} was refused. {error.message}", hint=error.hint)
         raise error
 
-    def _sample(self, ask: Ask, choice: Mapping[str, Any]) -> Sample:
-        return read.sample(choice, ask.params, self._endpoint.url, verdicts=ask.verdicts, restored=ask.restored)
+    def _samples(self, ask: Ask, answer: Mapping[str, Any], sent: Outgoing | None) -> list[Sample]:
+        """The samples of an answer; those that ended before they began to answer are left out to be asked for again."""
+        samples: list[Sample] = []
+        for choice in read.choices(answer, self._endpoint.url):
+            try:
+                samples.append(self._sample(ask, choice, sent))
+            except OnlyThoughts as found:
+                self._thinks = True
+                if self._with_room(ask) == ask:
+                    raise found.error from None
+        return samples
+
+    def _sample(self, ask: Ask, choice: Mapping[str, Any], sent: Outgoing | None) -> Sample:
+        return read.sample(choice, ask.params, self._endpoint.url, verdicts=ask.verdicts, sent=sent)
+
+    def _with_room(self, ask: Ask) -> Ask:
+        """The same with room for the model's thoughts, and without strings to stop at, which may be in them."""
+        if ask.params.grammar is not None:
+            return ask
+        body = {k: v for k, v in ask.body.items() if k not in ("stop", "include_stop_str_in_output")}
+        body[ask.route.limit] = ask.params.max_tokens + self._thinking_tokens
+        return dataclasses.replace(ask, body=body)
+
+
+def _outgoing(ask: Ask, prompt: Prompt) -> Outgoing | None:
+    """The prompt as it went out, if it went out as text."""
+    text, messages = ask.body.get("prompt", ""), ask.body.get("messages", ())
+    if not isinstance(text, str):
+        return None
+    said = tuple((m["role"], m["content"]) for m in messages)
+    return Outgoing(said, text, ask.restored, examples(prompt), instructs(prompt))
 
 
 def _value(result: T | LanguageModelError) -> T:

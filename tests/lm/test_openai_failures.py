@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 import traceback
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +28,7 @@ FAULTS: dict[str, tuple[dict[str, Any], type[LanguageModelError]]] = {
     "403": ({"status": 403, "body": {"detail": f"Forbidden for Bearer {KEY}"}}, BackendUnavailableError),
     "404": ({"status": 404, "body": {"detail": "Not Found"}}, BackendUnavailableError),
     "404 model": ({"status": 404, "body": {"error": {"message": "The model `x` does not exist"}}}, ModelLoadError),
-    "413": ({"status": 413, "body": "<html>Request Entity Too Large</html>"}, LanguageModelError),
+    "413": ({"status": 413, "body": "<html>Request Entity Too Large</html>"}, ContextOverflowError),
     "422": ({"status": 422, "body": {"detail": [{"msg": "bad"}]}}, LanguageModelError),
     "429": ({"status": 429, "body": {"error": {"message": f"Rate limit for {KEY}"}}}, BackendUnavailableError),
     "500": ({"status": 500, "body": f"Traceback: key={KEY}"}, BackendUnavailableError),
@@ -208,5 +210,59 @@ def test_an_overflow_without_figures_says_what_to_do(connect: Connect) -> None:
             {"status": 400, "body": {"error": {"message": "too long", "code": "context_length_exceeded"}}}
         )
         error = one(lm)
-        assert type(error) is LanguageModelError
+        assert isinstance(error, ContextOverflowError)
+        assert (error.needed, error.available, error.excess) == (None, None, 0.0)
+        assert "too long" in error.message
         assert "top_k" in error.hint
+
+
+def test_a_server_makes_nobody_wait_longer_than_a_minute_at_a_time(connect: Connect) -> None:
+    with FakeServer() as server:
+        lm = connect(server)
+        lm.probe()
+        asked = [{"status": 429, "headers": {"Retry-After": after}} for after in ("86400", "1e308")]
+        server.faults.extend(asked)
+        assert text_of(one(lm)) == "The sky is blue"
+        assert lm.slept == [60.0, 60.0]  # type: ignore[attr-defined]
+
+
+def test_without_a_deadline_each_request_has_ten_minutes(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer() as server:
+        lm = connect(server, max_retries=1000)
+        lm.probe()
+        now = [0.0]
+        monkeypatch.setattr(
+            "shared_core.lm._server.http.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time)
+        )
+
+        async def sleep(seconds: float) -> None:
+            now[0] += seconds
+
+        lm._endpoint._sleep = sleep  # type: ignore[assignment]
+        server.faults.extend([{"status": 429, "headers": {"Retry-After": "60"}}] * 40)
+        error = one(lm)
+        assert isinstance(error, BackendUnavailableError)
+        assert 540 <= now[0] <= 600
+        server.faults.clear()
+        now[0] += 10_000  # another request has a time of its own
+        assert text_of(one(lm)) == "The sky is blue"
+        lm._deadline = float("inf")
+        server.faults.extend([{"status": 429, "headers": {"Retry-After": "60"}}] * 40)
+        assert text_of(one(lm)) == "The sky is blue"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_to_another_host_takes_no_secret_along(connect: Connect, status: int) -> None:
+    with FakeServer() as server, FakeServer() as other:
+        lm = connect(server, headers={"X-Team-Key": KEY, "Cookie": f"session={KEY}"})
+        lm.probe()
+        server.faults.append({"status": status, "headers": {"Location": f"{other.url}/completions"}})
+        one(lm)
+        assert other.requests
+        for _, _, headers in other.requests:
+            assert KEY not in str(headers)
+            assert "authorization" not in headers
+        server.faults.append({"status": 307, "headers": {"Location": f"{server.url}/completions"}})
+        assert text_of(one(lm)) == "The sky is blue"  # within the host all goes along
+        assert server.requests[-1][2]["authorization"] == f"Bearer {KEY}"
+        assert server.requests[-1][2]["x-team-key"] == KEY

@@ -10,24 +10,26 @@ import asyncio
 import base64
 import json
 import math
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from shared_core.errors import (
-    BackendUnavailableError,
     ContextOverflowError,
     InputError,
     LanguageModelError,
     MissingDependencyError,
-    ModelLoadError,
     ResponseError,
 )
+from shared_core.lm.chat.failures import TRANSIENT, connection_error, status_error, timeout_error
+from shared_core.lm.chat.overflow import detail
+from shared_core.lm.chat.secrets import Secrets
 
-_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_LONGEST_ASKED = 60.0
+"""No server makes us wait longer than that between two attempts."""
+_USUAL_DEADLINE = 600.0
 
 
 class Failure(Exception):
@@ -68,35 +70,31 @@ class Failure(Exception):
 
 
 class Deadline:
-    """A moment by which all attempts must be over."""
+    """A moment by which all attempts must be over.
+
+    Args:
+        seconds: from now on, for a whole call with all its requests; infinite for no limit. ``None``: so that nothing
+            waits for ever, each request has ten minutes, from when its first attempt begins.
+    """
 
     def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds
+        self.seconds = _USUAL_DEADLINE if seconds is None else seconds
+        self._own = seconds is None
         self._end = math.inf if seconds is None else time.monotonic() + seconds
 
     @property
     def remaining(self) -> float:
-        """Seconds left, at least 0."""
+        """Seconds left, at least 0; infinite before it has begun."""
         return max(0.0, self._end - time.monotonic())
 
+    def begin(self) -> None:
+        """An attempt begins; the first one starts a request's own time."""
+        if self._own and math.isinf(self._end):
+            self._end = time.monotonic() + self.seconds
 
-class Secrets:
-    """Takes secrets out of text that others wrote (a server may repeat the key it refuses)."""
-
-    def __init__(self, *values: str | None) -> None:
-        forms: set[str] = set()
-        for value in values:
-            if value and value.strip():
-                forms |= {value, quote(value, safe=""), json.dumps(value)[1:-1]}
-                forms.add(base64.b64encode(value.encode()).decode())
-        self._pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
-
-    def strip(self, text: str, limit: int = 400) -> str:
-        """``text`` on one line without the secrets, at most ``limit`` characters."""
-        if self._pattern is not None:
-            text = self._pattern.sub("***", text)
-        text = " ".join(text.split())
-        return text if len(text) <= limit else f"{text[:limit]}…"
+    def for_request(self) -> Deadline:
+        """The deadline of one request of the call: the same, or one of its own."""
+        return Deadline(None) if self._own else self
 
 
 class Endpoint:
@@ -137,6 +135,7 @@ class Endpoint:
             if not value >= least:
                 raise InputError(f"OpenAICompatibleLM: {name} must be at least {least}, not {value!r}.")
         self.url, user, password = _split_url(base_url)
+        self._origin = _origin(self.url)
         login = f"{user}:{password}" if user or password else None
         self._headers = dict(headers or {})
         if login and api_key is None and not any(h.lower() == "authorization" for h in self._headers):
@@ -205,6 +204,7 @@ class Endpoint:
         assert self._slots is not None
         seconds = None if math.isinf(deadline.remaining) else deadline.remaining
         async with asyncio.timeout(seconds), self._slots:
+            deadline.begin()
             # The SDK's timeout is one of silence; a server that drips bytes needs one over all.
             async with asyncio.timeout(self._timeout):
                 if method == "GET":
@@ -214,7 +214,7 @@ class Endpoint:
     def _connected(self) -> Any:
         if self._client is None:
             try:
-                from openai import AsyncOpenAI
+                from openai import AsyncOpenAI, DefaultAsyncHttpxClient
             except ImportError as error:
                 raise MissingDependencyError("openai", extra="openai", purpose="A model server") from error
             self._client = AsyncOpenAI(
@@ -223,9 +223,16 @@ class Endpoint:
                 timeout=self._timeout,
                 max_retries=0,
                 default_headers=self._headers,
+                http_client=DefaultAsyncHttpxClient(event_hooks={"request": [self._keep_secrets]}),
             )
             self._slots = asyncio.Semaphore(self._max_concurrency)
         return self._client
+
+    async def _keep_secrets(self, request: Any) -> None:
+        """Called for each request, redirected ones too: another host gets no secret of this one's."""
+        if _origin(str(request.url)) != self._origin and not _is_upgrade(self._origin, _origin(str(request.url))):
+            for name in {"authorization", "cookie", "proxy-authorization", *(h.lower() for h in self._headers)}:
+                request.headers.pop(name, None)
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
@@ -250,74 +257,48 @@ class Endpoint:
     # --- failures ----------------------------------------------------------------------------------------------
 
     def _failure(self, error: Exception, deadline: Deadline) -> Failure:
-        import openai
-
         if isinstance(error, MissingDependencyError):
             raise error
+        import openai
+
         if isinstance(error, openai.APIStatusError):
             return self._status_failure(error.status_code, error.body, error.response.headers)
         if isinstance(error, (TimeoutError, openai.APITimeoutError)):
             if deadline.remaining <= 0:
-                message, transient = f"{self.url} did not answer within the deadline of {deadline.seconds:g} s.", False
-            else:
-                message, transient = f"{self.url} did not answer within {self._timeout:g} s.", True
-            hint = "Give it more time (timeout=, deadline=), or ask for fewer tokens or samples."
-            return Failure(BackendUnavailableError(message, hint=hint), transient=transient)
+                late = timeout_error(self.url, deadline.seconds, "its deadline is over")
+                return Failure(late, transient=False)
+            return Failure(timeout_error(self.url, self._timeout), transient=True)
         if isinstance(error, openai.APIConnectionError):
             why = self.secrets.strip(str(error.__cause__ or "") or type(error.__cause__ or error).__name__, 160)
-            return Failure(
-                BackendUnavailableError(
-                    f"There is no connection to {self.url}: {why}", hint="Is the server running, and the address right?"
-                ),
-                transient=True,
-            )
+            return Failure(connection_error(self.url, why), transient=True)
         shown = self.secrets.strip(f"{type(error).__name__}: {error}", 200)
         return Failure(ResponseError(f"{self.url} answered something that cannot be read: {shown}"))
 
     def _status_failure(self, status: int, body: object, headers: Mapping[str, str]) -> Failure:
-        detail = self.secrets.strip(_detail(body))
-        overflow = context_overflow(body)
-        error: LanguageModelError
-        if overflow is not None:
-            error = overflow
-        elif status in (401, 403):
-            error = BackendUnavailableError(
-                f"{self.url} refuses us ({status}): {detail}",
-                hint="Give the server's key: api_key=, or OPENAI_API_KEY on the command line.",
-            )
-        elif status == 404:
-            missing_model = "model" in detail.lower() and "not" in detail.lower()
-            kind = ModelLoadError if missing_model else BackendUnavailableError
-            error = kind(
-                f"{self.url} does not have that (404): {detail}",
-                hint="Check the model's name (selfreflect doctor lists what the server has), and that base_url ends in "
-                "/v1 where the server wants it.",
-            )
-        elif status == 413 or is_overflow(body):
-            error = LanguageModelError(
-                f"The prompt is too long for {self.url} ({status}): {detail}",
-                hint="Retrieve fewer or shorter passages (top_k), or lower max_tokens.",
-            )
-        elif status in _RETRIED or status >= 500:
-            error = BackendUnavailableError(
-                f"{self.url} is overloaded or broken ({status}): {detail}",
-                hint="Try later, lower max_concurrency, or look at the server's log.",
-            )
-        else:
-            error = LanguageModelError(f"{self.url} refuses the request ({status}): {detail}")
-        transient = overflow is None and status in _RETRIED and "insufficient_quota" not in str(body)
+        error = status_error(
+            self.url,
+            status,
+            body,
+            self.secrets,
+            key_hint="Give the server's key: api_key=, or OPENAI_API_KEY on the command line.",
+            model_hint="Check the model's name (selfreflect doctor lists what the server has).",
+            address_hint="Check that base_url ends in /v1 where the server wants it.",
+        )
+        code = body.get("code") if isinstance(body, Mapping) else None
+        spent = code == "insufficient_quota" or "insufficient_quota" in detail(body)
+        transient = status in TRANSIENT and not spent and not isinstance(error, ContextOverflowError)
         return Failure(error, status=status, transient=transient, retry_after=_retry_after(headers))
 
 
 def _wait(state: Any) -> float:
-    """Exponential backoff with full jitter on its upper half; at least what the server asked for."""
+    """Exponential backoff with jitter on its upper half; at least what the server asked for, up to a minute."""
     import random
 
     backoff: float = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (state.attempt_number - 1))
     failure = state.outcome.exception() if state.outcome is not None else None
     asked = failure.retry_after if isinstance(failure, Failure) and failure.retry_after is not None else 0.0
     jittered: float = backoff * random.uniform(0.5, 1.0)
-    return max(jittered, asked)
+    return max(jittered, min(asked, _LONGEST_ASKED))
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -360,48 +341,11 @@ def _split_url(base_url: str) -> tuple[str, str, str]:
     return url, unquote(parts.username or ""), unquote(parts.password or "")
 
 
-def _detail(body: object) -> str:
-    """What the server says, from any of the shapes in use."""
-    if isinstance(body, Mapping):
-        inner = body.get("error", body)
-        if isinstance(inner, Mapping):
-            found = inner.get("message") or inner.get("detail") or inner
-            return found if isinstance(found, str) else json.dumps(found, default=str)
-        return str(inner)
-    return str(body or "no explanation")
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-_CONTEXT = re.compile(r"(?:maximum (?:context|model) length (?:is|of) |max_model_len ?= ?)(\d+)", re.IGNORECASE)
-_TOTAL = re.compile(r"(?:requested|need(?:s|ed)?) (?:a total of )?(?:at least )?(\d+) tokens", re.IGNORECASE)
-_INPUT = re.compile(
-    r"(?:(?:request has|prompt contains|messages resulted in|containing|contains)(?: at least)? |length of )"
-    r"(\d+)(?: (?:input|prompt|text))?(?: tokens)?",
-    re.IGNORECASE,
-)
-_OUTPUT = re.compile(r"(?:max(?:_completion)?_tokens'? is too large: |requested |\+ |max_tokens=)(\d+)", re.IGNORECASE)
-
-
-def context_overflow(body: object) -> ContextOverflowError | None:
-    """The overflow that a refusal tells of, if it says by how much (OpenAI, vLLM, llama.cpp)."""
-    inner = body.get("error", body) if isinstance(body, Mapping) else None
-    if isinstance(inner, Mapping) and isinstance(inner.get("n_ctx"), int):
-        needed, available = inner.get("n_prompt_tokens"), inner["n_ctx"]
-        if isinstance(needed, int) and needed > available:
-            return ContextOverflowError(needed, available)
-    text = _detail(body)
-    found = _CONTEXT.search(text)
-    if found is None:
-        return None
-    available = int(found[1])
-    total, given, new = _TOTAL.search(text), _INPUT.search(text), _OUTPUT.search(text)
-    needed = max(
-        int(total[1]) if total else 0,
-        (int(given[1]) if given else 0) + (int(new[1]) if new and not total else 0),
-    )
-    return ContextOverflowError(needed, available) if needed > available else None
-
-
-def is_overflow(body: object) -> bool:
-    """Whether a refusal is about the context's length, whether or not it says by how much."""
-    code = str(body.get("code") or body.get("type") or "") if isinstance(body, Mapping) else ""
-    return "context_length" in code or "exceed_context" in code or "context length" in _detail(body).lower()
+def _is_upgrade(old: tuple[str, str, int | None], new: tuple[str, str, int | None]) -> bool:
+    """The same host over TLS."""
+    return old == ("http", new[1], 80) and new == ("https", old[1], 443)

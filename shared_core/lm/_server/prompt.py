@@ -1,132 +1,22 @@
-"""From prompts to what a server takes: text, chat messages, or ids made with the server's own tokenizer.
+"""From prompts to ids made with the server's own tokenizer; what goes out as text is laid out by ``lm.chat``.
 
-Untrusted text that goes out as text has its control strings neutralised. Where the server tokenizes for us (vLLM's
-``/tokenize``) and takes ids, such strings are cut instead and the pieces joined as ids, so that the model reads the
-document unchanged and still finds no control token in it.
+Where the server tokenizes for us (vLLM's ``/tokenize``) and takes ids, control strings of untrusted text are cut and
+the pieces joined as ids, so that the model reads the document unchanged and still finds no control token in it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from shared_core.errors import InputError, LanguageModelError, ResponseError
 from shared_core.lm._server.http import Deadline, Endpoint
-from shared_core.lm.base import Part, Prompt, Role
-from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS, MARK, neutralise
+from shared_core.lm.base import Part, Prompt
+from shared_core.lm.chat.layout import as_messages, as_text, control_strings, cut_text, plain_layout
 
-_WINDOW = 64  # longer than any control string
-_CONTINUE = "\n\nContinue the answer below. Write only what follows it; do not repeat any of it.\n\n"
+__all__ = ["ServerTokenizer", "as_messages", "as_text", "control_strings", "cut_text", "plain_layout"]
+
 _BRACKETED = re.compile(r"(?=(<[^<>\s]{1,60}>|<\|[^<>|]{1,60}\|>|\[[^\[\]\n]{1,60}\]))")
-_MARKS = re.compile(f"{MARK}+")
-
-
-def control_strings(*more: Iterable[str]) -> tuple[str, ...]:
-    """The widespread control strings and further ones, those that cannot be neutralised left out."""
-    known = [*COMMON_CONTROL_STRINGS, *(s for group in more for s in group)]
-    return tuple(dict.fromkeys(s for s in known if len(s.strip()) > 1 and MARK not in s and len(s) < _WINDOW))
-
-
-def messages(prompt: Prompt) -> list[tuple[Role, list[Part]]]:
-    """Parts by message: adjacent parts of a role make one; a part without a role belongs to the one before it."""
-    found: list[tuple[Role, list[Part]]] = []
-    for part in prompt.parts:
-        role: Role = part.role or (found[-1][0] if found else "user")
-        if found and found[-1][0] == role:
-            found[-1][1].append(part)
-        else:
-            found.append((role, [part]))
-    return found
-
-
-def as_text(parts: Sequence[Part], control: Sequence[str]) -> tuple[str, bool]:
-    """The text of the parts with untrusted control strings neutralised, and whether any of it had to change.
-
-    Strings that only come about where a trusted and an untrusted part meet are broken up too.
-    """
-    pieces = _neutralised(parts, control)
-    return "".join(w for _, w in pieces), any(t != w for t, w in pieces)
-
-
-def cut_text(parts: Sequence[Part], control: Sequence[str]) -> list[str]:
-    """The text of the parts, unchanged, cut wherever ``as_text`` would insert a mark."""
-    found: list[str] = []
-    pending = ""
-    for original, written in _neutralised(parts, control):
-        place = start = last = 0
-        for run in _MARKS.finditer(written) if original != written else ():
-            place += run.start() - last + len(run[0]) // 2
-            last = run.end()
-            if len(run[0]) % 2:  # marks of the text itself are doubled, so one of these is ours
-                found.append(pending + original[start:place])
-                pending, start = "", place
-        pending += original[start:]
-    return [p for p in (*found, pending) if p]
-
-
-def _neutralised(parts: Sequence[Part], control: Sequence[str]) -> list[tuple[str, str]]:
-    """Stretches of text of equal trust: as they are, and as they may be written."""
-    pieces: list[tuple[str, bool]] = []
-    for part in parts:
-        if part.text and pieces and pieces[-1][1] == part.trusted:
-            pieces[-1] = (pieces[-1][0] + part.text, part.trusted)
-        elif part.text:
-            pieces.append((part.text, part.trusted))
-    written = [text if trusted else neutralise(text, control) for text, trusted in pieces]
-    for i in range(1, len(pieces)):
-        tail, head = pieces[i - 1][0][-_WINDOW:], pieces[i][0][:_WINDOW]
-        if neutralise(tail + head, control) == neutralise(tail, control) + neutralise(head, control):
-            continue
-        if pieces[i][1]:
-            written[i - 1] += MARK
-        else:
-            written[i] = MARK + written[i]
-    return [(text, w) for (text, _), w in zip(pieces, written)]
-
-
-def as_messages(
-    prompt: Prompt, control: Sequence[str], *, continues: bool
-) -> tuple[list[dict[str, str]], dict[str, Any], bool]:
-    """Chat messages, further fields of the request, and whether control strings were neutralised.
-
-    A prompt that ends with the assistant's words is to be continued: by the server where it can (``continues``), else
-    by an instruction in the user's message.
-    """
-    found, changed = [], False
-    for role, parts in messages(prompt):
-        text, differs = as_text(parts, control)
-        found.append({"role": str(role), "content": text})
-        changed |= differs
-    if found[-1]["role"] != "assistant":
-        return found, {}, changed
-    if continues:
-        return found, {"continue_final_message": True, "add_generation_prompt": False}, changed
-    opened = found.pop()["content"]
-    if not found or found[-1]["role"] != "user":
-        found.append({"role": "user", "content": ""})
-    if opened:
-        found[-1]["content"] = f"{found[-1]['content']}{_CONTINUE}{opened}".lstrip()
-    return found, {}, changed
-
-
-def plain_layout(prompt: Prompt) -> Prompt:
-    """A chat as one text, for servers without a chat endpoint: ``User: …⏎Assistant: …``."""
-    if not prompt.is_chat:
-        return prompt
-    parts: list[Part] = []
-    found = messages(prompt)
-    for i, (role, content) in enumerate(found):
-        bare = [Part(p.text, p.trusted, None, p.token_ids) for p in content]
-        if role == "system":
-            parts += [*bare, Part("\n\n", trusted=True)]
-            continue
-        name = "User: " if role == "user" else "Assistant: "
-        last = role == "assistant" and i == len(found) - 1
-        parts += [Part(name, trusted=True), *bare, Part("" if last else "\n", trusted=True)]
-    if found[-1][0] != "assistant":
-        parts.append(Part("Assistant:", trusted=True))
-    return Prompt(tuple(parts))
 
 
 class ServerTokenizer:

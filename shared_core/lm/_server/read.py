@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from shared_core.errors import ResponseError
-from shared_core.lm.base import FinishReason, Sample, SamplingParams
-from shared_core.lm.neutralise import restore
+from shared_core.lm.base import Sample, SamplingParams
+from shared_core.lm.chat.layout import Outgoing, without_halves
+from shared_core.lm.chat.read import Kept, kept_tokens, read_reply
+from shared_core.lm.chat.reply import Reply, Tokens, find_reason, find_usage, read_content, read_logprob
 from shared_core.types import Usage
 
 ID_PREFIX = "token_id:"
@@ -42,24 +45,27 @@ def choices(answer: Mapping[str, Any], url: str) -> list[Mapping[str, Any]]:
 
 
 def text(choice: Mapping[str, Any], url: str) -> str:
-    """The text of a choice; ResponseError if it has none."""
+    """The text of a choice as it is; ResponseError if it has none."""
+    found = reply(choice, ()).text
+    if found is None:
+        raise ResponseError(f"{url} answered without text.")
+    return found
+
+
+def reply(choice: Mapping[str, Any], stops: Sequence[str]) -> Reply:
+    """A choice in the form of all providers; ``stops`` are the stop strings that were asked for."""
     message = choice.get("message")
-    found = message.get("content") if isinstance(message, Mapping) else choice.get("text")
-    if isinstance(found, list):  # content parts
-        parts = [p.get("text") for p in found if isinstance(p, Mapping)]
-        found = "".join(p for p in parts if isinstance(p, str)) if parts else None
-    if isinstance(found, str):
-        return found
-    refusal = message.get("refusal") if isinstance(message, Mapping) else None
-    if isinstance(refusal, str) and refusal:
-        raise ResponseError(f"{url}: the model refused to answer.", hint="Another model or wording may help.")
-    reason = choice.get("finish_reason")
-    hint = (
-        "A reasoning model may have used up max_tokens before it began to answer: raise max_tokens."
-        if reason == "length"
-        else "A content filter or a tool call can cause this."
+    inner = message if isinstance(message, Mapping) else {}
+    content = read_content(inner.get("content") if message is not None else choice.get("text"))
+    said, refusal = choice.get("stop_reason"), inner.get("refusal")
+    return Reply(
+        text=content.text,
+        reason=find_reason({"finish_reason": choice.get("finish_reason")}),
+        stop=said if isinstance(said, str) and said in stops else None,
+        thought=content.thought or any(inner.get(name) for name in ("reasoning_content", "reasoning")),
+        called_tool=content.called_tool or bool(inner.get("tool_calls")) or bool(inner.get("function_call")),
+        refusal=refusal if isinstance(refusal, str) else "",
     )
-    raise ResponseError(f"{url} answered without text (finish_reason {reason!r}).", hint=hint)
 
 
 def positions(choice: Mapping[str, Any]) -> list[Position] | None:
@@ -76,7 +82,7 @@ def positions(choice: Mapping[str, Any]) -> list[Position] | None:
     tokens = tokens if isinstance(tokens, list) and len(tokens) == len(logprobs) else [""] * len(logprobs)
     tops, offsets = _aligned(found.get("top_logprobs"), logprobs), _aligned(found.get("text_offset"), logprobs)
     return [
-        Position(str(token), _number(logprob), _mapping(top), offset if isinstance(offset, int) else None)
+        Position(_token(token), read_logprob(logprob), _mapping(top), offset if isinstance(offset, int) else None)
         for token, logprob, top, offset in zip(tokens, logprobs, tops, offsets)
     ]
 
@@ -87,38 +93,59 @@ def sample(
     url: str,
     *,
     verdicts: Sequence[str] = (),
-    restored: bool = False,
+    sent: Outgoing | None = None,
 ) -> Sample:
-    """A choice as a sample.
+    """A choice as a sample: its answer without thoughts, echo and fences, and the tokens of that.
 
     Args:
         choice: of the answer.
         params: what was asked for.
         url: for errors.
         verdicts: how the server names each verdict's token (text, or ``token_id:…``).
-        restored: control strings were neutralised in the prompt, so they are restored in the text.
+        sent: the prompt, where it went out as text.
 
     Raises:
-        ResponseError: the choice has no text.
+        ResponseError: the choice has no answer.
+        OnlyThoughts: it ended before the answer began.
     """
-    content = text(choice, url)
-    if restored:
-        content = restore(content)
-    content, finish, stop = _finish(choice, params, content)
     at = positions(choice)
-    ids = choice.get("token_ids")
+    answer = reply(choice, params.stop)
+    if at is not None:
+        answer = dataclasses.replace(answer, tokens=Tokens(None, tuple(p.logprob for p in at)))
+    reading = read_reply(answer, params, sent, url)
+    finish = reading.finish
+    if finish == "eos" and params.stop and "stop_reason" not in choice:
+        finish = "stop"  # nobody knows whether a stop string or the end of the sequence was met
     by_id = bool(at) and all(p.token.startswith(ID_PREFIX) for p in at or ())
-    if by_id and not isinstance(ids, list):
-        ids = [int(p.token[len(ID_PREFIX) :]) for p in at or ()]
+    places = _places(at, reading.kept, by_id=by_id)
+    ids = _ids(choice.get("token_ids"), at if by_id else None)
+    kept = [at[i] for i in places] if at is not None and places is not None else None
+    if not reading.kept.whole:
+        ids = [ids[i] for i in places] if places is not None and at is not None and len(ids) == len(at) else []
     return Sample(
-        text=content,
-        token_ids=tuple(i for i in ids if isinstance(i, int)) if isinstance(ids, list) else (),
+        text=reading.text,
+        token_ids=tuple(ids),
         finish_reason=finish,
-        stop=stop,
-        logprobs=tuple(p.logprob for p in at) if at is not None and params.logprobs else None,
-        tokens=tuple(p.token for p in at) if at is not None and not by_id else None,
-        verdict_logprobs=verdict_matrix(at, verdicts) if verdicts else None,
+        stop=reading.stop,
+        logprobs=tuple(p.logprob for p in kept) if kept is not None and params.logprobs else None,
+        tokens=tuple(p.token for p in kept) if kept is not None and not by_id else None,
+        verdict_logprobs=verdict_matrix(kept, verdicts) if verdicts else None,
     )
+
+
+def _places(at: Sequence[Position] | None, kept: Kept, *, by_id: bool) -> list[int] | None:
+    """Which positions the answer is made of; ``None`` where that is not known."""
+    if at is None or kept.whole:
+        return None if at is None else list(range(len(at)))
+    return None if by_id else kept_tokens([p.token for p in at], kept)
+
+
+def _ids(value: object, at: Sequence[Position] | None) -> list[int]:
+    """The ids of the generated tokens, from the list of them or from their names; empty if neither tells them."""
+    if isinstance(value, list):
+        return [i for i in value if type(i) is int]
+    names = [p.token.removeprefix(ID_PREFIX) for p in at or ()]
+    return [int(n) for n in names] if all(n.isascii() and n.isdecimal() and len(n) < 16 for n in names) else []
 
 
 def verdict_matrix(at: Sequence[Position] | None, verdicts: Sequence[str]) -> np.ndarray:
@@ -129,16 +156,7 @@ def verdict_matrix(at: Sequence[Position] | None, verdicts: Sequence[str]) -> np
 
 def usage(answer: Mapping[str, Any]) -> Usage:
     """Tokens as the server counted them; 0 where it did not."""
-    found = answer.get("usage")
-    found = found if isinstance(found, Mapping) else {}
-    details = found.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
-    return Usage(
-        calls=1,
-        prompt_tokens=_count(found.get("prompt_tokens")),
-        generated_tokens=_count(found.get("completion_tokens")),
-        cached_tokens=_count(cached),
-    )
+    return find_usage(answer.get("usage"))
 
 
 def prompt_logprobs(choice: Mapping[str, Any], ids: Sequence[int]) -> list[float] | None:
@@ -149,36 +167,22 @@ def prompt_logprobs(choice: Mapping[str, Any], ids: Sequence[int]) -> list[float
     values = []
     for entry, token_id in zip(found, ids):
         token = entry.get(str(token_id)) if isinstance(entry, Mapping) else None
-        values.append(_number(token.get("logprob")) if isinstance(token, Mapping) else math.nan)
+        values.append(read_logprob(token.get("logprob")) if isinstance(token, Mapping) else math.nan)
     return values
-
-
-def _finish(choice: Mapping[str, Any], params: SamplingParams, content: str) -> tuple[str, FinishReason, str | None]:
-    reason, said = choice.get("finish_reason"), choice.get("stop_reason")
-    stop = said if isinstance(said, str) and said in params.stop else None
-    if stop is None and not (params.include_stop and reason == "stop" and "stop_reason" in choice):
-        places = [(content.find(s), s) for s in params.stop if s in content]
-        if places:  # a server that does not know stop strings went past one
-            start, stop = min(places)
-            return content[: start + len(stop) if params.include_stop else start], "stop", stop
-    if stop is not None:
-        return content, "stop", stop
-    if reason == "length":
-        return content, "length", None
-    if params.grammar is not None:
-        return content, "grammar", None
-    # Without stop_reason nobody knows whether a stop string or the end of the sequence was met.
-    return content, "stop" if params.stop and "stop_reason" not in choice else "eos", None
 
 
 def _chat_position(entry: Mapping[str, Any]) -> Position:
     tops = entry.get("top_logprobs")
     named = {
-        str(t["token"]): _number(t.get("logprob"))
+        t["token"]: read_logprob(t.get("logprob"))
         for t in (tops if isinstance(tops, list) else ())
-        if isinstance(t, Mapping) and "token" in t
+        if isinstance(t, Mapping) and isinstance(t.get("token"), str)
     }
-    return Position(str(entry.get("token", "")), _number(entry.get("logprob")), named)
+    return Position(_token(entry.get("token")), read_logprob(entry.get("logprob")), named)
+
+
+def _token(value: object) -> str:
+    return without_halves(value) if isinstance(value, str) else ""
 
 
 def _aligned(values: object, like: Sequence[Any]) -> Sequence[Any]:
@@ -186,12 +190,4 @@ def _aligned(values: object, like: Sequence[Any]) -> Sequence[Any]:
 
 
 def _mapping(value: object) -> dict[str, float]:
-    return {str(k): _number(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return {str(k): read_logprob(v) for k, v in value.items()} if isinstance(value, Mapping) else {}

@@ -90,8 +90,7 @@ def write(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Cla
             if run.settings.on_overflow == "raise" or len(draft.passages) == 1:
                 raise
             # In proportion to the excess, at least one: each try costs an encoding of the whole prompt.
-            share = (error.needed - error.available) / error.needed
-            dropped = max(1, int(share * len(draft.passages)))
+            dropped = max(1, int(error.excess * len(draft.passages)))
             draft = _Draft(question, draft.passages[:-dropped], run)
             yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
         except LimitError as error:

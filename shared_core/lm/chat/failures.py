@@ -1,0 +1,239 @@
+"""What goes wrong in a provider's client or at a server, as errors of our tree; one mapping for all of them.
+
+| what happened | error |
+|---|---|
+| 401, 402, 403; 408, time-outs; 409, 425, 429; 5xx; no connection; 404 of an address | BackendUnavailableError |
+| 404 of a model | ModelLoadError |
+| the prompt is too long, in any wording; 413 | ContextOverflowError |
+| any other refusal (400, 422, …) | LanguageModelError |
+| anything else that a client raises | GenerationError |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shared_core.errors import (
+    BackendUnavailableError,
+    ContextOverflowError,
+    GenerationError,
+    LanguageModelError,
+    ModelLoadError,
+    SelfReflectError,
+)
+from shared_core.lm.chat.both import as_both
+from shared_core.lm.chat.overflow import context_overflow, detail
+from shared_core.lm.chat.secrets import Secrets
+
+TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""Statuses at which trying again may help."""
+FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What is no failure of a model, and is never made one."""
+
+_REFUSED = frozenset({401, 402, 403})
+_DEEPEST = 6
+_KEY_HINT = "Is the key right, and may it use this model?"
+_NAME_HINT = "Check the model's name."
+_BUSY_HINT = "Try later, with a lower max_concurrency, or raise the limit at the provider."
+_BROKEN_HINT = "Try later, or look at the server's log."
+_DOWN_HINT = "Is it running, and the address right?"
+_SLOW_HINT = "Give it more time (timeout=), or ask for fewer tokens or samples."
+_GRPC = {
+    "INVALID_ARGUMENT": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404,
+    "DEADLINE_EXCEEDED": 408, "RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503,
+}  # fmt: skip
+# Names of classes, for clients whose errors carry no status.
+_BY_NAME: tuple[tuple[re.Pattern[str], int | str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), meaning)
+    for pattern, meaning in (
+        (r"context.?(?:overflow|window|length)|prompt.?too.?long", "overflow"),
+        (r"time.?d?.?out|deadline.?exceeded", "slow"),
+        (r"rate.?limit|too.?many.?requests|resource.?exhausted|throttl|quota", 429),
+        (r"authentication|unauthori[sz]ed|unauthenticated|invalid.?api.?key", 401),
+        (r"permission.?denied|forbidden|access.?denied", 403),
+        (r"model.?not.?found", "model"),
+        (r"bad.?request|invalid.?request|unprocessable", 400),
+        (r"service.?unavailable|overloaded|internal.?server|server.?error|bad.?gateway|model.?api.?error", 503),
+        (r"connect|remote.?protocol|network.?error|unreachable|unavailable|name.?resolution", "down"),
+    )
+)
+_IN_TEXT = re.compile(
+    r"(?:error code|status(?:[_ ]code)?|http(?:/\d(?:\.\d)?)?|response)['\"]?\s*[:=(]?\s*([45]\d\d)\b", re.IGNORECASE
+)
+_NO_MODEL = re.compile(
+    r"model.{0,120}?(?:not[ _]found|does(?: not|n't) exist|not exist|unknown)|model_not_found|"
+    r"(?:no such|unknown|invalid|could not find) model|not a valid model",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_TEMPLATE = re.compile(
+    r"chat[_ ]template.{0,80}?(?:is not set|not set|missing|undefined|no longer allowed)|"
+    r"(?:no|not have a|without a|does not have a) (?:default )?chat[_ ]template|"
+    r"does not support (?:chat|chat completions)|not a chat model",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def status_error(
+    who: str,
+    status: int,
+    body: object,
+    secrets: Secrets,
+    *,
+    key_hint: str = _KEY_HINT,
+    model_hint: str = _NAME_HINT,
+    address_hint: str = _DOWN_HINT,
+) -> LanguageModelError:
+    """The error for an HTTP status.
+
+    Args:
+        who: refuses or fails, as it begins a sentence: an address, or the name of a model.
+        status: 300 or more.
+        body: what was answered (parsed JSON, or text).
+        secrets: kept out of the text.
+        key_hint, model_hint, address_hint: what to do about a key that is refused, a model that is not there, an
+            address where nothing is.
+    """
+    said = secrets.strip(detail(body))
+    overflow = None if status in _REFUSED or status == 429 or status == 404 else context_overflow(body)
+    if overflow is None and status == 413:
+        overflow = ContextOverflowError(said=said)
+    if overflow is not None:
+        return _scrubbed(overflow, secrets)
+    if status in _REFUSED:
+        return BackendUnavailableError(f"{who} refuses us ({status}): {said}", hint=key_hint)
+    if status == 404 or (status == 400 and _NO_MODEL.search(said)):
+        if _NO_MODEL.search(said):
+            return ModelLoadError(f"{who} does not have that model ({status}): {said}", hint=model_hint)
+        return BackendUnavailableError(f"{who} does not have that ({status}): {said}", hint=address_hint)
+    if status == 408:
+        return BackendUnavailableError(f"{who} did not answer in time ({status}): {said}", hint=_SLOW_HINT)
+    if status == 429:
+        return BackendUnavailableError(f"{who} takes no more requests for now ({status}): {said}", hint=_BUSY_HINT)
+    if status in TRANSIENT or status >= 500:
+        return BackendUnavailableError(f"{who} is overloaded or broken ({status}): {said}", hint=_BROKEN_HINT)
+    return LanguageModelError(f"{who} refuses the request ({status}): {said}")
+
+
+def timeout_error(who: str, seconds: float | None, said: str = "") -> BackendUnavailableError:
+    """The error for an answer that did not come within ``seconds``."""
+    within = "in time" if seconds is None else f"within {seconds:g} s"
+    return BackendUnavailableError(f"{who} did not answer {within}{': ' if said else '.'}{said}", hint=_SLOW_HINT)
+
+
+def connection_error(who: str, said: str) -> BackendUnavailableError:
+    """The error for a connection that could not be made or broke off."""
+    return BackendUnavailableError(f"There is no connection to {who}: {said}", hint=_DOWN_HINT)
+
+
+def provider_error(error: BaseException, who: str, secrets: Secrets) -> LanguageModelError:
+    """What a provider's client raised, as one of our errors that is an instance of the client's class too.
+
+    The client's own error is its cause, unless its text (or that of what caused it) holds a secret: a traceback would
+    show it. Errors of this tree come back as they are, other errors of ours as LanguageModelError.
+    """
+    if isinstance(error, LanguageModelError):
+        return error
+    if isinstance(error, SelfReflectError):
+        return LanguageModelError(error.message, hint=error.hint)
+    found = _classified(error, who, secrets)
+    clean = all(secrets.hide(_text(e)) == _text(e) for e in _chain(error))
+    found.__cause__ = error if clean and not isinstance(error, (StopIteration, StopAsyncIteration)) else None
+    held = getattr(error, "__dict__", {})
+    return as_both(found, error, {k: secrets.hide_in(v) for k, v in held.items() if not k.startswith("__")})
+
+
+def _classified(error: BaseException, who: str, secrets: Secrets) -> LanguageModelError:
+    kind = type(error).__name__
+    said = secrets.strip(_text(error), 300)
+    told = f"{kind}: {said}" if said else kind
+    for cause in _chain(error):
+        status = _status(cause)
+        if status is not None:
+            body = _get(cause, "body")
+            return status_error(who, status, body if isinstance(body, Mapping) else _text(cause), secrets)
+    meaning = next((m for e in _chain(error) for p, m in _BY_NAME if p.search(_names(e))), None)
+    overflow = None if meaning in (429, 401, 403) else context_overflow(_text(error))
+    if overflow is not None or meaning == "overflow":
+        return _scrubbed(overflow or ContextOverflowError(said=said), secrets)
+    in_text = _IN_TEXT.search(_text(error))
+    if meaning is None and in_text is not None:
+        meaning = int(in_text[1])
+    if isinstance(meaning, int):
+        return status_error(who, meaning, told, secrets)
+    if meaning == "slow" or isinstance(error, TimeoutError):
+        return timeout_error(who, None, told)
+    if meaning == "model":
+        return ModelLoadError(f"{who} does not have that model: {told}", hint=_NAME_HINT)
+    if meaning == "down" or isinstance(error, ConnectionError):
+        return connection_error(who, told)
+    return GenerationError(f"{who} failed: {told}", hint="Does the model answer by itself, outside of the engine?")
+
+
+def _scrubbed(overflow: ContextOverflowError, secrets: Secrets) -> ContextOverflowError:
+    overflow.message = secrets.strip(overflow.message)
+    overflow.args = (overflow.message,)
+    return overflow
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it came from: wrappers often leave the status to the error that they wrap."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen and len(seen) < _DEEPEST:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def _names(error: BaseException) -> str:
+    """The names of its classes, for errors that say in their name what they are."""
+    return " ".join(c.__name__ for c in type(error).__mro__ if c not in (Exception, BaseException, object, OSError))
+
+
+def _status(error: BaseException) -> int | None:
+    response = _get(error, "response")
+    for source, name in (
+        *((error, n) for n in ("status_code", "http_status", "status", "code")),
+        *((response, n) for n in ("status_code", "status")),
+        (_get(response, "ResponseMetadata"), "HTTPStatusCode"),
+    ):
+        status = _as_status(_get(source, name))
+        if status is not None:
+            return status
+    return None
+
+
+def _as_status(value: Any) -> int | None:
+    if callable(value) and not isinstance(value, type):  # grpc: error.code()
+        try:
+            value = value()
+        except Exception:
+            return None
+    value = _GRPC.get(str(getattr(value, "name", "")), value)
+    if isinstance(value, str) and value.isdecimal() and len(value) == 3:
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600:
+        return int(value)
+    return None
+
+
+def _get(source: object, name: str) -> Any:
+    """An attribute or item; ``None`` if there is none or it cannot be read (they are others' properties)."""
+    try:
+        return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+    except Exception:
+        return None
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:20_000]
+    except Exception:
+        return "an error that cannot be shown"
+
+
+def needs_chat_template(error: BaseException) -> bool:
+    """Whether a model refuses a chat because it has no template for one: a base model, which can be completed."""
+    return _NO_TEMPLATE.search(_text(error)) is not None

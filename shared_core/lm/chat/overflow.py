@@ -1,0 +1,165 @@
+"""Is a refusal about the model's context, and by how much? In the words of every provider we know.
+
+The figures are looked for by what stands around them, each wording in one pattern with the groups ``needed`` (all
+tokens), ``given`` (the prompt's), ``new`` (those to generate), ``available`` and ``excess``. Where a text speaks of the
+context without figures, the overflow is one without figures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from shared_core.errors import ContextOverflowError
+
+_LONGEST = 4000
+"""Characters of a refusal that are looked at."""
+
+
+_MAXIMUM = r"maximum (?:context|model) length (?:is|of) {available} tokens?"
+
+
+def _wording(pattern: str) -> re.Pattern[str]:
+    """A pattern in which ``{name}`` stands for a number under that name."""
+    pattern = pattern.replace("{MAXIMUM}", _MAXIMUM)
+    named = re.sub(r"\{([a-z]+)\}", lambda m: rf"(?P<{m[1]}>\d[\d,_]*)", pattern)
+    return re.compile(named, re.IGNORECASE | re.DOTALL)
+
+
+_FIGURES = tuple(
+    map(
+        _wording,
+        (
+            # Anthropic
+            r"prompt is too long: {given} tokens > {available}",
+            r"input length and `?max_tokens`? exceed context limit: {given} \+ {new} > {available}",
+            # Gemini, Vertex AI, GitHub's models
+            r"token count \(?(?:of |is )?{given}\)?.{0,40}? (?:exceeds the maximum number of tokens allowed|"
+            r"exceeds the limit|only supports up to)(?: of)? \(?{available}",
+            # Mistral
+            r"contains {given} tokens.{0,60}? too large for model with {available}",
+            # Cohere
+            r"tokens in the prompt cannot exceed {available}.{0,10}? received {given}",
+            r"size limit exceeded by {excess} tokens.*?limit for this model is {available}",
+            # TGI, Together
+            r"tokens`? \+ `?max_new_tokens`? must be <= {available}\. Given: {given} `?inputs`? tokens and {new}",
+            r"`?inputs`? must have less than {available} tokens\. Given: {given}",
+            # llama.cpp's Python binding, LlamaIndex, Kimi, LM Studio, watsonx, Cloudflare, Cerebras
+            r"requested tokens \({needed}\) exceed context window of {available}",
+            r"prompt has {given} tokens, which is too long.*? within {available} tokens",
+            r"exceeded model token limit: {available} \(requested: {needed}\)",
+            r"keep the first {given} tokens.*?context length of only {available}",
+            r"input tokens {given} cannot exceed the total tokens limit {available}",
+            r"output tokens \({needed}\) exceeded this model context window limit \({available}\)",
+            r"current length is {given} while limit is {available}",
+            # vLLM, SGLang, TensorRT-LLM, Triton, Fireworks, xAI
+            r"max(?:_completion)?_tokens'? is too large: {new}\..*?{MAXIMUM} and your request has {given}",
+            r"max_tokens={needed} cannot be greater than max_model_len ?= ?{available}",
+            r"(?:prompt|input) (?:\(length |length (?:of )?\(?|\(){given}(?: tokens)?\)? (?:is longer than|exceeds) "
+            r"(?:the |this )?(?:model'?s? )?(?:maximum )?(?:model |context |input |sequence )?(?:length|limit)"
+            r"(?: of)? \(?{available}",
+            r"prompt \(total length {given}\) is too long to fit into the model \(context length {available}",
+            r"prompt is too long: {given}, model maximum context length: {available}",
+            r"maximum prompt length is {available}.*? contains {given} tokens",
+            # OpenAI and who speaks like it (Azure, Groq, DeepSeek, OpenRouter, vLLM, SGLang)
+            r"{MAXIMUM}.*?for a total of (?:at least )?{needed} tokens",
+            r"{MAXIMUM}.*?requested (?:a total of |about )?{needed} tokens",
+            r"{MAXIMUM}.*?(?:resulted in|prompt contains|request has|contains)(?: at least| about)? {given}",
+            # transformers
+            r"sequence length is longer than the specified maximum sequence length for this model "
+            r"\({given} > {available}\)",
+            r"input length of (?:input_ids|decoder_input_ids) is {given}, but `?max_(?:length|cache_len)`? is set to "
+            r"{available}",
+        ),
+    )
+)
+
+_AVAILABLE = _wording(
+    r"(?:maximum (?:context|model) length (?:is|of) |max_model_len ?= ?|context (?:size|length|window) (?:of |\()|"
+    r"max size: ){available}"
+)
+_ABOUT = re.compile(
+    r"context[_ ](?:length|window)[_ ]?(?:limit[_ ])?(?:was )?exceed|exceed\w*[_ ]context|"
+    r"(?:exceed\w*|longer than|larger than|greater than|overflow\w*|not enough|does(?: not|n't) fit)[^.]{0,60}"
+    r"\bcontext (?:length|window|size|limit)|context (?:length|window|size)[^.]{0,30}(?:exceed|overflow|too small)|"
+    r"maximum context length|max_model_len|(?:prompt|input|request body|messages) (?:is|are) too (?:long|large)|"
+    r"reduce the length of (?:the|your) (?:messages|prompt|input|completion)|too many (?:input |prompt )?tokens|"
+    r"tokens? limit (?:reached|exceeded)|tokens_limit_reached|exceeds the maximum number of tokens|"
+    r"(?:input|prompt) length[^.]{0,30}exceeds|request body too large|maximum prompt length|string_above_max_length|"
+    r"request entity too large|request_too_large|payload too large|exceeds the maximum size",
+    re.IGNORECASE,
+)
+# Limits of another kind that name tokens too: of a rate, and of what one reply may have.
+_OTHER = re.compile(
+    r"tokens[- ]per[- ](?:minute|min|day|hour)|\bTPM\b|\bTPD\b|rate[_ ]?limit|quota|"
+    r"supports at most \d+ completion tokens",
+    re.IGNORECASE,
+)
+
+
+def context_overflow(body: object) -> ContextOverflowError | None:
+    """The overflow that a refusal tells of, with its figures where they are told; ``None`` if it is of another kind.
+
+    Args:
+        body: what the provider answered (parsed JSON, or text).
+    """
+    inner = body.get("error", body) if isinstance(body, Mapping) else body
+    text = detail(body)
+    if isinstance(inner, Mapping):
+        needed, available = _count(inner.get("n_prompt_tokens")), _count(inner.get("n_ctx"))
+        if available and needed and needed > available:  # llama.cpp
+            return ContextOverflowError(needed, available)
+        text = " ".join((text, *(k for k in (inner.get("code"), inner.get("type")) if isinstance(k, str))))
+    text = text[:_LONGEST]
+    if _OTHER.search(text):
+        return None
+    for wording in _FIGURES:
+        found = wording.search(text)
+        if found is not None:
+            overflow = _of_figures(found.groupdict())
+            if overflow is not None:
+                return overflow
+    if not _ABOUT.search(text):
+        return None
+    limit = _AVAILABLE.search(text)
+    return ContextOverflowError(None, _parsed(limit["available"]) if limit else None, said=text.strip()[:200])
+
+
+def detail(body: object) -> str:
+    """What a server says went wrong, from any of the shapes in use."""
+    if isinstance(body, Mapping):
+        inner = body.get("error", body)
+        if isinstance(inner, Mapping):
+            return _shown(inner.get("message") or inner.get("detail") or inner)
+        return _shown(inner)
+    return _shown(body or "no explanation")
+
+
+def _shown(value: object) -> str:
+    import json
+
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return "an explanation that cannot be read"
+
+
+def _of_figures(figures: Mapping[str, str | None]) -> ContextOverflowError | None:
+    numbers = {k: _parsed(v) for k, v in figures.items() if v}
+    available = numbers.get("available")
+    if "excess" in numbers and available is not None:
+        return ContextOverflowError(available + numbers["excess"], available)
+    needed = numbers.get("needed") or numbers.get("given", 0) + numbers.get("new", 0)
+    if available is None or not needed > available:
+        return None
+    return ContextOverflowError(needed, available)
+
+
+def _parsed(number: str) -> int:
+    return int(re.sub(r"\D", "", number)[:12])
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

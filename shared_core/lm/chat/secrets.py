@@ -1,0 +1,108 @@
+"""Keeps secrets out of text that others wrote: providers and servers repeat the key that they refuse."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from shared_core.lm.chat.layout import without_halves
+
+_SHORTEST, _SHORT = 3, 8
+"""Shorter values than the first are not looked for, shorter ones than the second as whole words only."""
+
+_NAME = re.compile(
+    r"(?:^|[_\-])(?:api[_\-]?key|key|secret|password|passwd|authorization|credentials?|"
+    r"(?:access|auth|api|bearer|hf|session|id|refresh)[_\-]?token)$|^token$",
+    re.IGNORECASE,
+)
+_SHAPES = re.compile(
+    # keys by their providers' prefixes; at least one digit, so that words with hyphens stay
+    r"\b(?:sk|pk|rk|key|hf|gsk|xai|nvapi|r8|pplx|csk|ghp|glpat)[-_](?=[A-Za-z0-9_\-]*\d)[A-Za-z0-9_\-]{8,}"
+    r"|\bAIza[A-Za-z0-9_\-]{20,}|\bA[KS]IA[A-Z0-9]{12,}"
+    r"|\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]*"  # JSON web tokens
+    r"|(?<=://)[^\s/@'\"]+(?=@)"  # credentials of an address
+)
+_NAMED = re.compile(
+    r"((?:authorization|(?:x[-_])?(?:goog[-_])?api[-_ ]?key(?:\s+provided)?|access[-_]?token|auth[-_]?token|"
+    r"client[-_]secret|aws_secret_access_key|password|signature|[?&](?:key|token|sig|code|secret))"
+    r"['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic|token)\s+)?)([^\s'\",;&)}\]]+)",
+    re.IGNORECASE,
+)
+_SCHEME = re.compile(r"\b((?:bearer|basic)\s+)(?=\S*[0-9=])([A-Za-z0-9._~+/\-]{6,}=*)", re.IGNORECASE)
+_HIDDEN = "***"
+
+
+class Secrets:
+    """Takes secrets out of text: given values in all the forms they may come in, and what looks like one.
+
+    Args:
+        values: to be kept out; those shorter than 3 characters are not looked for.
+    """
+
+    def __init__(self, *values: str | None) -> None:
+        forms: set[str] = set()
+        for value in values:
+            if value and len(value.strip()) >= _SHORTEST:
+                forms |= {value, quote(value, safe=""), json.dumps(value)[1:-1]}
+                forms.add(base64.b64encode(value.encode("utf-8", "replace")).decode())
+        found = [_whole_word(f) if len(f) < _SHORT else re.escape(f) for f in sorted(forms, key=len, reverse=True)]
+        self._pattern = re.compile("|".join(found)) if found else None
+
+    @classmethod
+    def of(cls, *clients: object) -> Secrets:
+        """The secrets that clients hold in fields such as ``api_key``, ``token``, ``default_headers``."""
+        return cls(*(v for client in clients for v in _held(client)))
+
+    def hide(self, text: str) -> str:
+        """``text`` with ``***`` in the place of each secret."""
+        if self._pattern is not None:
+            text = self._pattern.sub(_HIDDEN, text)
+        text = _SHAPES.sub(_HIDDEN, text)
+        text = _NAMED.sub(rf"\1{_HIDDEN}", text)
+        return _SCHEME.sub(rf"\1{_HIDDEN}", text)
+
+    def strip(self, text: str, limit: int = 400) -> str:
+        """``text`` on one line without the secrets (and what cannot be encoded), at most ``limit`` characters."""
+        text = " ".join(without_halves(self.hide(text)).split())
+        return text if len(text) <= limit else f"{text[:limit]}…"
+
+    def hide_in(self, value: Any, depth: int = 8) -> Any:
+        """A copy of nested lists and mappings of text without the secrets; other values as they are."""
+        if isinstance(value, str):
+            return self.hide(value)
+        if depth > 0 and type(value) is dict:
+            return {k: _HIDDEN if _is_secret(k, v) else self.hide_in(v, depth - 1) for k, v in value.items()}
+        if depth > 0 and type(value) in (list, tuple):
+            return type(value)(self.hide_in(v, depth - 1) for v in value)
+        return value
+
+
+def _whole_word(text: str) -> str:
+    return rf"(?<!\w){re.escape(text)}(?!\w)"
+
+
+def _is_secret(name: object, value: object) -> bool:
+    return isinstance(name, str) and isinstance(value, str) and _NAME.search(name) is not None
+
+
+def _held(client: object) -> Iterator[str]:
+    """Values of the fields of an object, and of mappings in them, that by name or type hold a secret."""
+    fields: dict[str, Any] = {}
+    for source in ("__dict__", "__pydantic_private__", "__pydantic_extra__"):
+        found = getattr(client, source, None)
+        if isinstance(found, Mapping):
+            fields.update(found)
+    for name, value in fields.items():
+        inside = value.items() if isinstance(value, Mapping) else ()
+        for key, held in ((name, value), *inside):
+            reveal = getattr(held, "get_secret_value", None)
+            if callable(reveal):
+                held = reveal()
+            elif not _NAME.search(str(key)) and name not in ("default_headers", "headers", "extra_headers"):
+                continue
+            if isinstance(held, str):
+                yield held.removeprefix("Bearer ")
