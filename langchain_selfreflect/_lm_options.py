@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.llms import BaseLLM
 from langchain_core.runnables import Runnable
 
 _LOG = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class Options:
                 name, by_field = self._fields[option]
                 (copied if by_field and self._runnable is self._inner else keywords)[name] = value
         model = self._runnable
-        if copied and isinstance(model, BaseChatModel):
+        if copied and isinstance(model, (BaseChatModel, BaseLLM)):
             model = model.model_copy(update=copied)
         return model, keywords
 
@@ -89,7 +90,7 @@ class Options:
 
     def _find_fields(self) -> dict[str, tuple[str, bool]]:
         inner = self._inner
-        if not isinstance(inner, BaseChatModel):
+        if not isinstance(inner, (BaseChatModel, BaseLLM)):
             return {}
         fields = type(inner).model_fields
         parameters = set(inspect.signature(inner._generate).parameters)
@@ -109,7 +110,7 @@ def innermost(runnable: Any) -> Any:
              if isinstance(i, Runnable)),
             None,
         )  # fmt: skip
-        if isinstance(runnable, BaseChatModel) or inner is None:
+        if isinstance(runnable, (BaseChatModel, BaseLLM)) or inner is None:
             break
         runnable = inner
     return runnable

@@ -1,73 +1,51 @@
-"""``LangChainLM``: a LangChain chat model as a language model backend of ours."""
+"""``LangChainLM``: a LangChain model as a language model backend of ours."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from langchain_core.language_models.llms import BaseLLM
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import get_executor_for_config
+from langchain_core.runnables.config import merge_configs
 
-from langchain_selfreflect import _lm_read
-from langchain_selfreflect._caller import Caller, caller_of
+from langchain_selfreflect._caller import caller_of
 from langchain_selfreflect._lm_options import Options, innermost
-from shared_core.errors import (
-    BackendUnavailableError,
-    CapabilityError,
-    GenerationError,
-    InputError,
-    LanguageModelError,
-)
-from shared_core.lm._server.http import context_overflow
-from shared_core.lm._server.prompt import as_messages, control_strings
-from shared_core.lm.base import (
-    BaseLanguageModel,
-    Capabilities,
-    Generate,
-    GenerateResult,
-    Generation,
-    LanguageModel,
-    Sample,
-    SamplingParams,
-)
-from shared_core.types import Usage
+from langchain_selfreflect._lm_read import read
+from shared_core.errors import CapabilityError, InputError
+from shared_core.lm.base import BaseLanguageModel, LanguageModel
+from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
 
-LogprobsMode = bool | Literal["auto", "probe"]
+__all__ = ["INNER_TAGS", "LangChainLM", "LogprobsMode", "as_language_model"]
+
+INNER_TAGS = ("nostream", "langsmith:nostream", "selfreflect:inner")
+"""On every call of a model made here. LangGraph keeps what has the first two off ``stream_mode="messages"``; with
+``astream_events(…, exclude_tags=["nostream"])`` drafts and judges' replies stay unseen there too."""
+
 _CLASSES: Mapping[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
-_UNREACHABLE = ("APITimeout", "APIConnection", "Connect", "ReadTimeout")  # of providers' own kits
-_MOST_STOPS = 4  # what OpenAI's API takes; the others are cut here
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One call of the chat model, for one sample of one request."""
+class LangChainLM(ChatAdapter):
+    """A LangChain model as ours: text always, token log-probabilities where the provider returns them.
 
-    messages: list[BaseMessage]
-    options: Mapping[str, Any]
-    params: SamplingParams
-    restored: bool
-    caller: Caller
-
-
-class LangChainLM(BaseLanguageModel):
-    """A LangChain chat model as ours: text always, token log-probabilities where the provider returns them.
-
-    Control strings in untrusted text are neutralised on the way in and restored on the way out. Every call keeps the
-    callbacks, tags and metadata of the run on whose behalf it is made. Samples are separate calls, made at once.
-    Temperature, seed and limits are set where the model has them, else its own hold.
+    Control strings in untrusted text are neutralised on the way in and restored on the way out. Thoughts, an echoed
+    prompt and code fences around the whole are taken off the replies. Every call keeps the callbacks, tags and
+    metadata of the run on whose behalf it is made, and is tagged with ``INNER_TAGS``. Samples are separate calls, made
+    at once. Temperature, seed and limits are set where the model has them, else its own hold.
 
     Args:
-        chat_model: a ``BaseChatModel``, or a runnable around one (``llm.bind(…)``, ``llm.with_retry()``).
+        chat_model: a ``BaseChatModel``, a model that completes text (``HuggingFacePipeline``), or a runnable around
+            one (``llm.bind(…)``, ``llm.with_retry()``).
         logprobs: whether the provider returns token log-probabilities: ``True``, ``False``, ``"probe"`` to find out
             with one call of one token at first need, or ``"auto"``: probe if the model's class knows a ``logprobs``
             option.
         name: what calibrations are bound to; the model's own name if not given.
         context_length: of the model in tokens, if known.
-        max_concurrency: calls under way at once; a lower one in the run's config holds.
+        max_concurrency: calls under way at once, by default 8, and 1 for a model that computes in this process; a
+            lower one in the run's config holds.
+        timeout: seconds for one sample; ``None`` for no limit.
+        thinking_tokens: added to the limit of tokens once the model was seen to think aloud.
 
     Raises:
         InputError: ``chat_model`` is none, or an option is out of range.
@@ -80,140 +58,117 @@ class LangChainLM(BaseLanguageModel):
         logprobs: LogprobsMode = "auto",
         name: str | None = None,
         context_length: int | None = None,
-        max_concurrency: int = 8,
+        max_concurrency: int | None = None,
+        timeout: float | None = 600.0,
+        thinking_tokens: int = 2048,
     ) -> None:
         if not isinstance(chat_model, Runnable):
             raise InputError(
-                f"A {type(chat_model).__name__} is no LangChain chat model.",
+                f"A {type(chat_model).__name__} is no language model of LangChain.",
                 hint="Give a BaseChatModel (ChatOpenAI(…)).",
             )
-        if logprobs not in (True, False, "auto", "probe"):
-            raise InputError(f"logprobs must be True, False, 'auto' or 'probe', not {logprobs!r}.")
-        if max_concurrency < 1:
-            raise InputError(f"max_concurrency must be at least 1, not {max_concurrency}.")
         self.chat_model = chat_model
-        self.name = name or _model_name(innermost(chat_model))
-        self.context_length = context_length
-        self.max_concurrency = max_concurrency
+        self._inner = innermost(chat_model)
         self._options = Options(chat_model)
-        self._control = control_strings()
-        probes = logprobs == "probe" or (logprobs == "auto" and self._options.declares("logprobs"))
-        self._logprobs: bool | None = None if probes else logprobs is True
-        self._lock = threading.Lock()
-
-    @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]
-        """What the model can do; the first look may make the probing call."""
-        return Capabilities(token_logprobs=self.probe(), context_length=self.context_length)
+        self._local = runs_here(self._inner, getattr(self._inner, "llm", None))
+        if max_concurrency is None:
+            max_concurrency = 1 if self._local else 8
+        super().__init__(
+            name=name or _model_name(self._inner),
+            logprobs=logprobs,
+            context_length=context_length,
+            max_concurrency=max_concurrency,
+            timeout=timeout,
+            thinking_tokens=thinking_tokens,
+        )
 
     @property
     def refused(self) -> frozenset[str]:
         """The options that the model has refused so far and that are left out since."""
         return frozenset(self._options.refused)
 
-    def probe(self) -> bool:
-        """Whether token log-probabilities come back; asks once where that is not known.
+    def call(self, ask: Ask) -> Reply:
+        """Call the model; raise whatever its client raises."""
+        while True:
+            model, keywords = self._model(ask)
+            try:
+                return self._reply(model.invoke(self._prompt(ask), self._config(ask), **keywords), ask)
+            except Exception as error:
+                if not self._options.learn(error, self._wanted(ask)):
+                    raise
 
-        A failure that says nothing about it (no connection, no key) counts as no for now and is tried again.
-        """
-        with self._lock:
-            if self._logprobs is None:
-                self._settle(self._run(self._probing()))
-            return bool(self._logprobs)
+    async def acall(self, ask: Ask) -> Reply:
+        """``call`` by the model's own async form."""
+        while True:
+            model, keywords = self._model(ask)
+            try:
+                return self._reply(await model.ainvoke(self._prompt(ask), self._config(ask), **keywords), ask)
+            except Exception as error:
+                if not self._options.learn(error, self._wanted(ask)):
+                    raise
 
-    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """Continue many prompts at once, in threads; a failing one gives its error."""
-        plans = [self._plan(r) for r in requests]
-        calls = [c for p in plans if not isinstance(p, LanguageModelError) for c in p]
-        if len(calls) < 2:
-            return _gather(plans, [self._run(c) for c in calls])
-        with get_executor_for_config(RunnableConfig(max_concurrency=self._limit(calls))) as executor:
-            return _gather(plans, list(executor.map(self._run, calls)))
+    def can_complete(self) -> bool:
+        """Whether there is a model behind the chat that completes text (``ChatHuggingFace(llm=…)``)."""
+        return isinstance(getattr(self._inner, "llm", None), BaseLLM)
 
-    async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """``generate`` by the model's own async form."""
-        plans = [self._plan(r) for r in requests]
-        calls = [c for p in plans if not isinstance(p, LanguageModelError) for c in p]
-        slots = asyncio.Semaphore(self._limit(calls))
+    def clients(self) -> Iterable[object]:
+        """The model and what is wrapped around it."""
+        return (self.chat_model, self._inner, getattr(self._inner, "llm", None))
 
-        async def one(call: _Call) -> tuple[Sample, Usage] | LanguageModelError:
-            async with slots:
-                return await self._arun(call)
+    def _declared_logprobs(self) -> bool | None:
+        return None if self._options.declares("logprobs") else False
 
-        return _gather(plans, list(await asyncio.gather(*map(one, calls))))
-
-    # --- planning ----------------------------------------------------------------------------------------------
-
-    def _plan(self, request: Generate) -> list[_Call] | LanguageModelError:
-        params = request.params
-        refusal = self._cannot(request)
-        if refusal is not None:
-            return refusal
-        spoken, _, changed = as_messages(request.prompt, self._control, continues=False)
-        messages = [_CLASSES[m["role"]](content=m["content"]) for m in spoken]
-        if params.n > 1 and params.temperature > 0:
-            self._options.warn_without("temperature", "all samples are drawn at the model's own")
-        caller = caller_of(request.model)
-        return [_Call(messages, _options(params, i), params, changed, caller) for i in range(params.n)]
-
-    def _cannot(self, request: Generate) -> LanguageModelError | None:
-        params = request.params
-        asked = {
-            "grammar": params.grammar is not None,
-            "verdict_logprobs": bool(params.verdicts),
-            "hidden_states": params.capture is not None,
-            "token_statistics": params.token_statistics,
-            "token_prompts": any(p.token_ids for p in request.prompt.parts),
-            "min_tokens": params.min_tokens > 0,
-            "token_logprobs": params.logprobs and self._logprobs is False,
-        }
-        for capability, wanted in asked.items():
-            if wanted:
-                return CapabilityError(capability, self.name, hint="Use a transformers or vLLM model (shared_core.lm).")
-        return None if request.prompt else GenerationError("A prompt must not be empty.")
-
-    def _limit(self, calls: Sequence[_Call]) -> int:
-        asked = [c.caller.config.get("max_concurrency") for c in calls if c.caller.config]
+    def _at_once(self, asks: Sequence[Ask]) -> int:
+        configs = [caller_of(a.request.model).config for a in asks]
+        asked = [c.get("max_concurrency") for c in configs if c]
         return min([self.max_concurrency, *(a for a in asked if a)])
 
-    def _probing(self) -> _Call:
-        params = SamplingParams(max_tokens=1, logprobs=True)
-        return _Call([HumanMessage(content="Say yes.")], _options(params, 0), params, False, caller_of())
+    def _model(self, ask: Ask) -> tuple[Runnable[Any, Any], dict[str, Any]]:
+        model, keywords = self._options.apply(self._wanted(ask))
+        if ask.completes and self.can_complete():
+            return self._inner.llm, {k: v for k, v in keywords.items() if k == "stop"}
+        return model, keywords
 
-    def _settle(self, outcome: tuple[Sample, Usage] | LanguageModelError) -> None:
-        if isinstance(outcome, CapabilityError):
-            self._logprobs = False
-        elif not isinstance(outcome, LanguageModelError):
-            self._logprobs = outcome[0].logprobs is not None
+    def _text_only(self, ask: Ask) -> bool:
+        return ask.completes or isinstance(self._inner, BaseLLM)
 
-    # --- calling -----------------------------------------------------------------------------------------------
+    def _prompt(self, ask: Ask) -> str | list[BaseMessage]:
+        """Messages, or the text that they make for a model that completes."""
+        if self._text_only(ask):
+            return ask.sent.text
+        return [_CLASSES[role](content=content) for role, content in ask.sent.messages]
 
-    def _run(self, call: _Call) -> tuple[Sample, Usage] | LanguageModelError:
-        while True:
-            model, keywords = self._options.apply(call.options)
-            try:
-                return self._read(model.invoke(call.messages, call.caller.config, **keywords), call)
-            except Exception as error:
-                if not self._options.learn(error, call.options):
-                    return _as_error(error, self.name)
+    def _wanted(self, ask: Ask) -> dict[str, Any]:
+        params = ask.params
+        if params.n > 1 and params.temperature > 0:
+            self._options.warn_without("temperature", "all samples are drawn at the model's own")
+        wanted: dict[str, Any] = {"temperature": params.temperature, "max_tokens": ask.max_tokens}
+        if params.top_p < 1:
+            wanted["top_p"] = params.top_p
+        if params.top_k:
+            wanted["top_k"] = params.top_k
+        if ask.seed is not None:
+            wanted["seed"] = ask.seed
+        # A pipeline that gives the prompt back would stop in there.
+        if ask.stop and not (self._local and self._text_only(ask)):
+            wanted["stop"] = list(ask.stop)
+        if params.logprobs:
+            wanted["logprobs"] = True
+        return wanted
 
-    async def _arun(self, call: _Call) -> tuple[Sample, Usage] | LanguageModelError:
-        while True:
-            model, keywords = self._options.apply(call.options)
-            try:
-                return self._read(await model.ainvoke(call.messages, call.caller.config, **keywords), call)
-            except Exception as error:
-                if not self._options.learn(error, call.options):
-                    return _as_error(error, self.name)
+    def _config(self, ask: Ask) -> RunnableConfig:
+        """The config of the run that asked, so that its tracing stays, with the tags of inner calls."""
+        tags = RunnableConfig(tags=list(INNER_TAGS))
+        return merge_configs(caller_of(ask.request.model).config, tags)
 
-    def _read(self, reply: Any, call: _Call) -> tuple[Sample, Usage]:
-        if call.params.logprobs and "logprobs" in self._options.refused:
+    def _reply(self, answer: object, ask: Ask) -> Reply:
+        if ask.params.logprobs and "logprobs" in self._options.refused:
             raise CapabilityError("token_logprobs", self.name, hint="Set logprobs=False.")
-        return _lm_read.sample(reply, call.params, restored=call.restored, name=self.name), _lm_read.usage(reply)
+        return read(answer, self._who)
 
 
 def as_language_model(llm: object, *, logprobs: LogprobsMode = "auto") -> LanguageModel | None:
-    """``None`` as it is, one of ours as it is, a LangChain chat model as ``LangChainLM``; InputError for others."""
+    """``None`` as it is, one of ours as it is, a LangChain model as ``LangChainLM``; InputError for others."""
     if llm is None or isinstance(llm, BaseLanguageModel):
         return llm
     if isinstance(llm, Runnable):
@@ -224,55 +179,6 @@ def as_language_model(llm: object, *, logprobs: LogprobsMode = "auto") -> Langua
         f"A {type(llm).__name__} is no language model.",
         hint="Give a LangChain chat model (ChatOpenAI(…)), or a backend of shared_core.lm.",
     )
-
-
-def _options(params: SamplingParams, i: int) -> dict[str, Any]:
-    """What to ask of the model for sample ``i``; the same seed for all would make them all one sample."""
-    options: dict[str, Any] = {"temperature": params.temperature, "max_tokens": params.max_tokens}
-    if params.top_p < 1:
-        options["top_p"] = params.top_p
-    if params.top_k:
-        options["top_k"] = params.top_k
-    if params.seed is not None:
-        options["seed"] = params.seed + i
-    if params.stop and not params.include_stop:  # a provider leaves out the string it stopped at
-        options["stop"] = list(params.stop[:_MOST_STOPS])
-    if params.logprobs:
-        options["logprobs"] = True
-    return options
-
-
-def _gather(
-    plans: Sequence[list[_Call] | LanguageModelError],
-    outcomes: Sequence[tuple[Sample, Usage] | LanguageModelError],
-) -> list[GenerateResult]:
-    results: list[GenerateResult] = []
-    start = 0
-    for plan in plans:
-        if isinstance(plan, LanguageModelError):
-            results.append(plan)
-            continue
-        mine = outcomes[start : start + len(plan)]
-        start += len(plan)
-        failed = next((o for o in mine if isinstance(o, LanguageModelError)), None)
-        written = [o for o in mine if not isinstance(o, LanguageModelError)]
-        total = sum((u for _, u in written), Usage())
-        results.append(failed if failed is not None else Generation(tuple(s for s, _ in written), total))
-    return results
-
-
-def _as_error(error: Exception, name: str) -> LanguageModelError:
-    if isinstance(error, LanguageModelError):
-        return error
-    found: LanguageModelError | None = context_overflow({"message": str(error)})
-    if found is None:
-        message = f"{name} failed: {type(error).__name__}: {str(error)[:300]}"
-        if isinstance(error, (TimeoutError, ConnectionError)) or type(error).__name__.startswith(_UNREACHABLE):
-            found = BackendUnavailableError(message, hint="Is the provider reachable? llm.with_retry() tries again.")
-        else:
-            found = GenerationError(message, hint="The provider's own error is its cause (__cause__).")
-    found.__cause__ = error
-    return found
 
 
 def _model_name(model: Any) -> str:

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, TypeVar
+import logging
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
+from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]
+    active_instrument_tags,
+    instrument_tags,
+)
 from llama_index.core.llms import LLM
 from llama_index.core.llms.custom import CustomLLM
 
-from llamaindex_selfreflect._failures import as_language_model_error
-from llamaindex_selfreflect._logprobs import generated_tokens, get
-from shared_core.errors import CapabilityError, InputError, LanguageModelError, ResponseError
-from shared_core.lm.base import (
-    BaseLanguageModel,
-    Capabilities,
-    FinishReason,
-    Generate,
-    GenerateResult,
-    Generation,
-    LanguageModel,
-    Part,
-    Prompt,
-    Sample,
-    SamplingParams,
-)
-from shared_core.lm.neutralise import MARK, neutralise, restore
-from shared_core.types import Usage
+from llamaindex_selfreflect._read import read
+from shared_core.errors import InputError
+from shared_core.lm.base import LanguageModel
+from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, call_off_loop, runs_here
 
-Reply = ChatResponse | CompletionResponse
-T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 _ROLES = {"system": MessageRole.SYSTEM, "user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
 
+INNER_TAGS = {"selfreflect": "inner"}
+"""On every instrumentation event and span of a call made here (``event.tags``), so that drafts and judges' replies can
+be told from what the user asked for."""
 
-class LlamaIndexLM(BaseLanguageModel):
+Prompt = list[ChatMessage] | str
+
+
+class LlamaIndexLM(ChatAdapter):
     """Text, and token log-probabilities where the provider returns them, from any ``LLM`` of LlamaIndex.
 
-    Chat models get chat messages, others a completion, as in LlamaIndex itself; the model's own ``system_prompt``,
-    callbacks and tracing stay in place. ``n`` samples are ``n`` calls. Untrusted text is neutralised reversibly, stop
-    strings are cut here. A call that fails gives its error as the result.
+    Chat models get chat messages, others a completion, as in LlamaIndex itself; a model without a chat template is
+    completed. The model's own ``system_prompt``, callbacks and tracing stay in place, and instrumentation events carry
+    ``INNER_TAGS``. Samples are separate calls, made at once. Untrusted text is neutralised reversibly, stop strings are
+    cut here. Thoughts, an echoed prompt and code fences around the whole are taken off the replies.
 
     A request's ``temperature``, ``max_tokens``, ``top_p``, ``top_k`` and ``seed`` are passed as call options if the
     model's class has a field of that name. A class without such a field (or that ignores call options, as Ollama's
@@ -50,230 +46,140 @@ class LlamaIndexLM(BaseLanguageModel):
 
     Args:
         llm: of LlamaIndex.
-        logprobs: whether the provider returns token log-probabilities if asked (``logprobs=True``); by default
-            whether the class has a field ``logprobs``.
+        logprobs: whether the provider returns token log-probabilities: ``True``, ``False``, ``"probe"`` to find out
+            with one call of one token at first need, or ``"auto"``: if the class has a field ``logprobs``.
         options: names of the call options to pass, in place of those that the class has fields for.
-        concurrency: calls under way at once in ``agenerate``, at least 1; ``generate`` makes one after another.
+        name: what calibrations are bound to; the model's own name if not given.
+        context_length: of the model in tokens; what its metadata say if not given.
+        max_concurrency: calls under way at once, by default 8, and 1 for a model that computes in this process.
+        timeout: seconds for one sample; ``None`` for no limit.
+        thinking_tokens: added to the limit of tokens once the model was seen to think aloud.
 
     Raises:
-        InputError: ``llm`` is no LLM of LlamaIndex, or ``concurrency`` is below 1.
+        InputError: ``llm`` is no LLM of LlamaIndex, or an option is out of range.
     """
 
     def __init__(
         self,
         llm: LLM,
         *,
-        logprobs: bool | None = None,
+        logprobs: LogprobsMode = "auto",
         options: Collection[str] | None = None,
-        concurrency: int = 8,
+        name: str | None = None,
+        context_length: int | None = None,
+        max_concurrency: int | None = None,
+        timeout: float | None = 600.0,
+        thinking_tokens: int = 2048,
     ) -> None:
         if not isinstance(llm, LLM):
-            raise InputError(f"{type(llm).__name__} is no LLM of LlamaIndex.", hint="Pass llama_index.core.llms.LLM.")
-        if concurrency < 1:
-            raise InputError(f"concurrency must be at least 1, not {concurrency}.")
+            raise InputError(
+                f"A {type(llm).__name__} is no language model of LlamaIndex.", hint="Give an LLM (OpenAI(…))."
+            )
         self.llm = llm
-        self.concurrency = concurrency
         self._passed = set(type(llm).model_fields if options is None else options)
+        self._warned = False
         metadata = llm.metadata
-        self.name = metadata.model_name if metadata.model_name not in ("", "unknown") else llm.class_name()
         window = metadata.context_window
-        self.capabilities = Capabilities(
-            token_logprobs="logprobs" in type(llm).model_fields if logprobs is None else logprobs,
-            # The default stands where a class does not know.
-            context_length=window if window > 0 and window != DEFAULT_CONTEXT_WINDOW else None,
+        if context_length is None and window > 0 and window != DEFAULT_CONTEXT_WINDOW:
+            context_length = window  # the default stands where a class does not know
+        if max_concurrency is None:
+            max_concurrency = 1 if runs_here(llm) else 8
+        super().__init__(
+            name=name or (metadata.model_name if metadata.model_name not in ("", "unknown") else llm.class_name()),
+            logprobs=logprobs,
+            context_length=context_length,
+            max_concurrency=max_concurrency,
+            timeout=timeout,
+            thinking_tokens=thinking_tokens,
         )
 
-    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """Continue the prompts, one call after another."""
-        return [self._generate(r) for r in requests]
+    def call(self, ask: Ask) -> Reply:
+        """Call the model; raise whatever its client raises."""
+        prompt = self._prompt(ask)
+        with _tagged():
+            return self._reply(self._answer(prompt, ask), prompt, ask)
 
-    async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """Continue the prompts through the model's own async methods, ``concurrency`` calls at once."""
-        gate = asyncio.Semaphore(self.concurrency)
-        return list(await asyncio.gather(*(self._agenerate(r, gate) for r in requests)))
+    async def acall(self, ask: Ask) -> Reply:
+        """``call`` by the model's own async form, in a thread where that one would block."""
+        prompt = self._prompt(ask)
+        method = "acomplete" if isinstance(prompt, str) else "achat"
+        with _tagged():
+            if _blocking(self.llm, method):
+                answer = await call_off_loop(lambda: self._answer(prompt, ask))
+            elif isinstance(prompt, str):
+                answer = await self.llm.acomplete(prompt, formatted=True, **self._options(ask))
+            else:
+                answer = await self.llm.achat(prompt, **self._options(ask))
+        return self._reply(answer, prompt, ask)
 
-    # --- one request -------------------------------------------------------------------------------------------
+    def can_complete(self) -> bool:
+        """Every LLM of LlamaIndex has ``complete``."""
+        return True
 
-    def _generate(self, request: Generate) -> GenerateResult:
-        try:
-            prompt = self._prompt(request)
-            return _generation([self._call(prompt, o) for o in self._options(request.params)], request.params)
-        except Exception as error:  # a value, so that one bad request does not take the others down
-            return self._failure(error)
+    def clients(self) -> Iterable[object]:
+        """The model, which holds its provider's key."""
+        return (self.llm,)
 
-    async def _agenerate(self, request: Generate, gate: asyncio.Semaphore) -> GenerateResult:
-        try:
-            prompt = self._prompt(request)
-            calls = [asyncio.ensure_future(self._acall(prompt, o, gate)) for o in self._options(request.params)]
-            try:
-                replies = await asyncio.gather(*calls)
-            finally:
-                for call in calls:  # one has failed: the others are not waited for
-                    call.cancel()
-            return _generation(replies, request.params)
-        except Exception as error:
-            return self._failure(error)
+    def _declared_logprobs(self) -> bool | None:
+        return "logprobs" in type(self.llm).model_fields
 
-    def _call(self, prompt: list[ChatMessage] | str, options: dict[str, Any]) -> Reply:
+    def _answer(self, prompt: Prompt, ask: Ask) -> ChatResponse | CompletionResponse:
         if isinstance(prompt, str):
-            return self.llm.complete(prompt, formatted=True, **options)
-        return self.llm.chat(prompt, **options)
+            return self.llm.complete(prompt, formatted=True, **self._options(ask))
+        return self.llm.chat(prompt, **self._options(ask))
 
-    async def _acall(self, prompt: list[ChatMessage] | str, options: dict[str, Any], gate: asyncio.Semaphore) -> Reply:
-        async with gate:
-            if isinstance(prompt, str):
-                if _blocking(self.llm, "acomplete"):
-                    return await asyncio.to_thread(self._call, prompt, options)
-                return await self.llm.acomplete(prompt, formatted=True, **options)
-            if _blocking(self.llm, "achat"):
-                return await asyncio.to_thread(self._call, prompt, options)
-            return await self.llm.achat(prompt, **options)
-
-    def _failure(self, error: Exception) -> LanguageModelError:
-        secrets = tuple(str(v) for k in ("api_key", "token") if (v := getattr(self.llm, k, None)))
-        return as_language_model_error(error, self.name, secrets)
+    def _reply(self, answer: object, prompt: Prompt, ask: Ask) -> Reply:
+        return read(answer, self._who, sent=prompt if isinstance(prompt, str) else "", logprobs=ask.params.logprobs)
 
     # --- what is sent ------------------------------------------------------------------------------------------
 
-    def _prompt(self, request: Generate) -> list[ChatMessage] | str:
+    def _prompt(self, ask: Ask) -> Prompt:
         """Messages for a chat model, text for another."""
-        self._check(request.params)
-        parts = _merged(self._parts(request.prompt))
         system = self.llm.system_prompt
-        if self.llm.metadata.is_chat_model:
-            messages = [ChatMessage(role=MessageRole.SYSTEM, content=system)] if system else []
-            return messages + _messages(parts)
-        if request.prompt.is_chat:
-            text = _rendered(self.llm.messages_to_prompt, _messages(parts))
-        else:
-            text = _rendered(self.llm.completion_to_prompt, "".join(p.text for p in parts))
+        messages = [ChatMessage(role=_ROLES[role], content=content) for role, content in ask.sent.messages]
+        if self.llm.metadata.is_chat_model and not ask.completes:
+            return [ChatMessage(role=MessageRole.SYSTEM, content=system), *messages] if system else messages
+        text = self._rendered(messages, ask)
         return f"{system}\n\n{text}" if system else text
 
-    def _parts(self, prompt: Prompt) -> Sequence[Part]:
-        if any(p.token_ids is not None for p in prompt.parts):
-            raise CapabilityError("token_prompts", self.name, hint="Give the prompt as text.")
-        return prompt.parts
+    def _rendered(self, messages: list[ChatMessage], ask: Ask) -> str:
+        """One text, by the model's own template where it has one that works."""
+        if ask.completes:
+            return ask.sent.text
+        chat, completion = self.llm.messages_to_prompt, self.llm.completion_to_prompt
+        if not ask.request.prompt.is_chat:
+            return ask.sent.text if completion is None else completion(ask.sent.text)
+        try:
+            if chat is not None:
+                return chat(messages)
+        except Exception as error:  # a tokenizer without a chat template, for one
+            if not self._warned:
+                self._warned = True
+                _LOG.warning("%s has no chat template that works, it is given plain text: %s", self.name, error)
+        return ask.sent.text
 
-    def _check(self, params: SamplingParams) -> None:
-        wanted = {
-            "grammar": params.grammar is not None,
-            "verdict_logprobs": bool(params.verdicts),
-            "hidden_states": params.capture is not None,
-            "token_statistics": params.token_statistics,
-            "token_logprobs": params.logprobs and not self.capabilities.token_logprobs,
-        }
-        for name, asked in wanted.items():
-            if asked:
-                raise CapabilityError(name, self.name, hint="Use TransformersLM or OpenAICompatibleLM for it.")
-
-    def _options(self, params: SamplingParams) -> Iterator[dict[str, Any]]:
-        """Call options of each sample."""
-        given: dict[str, Any] = {"temperature": params.temperature, "max_tokens": params.max_tokens}
+    def _options(self, ask: Ask) -> dict[str, Any]:
+        """Call options of one sample."""
+        params = ask.params
+        given: dict[str, Any] = {"temperature": params.temperature, "max_tokens": ask.max_tokens}
         given |= {"top_p": params.top_p} if params.top_p < 1 else {}
         given |= {"top_k": params.top_k} if params.top_k > 0 else {}
+        given |= {"seed": ask.seed} if ask.seed is not None else {}
         options = {k: v for k, v in given.items() if k in self._passed}
         if params.logprobs:
-            options["logprobs"] = True if self.llm.metadata.is_chat_model else 1
-        for i in range(params.n):
-            seed = {"seed": params.seed + i} if params.seed is not None and "seed" in self._passed else {}
-            yield {**options, **seed}
+            options["logprobs"] = True if self.llm.metadata.is_chat_model and not ask.completes else 1
+        return options
 
 
-def _merged(parts: Sequence[Part]) -> list[Part]:
-    """Neighbours of one role and trust joined, then neutralised: no control string can hide across two parts."""
-    merged: list[Part] = []
-    for (role, trusted), group in itertools.groupby(parts, key=lambda p: (p.role, p.trusted)):
-        text = "".join(p.text for p in group)
-        merged.append(Part(text if trusted else neutralise(text), True, role))
-    return merged
-
-
-def _messages(parts: Sequence[Part]) -> list[ChatMessage]:
-    """One message for each run of parts of a role; parts without a role are the user's."""
-    runs = itertools.groupby(parts, key=lambda p: p.role or "user")
-    return [ChatMessage(role=_ROLES[role], content="".join(p.text for p in run)) for role, run in runs]
+@contextmanager
+def _tagged() -> Iterator[None]:
+    with instrument_tags({**active_instrument_tags.get(), **INNER_TAGS}):
+        yield
 
 
 def _blocking(llm: LLM, name: str) -> bool:
     """Whether that async method is the one of ``CustomLLM``, which runs the sync one within the event loop."""
     return inspect.unwrap(getattr(type(llm), name)) is inspect.unwrap(getattr(CustomLLM, name))
-
-
-def _rendered(template: Callable[[T], str] | None, value: T) -> str:
-    assert template is not None, "LLM fills in its templates when it is made"
-    return template(value)
-
-
-# --- what comes back -----------------------------------------------------------------------------------------------
-
-
-def _generation(replies: Sequence[Reply], params: SamplingParams) -> Generation:
-    usage = Usage()
-    for reply in replies:
-        usage += _usage(reply)
-    return Generation(tuple(_sample(r, params) for r in replies), usage)
-
-
-def _sample(reply: Reply, params: SamplingParams) -> Sample:
-    text = reply.message.content if isinstance(reply, ChatResponse) else reply.text
-    text = "" if text is None else text
-    if not isinstance(text, str):
-        raise ResponseError(f"The reply's text is a {type(text).__name__}.", hint="A plain-text model is needed.")
-    known = generated_tokens(text, reply.logprobs, reply.raw) if params.logprobs else None
-    finish = _finish(reply)
-    end, stop = _cut(text, params)
-    if stop is not None:
-        text, finish = text[:end], "stop"
-    if known is None:
-        return Sample(restore(text), finish_reason=finish, stop=stop)
-    count = _tokens_within(known[0], end)
-    tokens = _restored(known[0][:count], text)
-    return Sample(restore(text), finish_reason=finish, stop=stop, logprobs=known[1][:count], tokens=tokens)
-
-
-def _cut(text: str, params: SamplingParams) -> tuple[int, str | None]:
-    """Where the text ends, by the stop string that comes first (the longest of those at one place)."""
-    places = [(text.find(s), -len(s), s) for s in params.stop if s in text]
-    if not places:
-        return len(text), None
-    place, _, stop = min(places)
-    return place + (len(stop) if params.include_stop else 0), stop
-
-
-def _tokens_within(tokens: Sequence[str], end: int) -> int:
-    """How many tokens begin before ``end``."""
-    starts = itertools.accumulate((len(t) for t in tokens), initial=0)
-    return sum(start < end for start, _ in zip(starts, tokens))
-
-
-def _restored(tokens: tuple[str, ...], text: str) -> tuple[str, ...] | None:
-    """The tokens without marks of neutralisation; ``None`` where a mark spreads over tokens."""
-    if MARK not in "".join(tokens):
-        return tokens
-    whole = tuple(restore(t) for t in tokens)
-    return whole if "".join(whole).startswith(restore(text)) else None
-
-
-def _finish(reply: Reply) -> FinishReason:
-    reason = get(get(get(reply.raw, "choices"), 0), "finish_reason") or get(reply.raw, "done_reason")
-    reason = reason or get(reply.raw, "stop_reason")
-    return "length" if str(reason) in ("length", "max_tokens", "MAX_TOKENS") else "eos"
-
-
-def _usage(reply: Reply) -> Usage:
-    """Token counts where the integration gives them."""
-    counts = get(reply.raw, "usage")
-    prompt = _count(reply, counts, "prompt_tokens", "input_tokens")
-    generated = _count(reply, counts, "completion_tokens", "output_tokens")
-    return Usage(calls=1, prompt_tokens=prompt, generated_tokens=generated)
-
-
-def _count(reply: Reply, counts: object, *names: str) -> int:
-    for source, name in itertools.product((reply.additional_kwargs, counts), names):
-        value = get(source, name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
-    return 0
 
 
 def as_language_model(llm: object) -> LanguageModel | None:
@@ -293,6 +199,6 @@ def as_language_model(llm: object) -> LanguageModel | None:
     if isinstance(llm, LanguageModel):
         return llm
     raise InputError(
-        f"{type(llm).__name__} is no language model.",
-        hint="Pass an LLM of LlamaIndex, a backend of shared_core.lm, or 'settings' for Settings.llm.",
+        f"A {type(llm).__name__} is no language model.",
+        hint="Give an LLM of LlamaIndex (OpenAI(…)), a backend of shared_core.lm, or 'settings' for Settings.llm.",
     )

@@ -19,6 +19,7 @@ from shared_core.errors import (
     ContextOverflowError,
     GenerationError,
     InputError,
+    LanguageModelError,
     ResponseError,
 )
 from shared_core.lm.base import (
@@ -284,7 +285,7 @@ async def test_one_failing_request_fails_alone() -> None:
     model = TalkingModel(reply=lambda p: RuntimeError("boom") if "bad" in p else "fine")
     requests = [ask("good"), ask("bad", n=2), ask("good")]
     for results in (LangChainLM(model).generate(requests), await LangChainLM(model).agenerate(requests)):
-        assert [type(r) for r in results] == [Generation, GenerationError, Generation]
+        assert [isinstance(r, Generation) for r in results] == [True, False, True]
         assert isinstance(results[1], GenerationError)
         assert isinstance(results[1].__cause__, RuntimeError)
 
@@ -309,7 +310,8 @@ def test_usage_is_the_providers_added_up() -> None:
 )
 def test_failures_are_errors_of_our_tree(raised: Exception, error: type[Exception]) -> None:
     (result,) = LangChainLM(TalkingModel(reply=lambda p: raised)).generate([ask()])
-    assert type(result) is error
+    assert isinstance(result, error)
+    assert isinstance(result, type(raised))
 
 
 @pytest.mark.parametrize(("text", "finish"), [("", "length"), ("", "content_filter"), ("x", "SAFETY")])
@@ -342,7 +344,7 @@ def test_scores_states_and_ids_are_refused() -> None:
     assert isinstance(lm.score([Score(Prompt.trusted("a"), (Prompt.trusted("b"),))])[0], CapabilityError)
     assert isinstance(lm.hidden_states([HiddenStates((Prompt.trusted("a"),))])[0], CapabilityError)
     assert isinstance(lm.generate([Generate(Prompt.tokens([1, 2]))])[0], CapabilityError)
-    assert isinstance(lm.generate([Generate(Prompt())])[0], GenerationError)
+    assert isinstance(lm.generate([Generate(Prompt())])[0], LanguageModelError)
 
 
 def test_content_blocks_and_plain_strings_are_read() -> None:

@@ -15,7 +15,6 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.llms import MockLLM
 
 from llamaindex_selfreflect import LlamaIndexLM
-from llamaindex_selfreflect._logprobs import generated_tokens
 from shared_core.errors import (
     BackendUnavailableError,
     CapabilityError,
@@ -53,10 +52,10 @@ def test_it_is_a_language_model_and_says_what_it_can_do() -> None:
     assert (chat.capabilities.context_length, completion.capabilities.context_length) == (None, 2048)
     assert LlamaIndexLM(ChatLLM(lambda p, o: ""), logprobs=False).capabilities.names() == ("text",)
     assert LlamaIndexLM(MockLLM()).name == "MockLLM"
-    with pytest.raises(InputError, match="no LLM"):
+    with pytest.raises(InputError, match="no language model of LlamaIndex"):
         LlamaIndexLM("gpt")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="concurrency"):
-        LlamaIndexLM(MockLLM(), concurrency=0)
+    with pytest.raises(InputError, match="max_concurrency"):
+        LlamaIndexLM(MockLLM(), max_concurrency=0)
 
 
 def test_chat_models_get_messages_and_others_a_prompt() -> None:
@@ -88,15 +87,15 @@ def test_options_are_passed_where_the_class_has_them() -> None:
     assert only(LlamaIndexLM(plain).generate([Generate(ASK, params)])).samples[0].text == "text text"
     seeded = CompletionLLM(lambda p, o: "")
     LlamaIndexLM(seeded, options={"seed"}).generate([Generate(ASK, params)])
-    assert [o for _, o in seeded.calls] == [{"seed": 3}, {"seed": 4}]
+    assert sorted(o["seed"] for _, o in seeded.calls) == [3, 4]
 
 
-async def test_samples_are_calls_and_async_ones_run_at_once() -> None:
+async def test_samples_are_calls_and_run_at_once() -> None:
     requests = [Generate(Prompt.trusted(f"Say {i}: "), SamplingParams(n=4)) for i in range(3)]
     llm = ChatLLM(lambda p, o: p[-4:])
     expected = LlamaIndexLM(llm).generate(requests)
     assert llm._most == 0
-    assert await LlamaIndexLM(llm, concurrency=5).agenerate(requests) == expected
+    assert await LlamaIndexLM(llm, max_concurrency=5).agenerate(requests) == expected
     assert llm._most == 5
     assert [only([r]).usage.calls for r in expected] == [4, 4, 4]
 
@@ -175,21 +174,28 @@ def test_logprobs_come_from_the_raw_reply_where_it_has_them() -> None:
     assert (sample.text, sample.logprobs, sample.tokens) == ("Yes", (-0.1,), ("Yes",))
 
 
+def tokens_of(text: str, lists: Any = None, raw: Any = None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
+    """What a reply's tokens are read as: texts and log-probabilities."""
+    lm = LlamaIndexLM(saying(chat_reply(text, raw=raw, logprobs=lists)))
+    (sample,) = only(lm.generate([Generate(ASK, SamplingParams(logprobs=True))])).samples
+    return sample.tokens, sample.logprobs
+
+
 def test_logprobs_are_read_from_top_lists_only_if_there_is_one_way() -> None:
     one = top({"Yes": -0.1, "No": -2.0}, {".": -0.3, "!": -1.0})
-    assert generated_tokens("No.", one, None) == (("No", "."), (-2.0, -0.3))
-    assert generated_tokens("Maybe.", one, None) is None
+    assert tokens_of("No.", one) == (("No", "."), (-2.0, -0.3))
+    assert tokens_of("Maybe.", one) == (None, None)
     two = top({"a": -1.0, "ab": -1.0}, {"bc": -1.0, "c": -1.0})
-    assert generated_tokens("abc", two, None) is None
-    assert generated_tokens("abbc", two, None) == (("ab", "bc"), (-1.0, -1.0))
-    assert generated_tokens("ab", None, None) is None
+    assert tokens_of("abc", two) == (None, None)
+    assert tokens_of("abbc", two) == (("ab", "bc"), (-1.0, -1.0))
+    assert tokens_of("ab") == (None, None)
 
 
 def test_a_character_of_several_tokens_keeps_their_logprobs() -> None:
     parts = [list(b) for b in (b"\xf0\x9f", b"\x99\x82", b"!")]
     content = [{"token": "\\x", "logprob": -0.5, "bytes": b} for b in parts]
     reply = {"choices": [{"logprobs": {"content": content}}]}
-    assert generated_tokens("🙂!", None, reply) == (("", "🙂", "!"), (-0.5,) * 3)
+    assert tokens_of("🙂!", None, reply) == (("", "🙂", "!"), (-0.5,) * 3)
 
 
 @pytest.mark.parametrize(
@@ -198,17 +204,18 @@ def test_a_character_of_several_tokens_keeps_their_logprobs() -> None:
         raw(("Yes", float("nan"))),
         raw(("Yes", 0.5)),
         raw(("Other", -0.1)),
-        {"choices": [{"logprobs": {"content": [{"token": None, "logprob": -1}]}}]},
+        {"choices": [{"logprobs": {"content": [{"token": None, "logprob": "-1"}]}}]},
+        {"choices": [{"logprobs": {"content": [{"token": "Yes", "logprob": -(10**400)}]}}]},
         {"choices": []},
         "text",
     ],
 )
 def test_logprobs_that_cannot_be_right_are_unknown(odd: Any) -> None:
-    assert generated_tokens("Yes", None, odd) is None
+    assert tokens_of("Yes", None, odd) == (None, None)
 
 
 def test_the_token_that_ended_a_reply_is_left_out() -> None:
-    assert generated_tokens("Yes", None, raw(("Yes", -0.1), ("</s>", -0.2))) == (("Yes",), (-0.1,))
+    assert tokens_of("Yes", None, raw(("Yes", -0.1), ("</s>", -0.2))) == (("Yes",), (-0.1,))
 
 
 def test_a_provider_that_gives_none_leaves_them_unknown() -> None:
@@ -260,7 +267,8 @@ async def test_a_failing_request_fails_alone_and_is_named(error: Exception, kind
     for llm in (ChatLLM(script), CompletionLLM(script)):
         lm = LlamaIndexLM(llm)
         for failed, done in (lm.generate(requests), await lm.agenerate(requests)):
-            assert type(failed) is kind
+            assert isinstance(failed, kind)
+            assert isinstance(failed, type(error))
             assert isinstance(done, Generation)
     overflow = refused([failed]) if kind is ContextOverflowError else None
     assert overflow is None or (overflow.needed, overflow.available) == (140, 100)  # type: ignore[attr-defined]
