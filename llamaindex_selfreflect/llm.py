@@ -29,7 +29,8 @@ INNER_TAGS = {"selfreflect": "inner"}
 """On every instrumentation event and span of a call made here (``event.tags``), so that drafts and judges' replies can
 be told from what the user asked for."""
 
-Prompt = list[ChatMessage] | str
+Sent = list[ChatMessage] | str
+"""A chat, or a text to be completed."""
 
 
 class LlamaIndexLM(ChatAdapter):
@@ -123,17 +124,17 @@ class LlamaIndexLM(ChatAdapter):
     def _declared_logprobs(self) -> bool | None:
         return "logprobs" in type(self.llm).model_fields
 
-    def _answer(self, prompt: Prompt, ask: Ask) -> ChatResponse | CompletionResponse:
+    def _answer(self, prompt: Sent, ask: Ask) -> ChatResponse | CompletionResponse:
         if isinstance(prompt, str):
             return self.llm.complete(prompt, formatted=True, **self._options(ask))
         return self.llm.chat(prompt, **self._options(ask))
 
-    def _reply(self, answer: object, prompt: Prompt, ask: Ask) -> Reply:
+    def _reply(self, answer: object, prompt: Sent, ask: Ask) -> Reply:
         return read(answer, self._who, sent=prompt if isinstance(prompt, str) else "", logprobs=ask.params.logprobs)
 
     # --- what is sent ------------------------------------------------------------------------------------------
 
-    def _prompt(self, ask: Ask) -> Prompt:
+    def _prompt(self, ask: Ask) -> Sent:
         """Messages for a chat model, text for another."""
         system = self.llm.system_prompt
         messages = [ChatMessage(role=_ROLES[role], content=content) for role, content in ask.sent.messages]
@@ -155,7 +156,8 @@ class LlamaIndexLM(ChatAdapter):
         except Exception as error:  # a tokenizer without a chat template, for one
             if not self._warned:
                 self._warned = True
-                _LOG.warning("%s has no chat template that works, it is given plain text: %s", self.name, error)
+                why = self._secrets().strip(str(error), 120)
+                _LOG.warning("%s has no chat template that works, it is given plain text: %s", self.name, why)
         return ask.sent.text
 
     def _options(self, ask: Ask) -> dict[str, Any]:

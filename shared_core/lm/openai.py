@@ -243,8 +243,11 @@ class OpenAICompatibleLM(BaseLanguageModel):
     async def _generate(self, request: Generate, planner: Planner, deadline: Deadline) -> Generation:
         ask = await planner.ask(request, deadline)
         sent = _outgoing(ask, request.prompt)
+        room = self._thinking_tokens
+        if planner.able.context_length is not None:
+            room = min(room, planner.able.context_length // 4)
         if self._thinks:
-            ask = self._with_room(ask)
+            ask = _with_room(ask, room)
         samples: list[Sample] = []
         usage = Usage()
         # vLLM refuses to give the same greedy sample n times; nobody needs to be asked for it.
@@ -256,8 +259,8 @@ class OpenAICompatibleLM(BaseLanguageModel):
             answers = await asyncio.gather(*(self._send(ask, n, s, deadline) for n, s in zip(sizes, seeds)))
             for answer in answers:
                 usage += read.usage(answer)
-                samples += self._samples(ask, answer, sent)
-            ask = self._with_room(ask) if self._thinks else ask  # for those that only thought
+                samples += self._samples(ask, answer, sent, room)
+            ask = _with_room(ask, room) if self._thinks else ask  # for those that only thought
             if len(samples) >= wanted:
                 return Generation(tuple(samples[:wanted]) * (request.params.n // wanted), usage)
         raise ResponseError(f"{self._endpoint.url} gave {len(samples)} samples where {wanted} were asked for.")
@@ -277,7 +280,7 @@ class OpenAICompatibleLM(BaseLanguageModel):
             raise GrammarError(f"The grammar {grammar.name!r} was refused. {error.message}", hint=error.hint)
         raise error
 
-    def _samples(self, ask: Ask, answer: Mapping[str, Any], sent: Outgoing | None) -> list[Sample]:
+    def _samples(self, ask: Ask, answer: Mapping[str, Any], sent: Outgoing | None, room: int) -> list[Sample]:
         """The samples of an answer; those that ended before they began to answer are left out to be asked for again."""
         samples: list[Sample] = []
         for choice in read.choices(answer, self._endpoint.url):
@@ -285,20 +288,21 @@ class OpenAICompatibleLM(BaseLanguageModel):
                 samples.append(self._sample(ask, choice, sent))
             except OnlyThoughts as found:
                 self._thinks = True
-                if self._with_room(ask) == ask:
+                if _with_room(ask, room) == ask:
                     raise found.error from None
         return samples
 
     def _sample(self, ask: Ask, choice: Mapping[str, Any], sent: Outgoing | None) -> Sample:
         return read.sample(choice, ask.params, self._endpoint.url, verdicts=ask.verdicts, sent=sent)
 
-    def _with_room(self, ask: Ask) -> Ask:
-        """The same with room for the model's thoughts, and without strings to stop at, which may be in them."""
-        if ask.params.grammar is not None:
-            return ask
-        body = {k: v for k, v in ask.body.items() if k not in ("stop", "include_stop_str_in_output")}
-        body[ask.route.limit] = ask.params.max_tokens + self._thinking_tokens
-        return dataclasses.replace(ask, body=body)
+
+def _with_room(ask: Ask, room: int) -> Ask:
+    """The same with room for the model's thoughts, and without strings to stop at, which may be in them."""
+    if ask.params.grammar is not None:
+        return ask
+    body = {k: v for k, v in ask.body.items() if k not in ("stop", "include_stop_str_in_output")}
+    body[ask.route.limit] = ask.params.max_tokens + room
+    return dataclasses.replace(ask, body=body)
 
 
 def _outgoing(ask: Ask, prompt: Prompt) -> Outgoing | None:

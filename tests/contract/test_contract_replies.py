@@ -90,15 +90,15 @@ def test_thoughts_beside_the_text_are_left_there(side: Side) -> None:
 
 def test_a_model_that_thinks_past_its_limit_is_asked_again_with_room(side: Side) -> None:
     def thinks(prompt: str) -> Answer:
-        limit = side.model.seen[-1].options.get("max_tokens", side.model.seen[-1].options.get("max_completion_tokens"))
-        return Answer("<think>Let me see …", "length") if limit < 100 else Answer("<think>Let me see.</think>1871")
+        limit = side.model.seen[-1].options["max_tokens"]
+        return Answer("<think>Let me see …", "length") if limit < 50 else Answer("<think>Let me see.</think>1871")
 
-    lm = side.lm(thinks, thinking_tokens=200)
+    lm = side.lm(thinks, thinking_tokens=100)
     params = SamplingParams(max_tokens=9, stop=("\n\n",))
     first = lm.generate([Generate(ASK, params)])[0]
     assert isinstance(first, Generation), first
     assert (first.text, first.usage.calls) == ("1871", 2)
-    assert [s.options["max_tokens"] for s in side.model.seen] == [9, 209]
+    assert [s.options["max_tokens"] for s in side.model.seen] == [9, 109]
     assert not side.model.seen[1].options.get("stop")  # it would stop in the thoughts
     assert lm.generate([Generate(ASK, params)])[0].text == "1871"
     assert len(side.model.seen) == 3  # from then on there is room at once

@@ -43,7 +43,7 @@ def find_own_words(reply: str, messages: Sequence[str], text: str) -> int:
         text: the same as one text, as a model that completes was sent it.
     """
     said = _BLANKS.sub("", reply)
-    if not said:
+    if len(said) < _SHORTEST:
         return 0
     whole = _BLANKS.sub("", text)
     if len(whole) >= _SHORTEST and said.startswith(whole):

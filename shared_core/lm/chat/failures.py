@@ -105,8 +105,8 @@ def status_error(
         return BackendUnavailableError(f"{who} refuses us ({status}): {said}", hint=key_hint)
     if status == 404 or (status == 400 and _NO_MODEL.search(said)):
         if _NO_MODEL.search(said):
-            return ModelLoadError(f"{who} does not have that model ({status}): {said}", hint=model_hint)
-        return BackendUnavailableError(f"{who} does not have that ({status}): {said}", hint=address_hint)
+            return ModelLoadError(f"{who}: there is no such model ({status}): {said}", hint=model_hint)
+        return BackendUnavailableError(f"{who}: there is nothing at that address ({status}): {said}", hint=address_hint)
     if status == 408:
         return BackendUnavailableError(f"{who} did not answer in time ({status}): {said}", hint=_SLOW_HINT)
     if status == 429:
@@ -124,7 +124,8 @@ def timeout_error(who: str, seconds: float | None, said: str = "") -> BackendUna
 
 def connection_error(who: str, said: str) -> BackendUnavailableError:
     """The error for a connection that could not be made or broke off."""
-    return BackendUnavailableError(f"There is no connection to {who}: {said}", hint=_DOWN_HINT)
+    inside = who[:1].lower() + who[1:]
+    return BackendUnavailableError(f"There is no connection to {inside}: {said}", hint=_DOWN_HINT)
 
 
 def provider_error(error: BaseException, who: str, secrets: Secrets) -> LanguageModelError:
@@ -165,7 +166,7 @@ def _classified(error: BaseException, who: str, secrets: Secrets) -> LanguageMod
     if meaning == "slow" or isinstance(error, TimeoutError):
         return timeout_error(who, None, told)
     if meaning == "model":
-        return ModelLoadError(f"{who} does not have that model: {told}", hint=_NAME_HINT)
+        return ModelLoadError(f"{who}: there is no such model: {told}", hint=_NAME_HINT)
     if meaning == "down" or isinstance(error, ConnectionError):
         return connection_error(who, told)
     return GenerationError(f"{who} failed: {told}", hint="Does the model answer by itself, outside of the engine?")

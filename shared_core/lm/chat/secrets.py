@@ -33,6 +33,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _SCHEME = re.compile(r"\b((?:bearer|basic)\s+)(?=\S*[0-9=])([A-Za-z0-9._~+/\-]{6,}=*)", re.IGNORECASE)
+_HEADERS = ("default_headers", "headers", "extra_headers")
 _HIDDEN = "***"
 
 
@@ -97,12 +98,22 @@ def _held(client: object) -> Iterator[str]:
         if isinstance(found, Mapping):
             fields.update(found)
     for name, value in fields.items():
-        inside = value.items() if isinstance(value, Mapping) else ()
+        inside = dict(value).items() if type(value) is dict else ()
         for key, held in ((name, value), *inside):
-            reveal = getattr(held, "get_secret_value", None)
-            if callable(reveal):
-                held = reveal()
-            elif not _NAME.search(str(key)) and name not in ("default_headers", "headers", "extra_headers"):
-                continue
-            if isinstance(held, str):
+            revealed = _revealed(held)
+            if revealed is not None:
+                yield revealed
+            elif isinstance(held, str) and (_NAME.search(str(key)) or name in _HEADERS):
                 yield held.removeprefix("Bearer ")
+
+
+def _revealed(value: object) -> str | None:
+    """What pydantic's secret types hold."""
+    reveal = getattr(type(value), "get_secret_value", None)
+    if reveal is None:
+        return None
+    try:
+        held = reveal(value)
+    except Exception:  # somebody else's class of that shape
+        return None
+    return held if isinstance(held, str) else None
