@@ -20,7 +20,8 @@ from llama_index.core.llms.custom import CustomLLM
 from llamaindex_selfreflect._read import read
 from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
-from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, call_off_loop, runs_here
+from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
+from shared_core.threads import in_thread
 
 _LOG = logging.getLogger(__name__)
 _ROLES = {"system": MessageRole.SYSTEM, "user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
@@ -106,7 +107,7 @@ class LlamaIndexLM(ChatAdapter):
         method = "acomplete" if isinstance(prompt, str) else "achat"
         with _tagged():
             if _blocking(self.llm, method):
-                answer = await call_off_loop(lambda: self._answer(prompt, ask))
+                answer = await in_thread(self._answer, prompt, ask)
             elif isinstance(prompt, str):
                 answer = await self.llm.acomplete(prompt, formatted=True, **self._options(ask))
             else:

@@ -9,7 +9,7 @@ texts; ``calls`` makes many calls at once; ``adapter`` puts all of it together.
 from __future__ import annotations
 
 from shared_core.lm.chat.adapter import Ask, ChatAdapter, LogprobsMode, runs_here
-from shared_core.lm.chat.calls import acall_all, call_all, call_off_loop
+from shared_core.lm.chat.calls import acall_all, call_all
 from shared_core.lm.chat.failures import provider_error, status_error
 from shared_core.lm.chat.layout import Outgoing, as_messages, as_text, control_strings, cut_text, outgoing, plain_layout
 from shared_core.lm.chat.overflow import context_overflow
@@ -29,7 +29,7 @@ from shared_core.lm.chat.secrets import Secrets
 
 __all__ = [
     "Ask", "ChatAdapter", "LogprobsMode", "OnlyThoughts", "Outgoing", "Reading", "Reply", "Secrets", "Tokens",
-    "acall_all", "as_messages", "as_text", "call_all", "call_off_loop", "context_overflow", "control_strings",
+    "acall_all", "as_messages", "as_text", "call_all", "context_overflow", "control_strings",
     "cut_text", "find_reason", "find_stop", "find_usage", "get", "make_sample", "outgoing", "plain_layout",
     "provider_error", "read_content", "read_logprob", "read_reply", "read_tokens", "runs_here", "status_error",
     "tokens_of",

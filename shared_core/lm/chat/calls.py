@@ -7,7 +7,6 @@ neither keep the process alive nor the others from going on (``concurrent.future
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import threading
 import time
@@ -52,35 +51,6 @@ async def acall_all(
                 return error
 
     return list(await asyncio.gather(*map(one, calls)))
-
-
-async def call_off_loop(call: Callable[[], T]) -> T:
-    """The result of a call that blocks, made in a daemon thread in a copy of the caller's context."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if future.done():  # given up on
-            return
-        if error is None:
-            future.set_result(result)  # type: ignore[arg-type]
-        elif isinstance(error, StopIteration):  # a future takes none
-            future.set_exception(RuntimeError("The call raised StopIteration."))
-        else:
-            future.set_exception(error)
-
-    def work() -> None:
-        result, error = None, None
-        try:
-            result = context.run(call)
-        except BaseException as caught:
-            error = caught
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=work, name="selfreflect-call", daemon=True).start()
-    return await future
 
 
 class _Batch(Generic[T]):
