@@ -173,7 +173,7 @@ def test_a_call_that_hangs_is_left_behind_and_the_others_go_on() -> None:
             stuck.wait(30)
         return i
 
-    results = call_all([lambda i=i: call(i) for i in range(9)], at_once=2, seconds=0.2)  # type: ignore[misc]
+    results = call_all([lambda i=i: call(i) for i in range(9)], at_once=2, seconds=1.0)  # type: ignore[misc]
     stuck.set()
     assert [r if isinstance(r, int) else type(r) for r in results] == [
         TimeoutError, 1, 2, TimeoutError, 4, 5, TimeoutError, 7, 8,
