@@ -61,9 +61,9 @@ def chunk_document(
         the document's parts that is no listing (``noise``); all of them if nothing else would be left. Metadata:
         ``source``, ``start``, ``end``; ``section`` (the headings above, outermost first, joined by `` > ``) where there
         are any; what the part adds (``row``, columns); ``page`` (of a PDF, or slide) on which it begins, counted from
-        1, ``page_label`` if the document calls it otherwise, and where its last sentence runs over the page's end
-        ``page_end`` and ``page_break``, the place in the passage's text where the next page begins. The id is made of
-        all of this: equal ids mean equal passages.
+        1, and ``page_label``, what the document calls it; where its last sentence runs over the page's end also
+        ``page_end``, ``page_end_label`` and ``page_break``, the place in the passage's text where the next page
+        begins. The id is made of all of this: equal ids mean equal passages.
 
     Raises:
         InputError: ``max_chars`` or ``overlap`` out of range.
@@ -141,11 +141,11 @@ def _page_metadata(pages: Sequence[Page], start: int, end: int) -> dict[str, Met
     first, last = (bisect_right(pages, place, key=lambda p: p.start) - 1 for place in (start, end - 1))
     if first < 0:
         return {}
-    metadata: dict[str, MetadataValue] = {"page": pages[first].number}
-    if pages[first].label:
-        metadata["page_label"] = pages[first].label
+    page, final = pages[first], pages[last]
+    metadata: dict[str, MetadataValue] = {"page": page.number, "page_label": page.label or str(page.number)}
     if last > first:
-        metadata |= {"page_end": pages[last].number, "page_break": pages[first + 1].start - start}
+        metadata |= {"page_end": final.number, "page_end_label": final.label or str(final.number)}
+        metadata["page_break"] = pages[first + 1].start - start
     return metadata
 
 

@@ -187,7 +187,7 @@ def test_pages_begin_passages_and_their_names_are_kept() -> None:
     assert [(p.metadata["page"], p.metadata.get("page_label"), p.metadata.get("page_end")) for p in passages] == [
         (1, "i", None),
         (2, "ii", 3),
-        (3, None, None),
+        (3, "3", None),
     ]
     assert passages[1].text[int(str(passages[1].metadata["page_break"])) :] == "goes over."
 

@@ -18,7 +18,9 @@ TEXT_COLUMNS = (
 """Names a text column is found by, the first present one wins (letter case does not matter)."""
 
 TITLE_COLUMNS = ("title", "name", "heading", "headline", "subject")
-RESERVED = frozenset(("source", "start", "end", "page", "page_end", "page_label", "page_break", "row", "section"))
+RESERVED = frozenset(
+    ("source", "start", "end", "page", "page_end", "page_label", "page_end_label", "page_break", "row", "section")
+)
 """Metadata names of our own: a column of that name becomes ``column_NAME``."""
 
 _STORE_PREFIXES = ("chroma:", "selfreflect:")  # vector stores keep such names to themselves
