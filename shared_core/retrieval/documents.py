@@ -147,6 +147,8 @@ def read_bytes(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
                 data = file.read(max_bytes + 1) if status.st_size <= max_bytes else b""
         finally:
             os.close(descriptor)
+    except DocumentError:
+        raise
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     if status.st_size > max_bytes or len(data) > max_bytes:

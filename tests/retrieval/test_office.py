@@ -176,14 +176,15 @@ def test_entities_are_never_expanded(kind: str) -> None:
 def test_what_unpacks_to_too_much_is_refused_while_it_unpacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "MAX_UNPACKED_BYTES", 300_000)
     assert read(docx(paragraph("word " * 20_000)), "a.docx").text.startswith("word")
-    assert "300,000" in refuses(docx(paragraph("word " * 200_000)), "b.docx").message
+    assert refuses(docx(paragraph("word " * 200_000)), "b.docx").message == "It unpacks to more than 300,000 bytes."
     small = [paragraph("x " * 40_000)] * 5  # no member alone, but all together
     book = {f"p{i}.xhtml": f"<html><body>{body}</body></html>" for i, body in enumerate(small)}
     items = "".join(f'<item id="i{i}" href="p{i}.xhtml" media-type="application/xhtml+xml"/>' for i in range(5))
     spine = "".join(f'<itemref idref="i{i}"/>' for i in range(5))
     container = '<container><rootfiles><rootfile full-path="b.opf"/></rootfiles></container>'
     opf = f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>"
-    assert "unpacks" in refuses(archive({"META-INF/container.xml": container, "b.opf": opf, **book}), "c.epub").message
+    error = refuses(archive({"META-INF/container.xml": container, "b.opf": opf, **book}), "c.epub")
+    assert error.message == "It unpacks to more than 300,000 bytes."
 
 
 def test_a_size_that_lies_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,5 +239,6 @@ def test_a_small_file_of_much_xml_is_streamed() -> None:
 def test_time_is_looked_at_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1_000_000))
     monkeypatch.setattr(limits.time, "monotonic", lambda: float(next(ticks)))
-    assert "20 seconds" in refuses(docx(paragraph("word " * 1_000_000)), "a.docx", max_seconds=20).message
+    message = refuses(docx(paragraph("word " * 1_000_000)), "a.docx", max_seconds=20).message
+    assert message.startswith("Reading it took longer than 20 seconds")
     assert next(ticks) < 40

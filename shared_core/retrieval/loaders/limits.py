@@ -54,13 +54,19 @@ def too_much(what: str, number: int, limit: int) -> DocumentError:
     return DocumentError(f"It holds {number:,} {what}; at most {limit:,} are read.", hint="Split the file.")
 
 
-def read_unpacked(stream: IO[bytes], budget: Budget, limit: int = MAX_UNPACKED_BYTES) -> Iterator[bytes]:
+def read_unpacked(stream: IO[bytes], budget: Budget, limit: int, *, before: int = 0) -> Iterator[bytes]:
     """What a decompressing stream gives, in chunks.
+
+    Args:
+        stream: gives it.
+        budget: looked at before each chunk.
+        limit: bytes at most, of this stream and of others of its document.
+        before: bytes that the others gave.
 
     Raises:
         DocumentError: more than ``limit`` bytes come out, or the time is used up.
     """
-    total = 0
+    total = before
     while chunk := stream.read(CHUNK):
         budget.check()
         total += len(chunk)

@@ -59,7 +59,7 @@ class Package:
 
     def __init__(self, data: bytes, kind: str, budget: Budget) -> None:
         self.kind, self._budget = kind, budget
-        self._left = MAX_UNPACKED_BYTES
+        self._unpacked = 0
         if data.startswith(_OLD_OFFICE):
             raise DocumentError(
                 f"The file is of an older kind or protected by a password, not a plain {kind}.",
@@ -84,9 +84,11 @@ class Package:
         """
         try:
             with self._archive.open(name) as stream:
-                for chunk in read_unpacked(stream, self._budget, self._left):
-                    self._left -= len(chunk)
+                for chunk in read_unpacked(stream, self._budget, MAX_UNPACKED_BYTES, before=self._unpacked):
+                    self._unpacked += len(chunk)
                     yield chunk
+        except DocumentError:
+            raise
         except KeyError as error:
             raise damaged(self.kind, ValueError(f"it has no {name}")) from error
         except RuntimeError as error:  # zipfile's way of saying that a password is needed

@@ -152,6 +152,8 @@ def _bookmarks(document: pypdfium2.PdfDocument, budget: Budget) -> list[Bookmark
             title = one_line(without_surrogates(entry.get_title()))
             if title and page is not None:
                 found.append(Bookmark(title, entry.level + 1, page))
+    except DocumentError:
+        raise
     except (pypdfium2.PdfiumError, ValueError, RecursionError):  # a damaged outline must not cost the text
         return found
     return found
