@@ -219,7 +219,7 @@ def _show_heading(question: str) -> None:
     if out.is_terminal:
         out.rule(Text(to_printable_line(question), style="bold"), align="left")
     else:
-        out.print(Text(f"## {to_printable_line(question)}"))
+        out.print(Text(f"\n## {to_printable_line(question)}"))
 
 
 def _mark(claim: Claim, answer: Answer) -> Text:

@@ -70,15 +70,17 @@ class _Lines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._started = self._told = time.monotonic()
+        self._first = 0  # how much was done when the label was first heard of
         self._label = ""
 
     def tell(self, label: str, done: int, total: int) -> None:
         """Note where the work is; a line is written if the last one is some seconds old."""
         now = time.monotonic()
         if label != self._label:
-            self._label, self._started = label, now
+            self._label, self._started, self._first = label, now, done
         if now - self._told < EVERY_SECONDS:
             return
         self._told = now
-        left = f", about {(now - self._started) * (total - done) / done:.0f} s left" if 0 < done < total else ""
-        self._console.print(Text(f"{label}: {done} of {total}{left}"))
+        since = done - self._first
+        left = (now - self._started) * (total - done) / since if since > 0 and done < total else 0.0
+        self._console.print(Text(f"{label}: {done} of {total}" + (f", about {left:.0f} s left" if left >= 1 else "")))

@@ -145,7 +145,9 @@ def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list
     all if there are two, stands off from the text (unless it is a number alone), and is not larger than the text, as
     titles of slides are.
     """
-    sizes = Counter(round(line.size) for lines in pages for line in lines for _ in line.text)
+    sizes: Counter[int] = Counter()
+    for line in itertools.chain.from_iterable(pages):
+        sizes[round(line.size)] += len(line.text)
     largest = 1.15 * (sizes.most_common(1)[0][0] + 0.5) if sizes else 0.0
     edges = [edge for number, lines in enumerate(pages) for edge in _edges(number, lines, pitch, largest)]
     groups: dict[tuple[bool, str], list[_Edge]] = defaultdict(list)

@@ -11,6 +11,7 @@ import itertools
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -68,8 +69,10 @@ def page_lines(page: pypdfium2.PdfPage) -> list[Line]:
         textpage.close()
     if not lines:
         return []
-    turns = [line.turned for line in lines for _ in range(len(line.text))]
-    usual = statistics.mode(turns)
+    turns: Counter[int] = Counter()
+    for line in lines:
+        turns[line.turned] += len(line.text)
+    usual = turns.most_common(1)[0][0]
     return sorted(lines, key=lambda line: line.turned != usual)  # stable: stamps along the margin go last
 
 
@@ -127,7 +130,7 @@ class _Reader:
 
         Some programs place each letter by itself: then spaces have no width, and gaps hold no space.
         """
-        boxes = [[self._ends(i, 0) for i in range(a, b)] for a, b in words]
+        boxes = [self._boxes(a, b) for a, b in words]
         gaps = [after[0][0] - before[-1][1] for before, after in itertools.pairwise(boxes)]
         spaced = bool(gaps) and statistics.median(gaps) > _SPACE * size
         result: list[tuple[int, int]] = []
@@ -176,6 +179,16 @@ class _Reader:
         box = self._box
         a, b = _upright(box.left, box.bottom, turned)[0], _upright(box.right, box.top, turned)[0]
         return min(a, b), max(a, b)
+
+    def _boxes(self, start: int, end: int) -> list[tuple[float, float]]:
+        """Where each of the upright characters ``[start, end)`` begins and ends. Called for each letter of a document,
+        so nothing is looked up twice."""
+        read, page, box = self._raw.FPDFText_GetLooseCharBox, self._page, self._box
+        found = []
+        for i in range(start, end):
+            read(page, i, box)
+            found.append((box.left, box.right))
+        return found
 
     def _face(self, i: int) -> tuple[bool, bool]:
         """(bold, of fixed width) of a character's font."""
