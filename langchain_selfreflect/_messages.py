@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages import content as blocks
 from langchain_core.messages.ai import UsageMetadata
 
+from shared_core.citation import find_place
 from shared_core.types import Answer, Citation, Claim, Passage, Span
 
 NAMESPACE = "selfreflect"
@@ -50,7 +51,9 @@ def citations(answer: Answer) -> list[blocks.Citation]:
 
     ``start_index`` and ``end_index`` are the claim's place in the answer's text; ``cited_text`` stands in the passage
     at ``extras["start"]`` to ``extras["end"]`` (code points of ``page_content``). ``source_start`` and ``source_end``
-    are the place in the whole file, where the document's metadata say where it begins (``start`` or ``start_index``).
+    are the place in the whole file, where the document's metadata say where it begins (``start`` or ``start_index``);
+    ``page`` and ``section`` are texts, where the metadata tell them (``page_label``, or ``page``, which LangChain's
+    loaders count from 0).
     """
     passages = {p.id: p for p in answer.passages}
     return [
@@ -70,9 +73,12 @@ def _citation(
     metadata = passage.metadata if passage is not None else {}
     source = metadata.get("source")
     first = next((v for v in (metadata.get("start"), metadata.get("start_index")) if _is_offset(v)), None)
+    place = find_place(passage, span, pages_from_zero=True) if passage is not None else None
     extras: dict[str, Any] = {
         "passage_id": span.passage_id,
         "source": source,
+        "page": place.page or None if place is not None else None,
+        "section": place.section or None if place is not None else None,
         "start": span.start,
         "end": span.end,
         "source_start": first + span.start if isinstance(first, int) else None,

@@ -13,6 +13,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.types import TokenAsyncGen, TokenGen
 
 from llamaindex_selfreflect._nodes import NodeBook, document_place
+from shared_core.citation import find_place
 from shared_core.types import Answer, Span
 
 NAMESPACE = "selfreflect"
@@ -141,7 +142,9 @@ def citation_blocks(answer: Answer, book: NodeBook) -> list[CitationBlock]:
 
     ``source`` is the node's id. ``additional_location_info`` holds ``number``; ``start`` and ``end`` of the quote in
     the node's own text; ``answer_start`` and ``answer_end`` of the first claim that cites it in the answer's text;
-    ``document_start`` and ``document_end`` where the node knows its place in its document. All in code points.
+    ``document_start`` and ``document_end`` where the node knows its place in its document, all in code points; ``page``
+    where its metadata tell one that is a number. (The block takes numbers only: ``response.metadata["selfreflect"]``
+    has ``page``, such as ``iv``, and ``section`` beside each citation.)
     """
     return [_block(i, s, answer, book) for i, s in enumerate(answer.numbered_spans(), 1)]
 
@@ -156,6 +159,9 @@ def _block(number: int, span: Span, answer: Answer, book: NodeBook) -> CitationB
     if place is not None:
         where |= {"document_start": place[0] + span.start, "document_end": place[0] + span.end}
     passage = answer.passage(span.passage_id)
+    page = find_place(passage, span).page
+    if page.isdecimal():
+        where["page"] = int(page)
     return CitationBlock(
         cited_content=TextBlock(text=span.text),
         source=node.node_id,
@@ -169,5 +175,9 @@ def _details(answer: Answer, citations: Sequence[CitationBlock]) -> dict[str, An
     details = answer.to_dict()
     del details["usage"]["seconds"]  # in ``answer.usage``; without it equal answers have equal metadata
     details["passages"] = [{"id": p.id, "title": p.title, "score": p.score} for p in answer.passages]
-    details["citations"] = [c.model_dump(mode="json") for c in citations]
+    places = [find_place(answer.passage(span.passage_id), span) for span in answer.numbered_spans()]
+    details["citations"] = [
+        {**block.model_dump(mode="json"), "page": place.page, "section": place.section}
+        for block, place in zip(citations, places, strict=True)
+    ]
     return details

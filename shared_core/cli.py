@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import typer
 
 from shared_core import __version__
 from shared_core.commands.ask import ask_command
 from shared_core.commands.calibrate import calibrate_command
+from shared_core.commands.common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED
+from shared_core.commands.console import show_error
 from shared_core.commands.doctor import doctor_command
 from shared_core.commands.eval import eval_command
 from shared_core.commands.index import index_command
 from shared_core.commands.train import train_app
+from shared_core.errors import InputError
 
 app = typer.Typer(
     name="selfreflect",
     help="RAG answers you can stand behind: verbatim quotes, calibrated support, abstention.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -45,8 +49,27 @@ def _options(
 
 
 def main() -> None:
-    """Entry point of the ``selfreflect`` command."""
-    app()
+    """Entry point of the ``selfreflect`` command: whatever ends it, it is one of the promised exit codes."""
+    try:
+        code = app(standalone_mode=False)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = FAILED
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as error:
+        # typer's usage errors, whose classes have moved between packages: they know how to say what is wrong.
+        say = getattr(error, "format_message", None)
+        if say is None and type(error).__name__ != "Abort":
+            raise
+        show_error(InputError(say() if say else "Aborted.", hint=_usage_hint(error)))
+        code = BAD_INPUT
+    sys.exit(code if isinstance(code, int) else ANSWERED)
+
+
+def _usage_hint(error: Exception) -> str:
+    path = getattr(getattr(error, "ctx", None), "command_path", "") or "selfreflect"
+    return f"{path} --help lists what there is."
 
 
 if __name__ == "__main__":

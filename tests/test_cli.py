@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shared_core.cli import app
+from shared_core.commands.doctor import PACKAGES
 
 Ask = Callable[..., Result]
 
@@ -149,6 +152,41 @@ def test_doctor_says_what_works() -> None:
     down = CliRunner().invoke(app, ["doctor", "--chroma-url", "http://127.0.0.1:9", "--json"])
     assert down.exit_code == 1
     assert json.loads(down.stdout)["chroma_server"]["ok"] is False
+
+
+def test_doctor_names_the_extra_that_the_default_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.version
+
+    def version(name: str) -> str:
+        if name in ("chromadb", "lxml"):
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    def broken() -> dict[str, Any]:
+        raise ImportError("No module named 'chromadb'")
+
+    monkeypatch.setattr("shared_core.commands.doctor.importlib.metadata.version", version)
+    monkeypatch.setattr("shared_core.commands.doctor._default", broken)
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert result.exit_code == 1
+    default = json.loads(result.stdout)["embedded_default"]
+    assert "chromadb, lxml" in default["error"]
+    assert "selfreflect-rag[default]" in default["hint"]
+    assert "chroma, documents" in default["hint"]
+    said = CliRunner().invoke(app, ["doctor"])
+    assert "fails  embedded default" in said.stderr
+    assert "works  documents" in said.stdout
+
+
+def test_doctors_extras_are_those_of_the_package() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    names = {extra: " ".join(required).lower() for extra, required in extras.items()}
+    for package, said in PACKAGES.items():
+        for extra in said.split(", "):
+            listed = " ".join(project["dependencies"]) if extra == "base" else names[extra]
+            assert package.lower() in listed.lower(), (package, extra)
+    assert extras["default"] == ["selfreflect-rag[offline,chroma,documents]"]
 
 
 def test_doctor_lists_every_setting() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from shared_core.retrieval.documents import Document, load_document
 
-pytest.importorskip("pypdf")
+pytest.importorskip("pypdfium2")
 pytest.importorskip("docx")
 pytest.importorskip("bs4")
 

@@ -1,8 +1,17 @@
-"""Sentences, citation index, grammars, offset resolution, quote alignment."""
+"""Sentences, citation index, grammars, offset resolution, quote alignment, where a quote stands."""
 
 from shared_core.citation.align import align_quote
 from shared_core.citation.grammar import AnswerFormat
 from shared_core.citation.index import CitationIndex
+from shared_core.citation.places import Place, find_place
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 
-__all__ = ["AnswerFormat", "CitationIndex", "SentenceSplitter", "align_quote", "split_sentences"]
+__all__ = [
+    "AnswerFormat",
+    "CitationIndex",
+    "Place",
+    "SentenceSplitter",
+    "align_quote",
+    "find_place",
+    "split_sentences",
+]

@@ -1,22 +1,38 @@
-"""``selfreflect ask``: one question over documents."""
+"""``selfreflect ask``: questions over documents."""
 
 from __future__ import annotations
 
-import json
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from shared_core.commands.common import ABSTAINED, build, err, out, reports_errors
-from shared_core.errors import AbstainedError
+from shared_core.commands.common import (
+    ABSTAINED,
+    BuiltEngine,
+    build,
+    check_output,
+    check_questions_and_docs,
+    exit_code,
+    read_calibration,
+    reports_errors,
+)
+from shared_core.commands.console import cell, note, out, show_error, write_json
+from shared_core.errors import AbstainedError, InputError, SelfReflectError
+from shared_core.printable import to_printable_line
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim
 
-Docs = Annotated[list[Path], typer.Option("--docs", "-d", help="Files or folders to answer from; indexed as needed.")]
+Docs = Annotated[
+    list[Path],
+    typer.Option(
+        "--docs", "-d", help="File or folder to answer from, repeatable; indexed as needed, in your cache folder."
+    ),
+]
 Index = Annotated[Path | None, typer.Option("--index", "-i", help="Folder of an index made by `selfreflect index`.")]
 ChromaUrl = Annotated[str | None, typer.Option("--chroma-url", help="Chroma server that holds the vectors.")]
 Model = Annotated[
@@ -26,7 +42,7 @@ Model = Annotated[
 BaseUrl = Annotated[
     str | None, typer.Option("--base-url", help="OpenAI-compatible server (vLLM, llama.cpp, Ollama, …).")
 ]
-Pipeline = Annotated[str, typer.Option("--pipeline", "-p", help="composed, self_rag, seakr, reclaim or research.")]
+Pipeline = Annotated[str, typer.Option("--pipeline", "-p", help="composed, reclaim or seakr.")]
 Target = Annotated[
     float, typer.Option("--target-accuracy", "-t", help="Answer only what is right at least this often.")
 ]
@@ -40,9 +56,17 @@ Calibration = Annotated[Path | None, typer.Option("--calibration", help="File wr
 _DEFAULTS = SelfReflectSettings()
 
 
+FROM_INPUT = "-"
+BATCH = 16
+"""Questions asked at once: what they have in common is computed once, and answers are shown while others wait."""
+
+
 @reports_errors
 def ask_command(
-    questions: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="The question, or several.")],
+    questions: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="QUESTION...", help="The question, or several; - reads them from standard input."),
+    ] = None,
     docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
     index: Index = None,
     chroma_url: ChromaUrl = None,
@@ -60,11 +84,18 @@ def ask_command(
 ) -> None:
     """Ask over documents: a cited answer, or an honest "not in these documents".
 
+    Questions may come from standard input, one a line: `selfreflect ask - < questions.txt`. Into a pipe nothing is
+    wrapped: each quote is one line.
+
     Exit codes: 0 answered (at least one, if several were asked), 3 abstained, 2 bad usage or input, 1 failure.
     """
     settings = SelfReflectSettings(
         target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, on_abstain=on_abstain, calibration=calibration
     )
+    asked = read_questions(questions or [])
+    check_questions_and_docs(asked, docs)
+    check_output(html, "--html")
+    read_calibration(calibration)
     built = build(
         docs=docs,
         index=index,
@@ -74,34 +105,92 @@ def ask_command(
         settings=settings,
         judge=judge,
     )
-    answers = [_unwrap(a) for a in built.engine.answer_many(questions)]
-    if as_json:
-        found = [a.to_dict() for a in answers]
-        typer.echo(json.dumps(found if len(found) > 1 else found[0], ensure_ascii=False, indent=2, allow_nan=False))
-    else:
-        for answer in answers:
-            show(answer, trace=trace, heading=len(answers) > 1)
-    if html is not None:
-        from shared_core.evaluation.report import write_report
-
-        write_report(answers, html, document_text=built.index.document_text)
-        err.print(f"report: {html}", markup=False, highlight=False)
+    several = len(asked) > 1
+    answers: list[Answer] = []
+    failures: list[SelfReflectError] = []
+    told: list[dict[str, Any]] = []
+    for question, result in _ask(built, asked):
+        if isinstance(result, Answer):
+            answers.append(result)
+            told.append(result.to_dict())
+        else:
+            failures.append(result)
+            told.append({"question": question, "error": result.message, "hint": result.hint})
+        if not as_json:
+            _show_result(question, result, trace=trace, heading=several)
+    if as_json and (answers or several):
+        write_json(told if several else told[0])
+    if as_json and not several and failures:
+        show_error(failures[0])
+    if html is not None and answers:
+        _write_report(answers, html, built)
+    if failures:
+        raise typer.Exit(exit_code(failures[0]))
     if all(a.abstained for a in answers):
         raise typer.Exit(ABSTAINED)
 
 
-def _unwrap(result: Answer | Exception) -> Answer:
-    if isinstance(result, AbstainedError):
-        return result.answer
-    if isinstance(result, Exception):
-        raise result
-    return result
+def read_questions(given: Sequence[str]) -> list[str]:
+    """The questions on the command line; with ``-``, or if there are none and something is piped in, one of each line
+    of standard input that is not empty.
+
+    Raises:
+        InputError: there are none, or standard input is not UTF-8.
+    """
+    if list(given) not in ([], [FROM_INPUT]):
+        return list(given)
+    if not given and sys.stdin.isatty():
+        raise InputError("No question was asked.", hint='selfreflect ask "QUESTION" --docs PATH; - reads questions.')
+    try:
+        lines = sys.stdin.read().splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError("Standard input is not UTF-8.", hint="iconv -t UTF-8 FILE | selfreflect ask -") from error
+    found = [line.strip().lstrip("\ufeff") for line in lines if line.strip()]
+    if not found:
+        raise InputError("No question was asked: standard input is empty.", hint="One question a line.")
+    return found
+
+
+def _ask(built: BuiltEngine, questions: Sequence[str]) -> Iterator[tuple[str, Answer | SelfReflectError]]:
+    """Answers in order; an error of ours about one question leaves the others alone."""
+    for start in range(0, len(questions), BATCH):
+        batch = questions[start : start + BATCH]
+        for question, result in zip(batch, built.engine.answer_many(batch), strict=True):
+            if isinstance(result, AbstainedError):
+                yield question, result.answer
+            elif isinstance(result, (Answer, SelfReflectError)):
+                yield question, result
+            else:
+                raise result
+
+
+def _show_result(question: str, result: Answer | SelfReflectError, *, trace: bool, heading: bool) -> None:
+    if isinstance(result, Answer):
+        show(result, trace=trace, heading=heading)
+        return
+    if heading:
+        _show_heading(question)
+    show_error(result)
+
+
+def _write_report(answers: Sequence[Answer], path: Path, built: BuiltEngine) -> None:
+    from shared_core.evaluation.report import write_report
+
+    try:
+        write_report(answers, path, document_text=built.index.document_text)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise InputError(f"The report cannot be written to {path}: {why}.", hint="Name another --html FILE.") from error
+    note(f"report: {path}")
 
 
 def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
-    """Print an answer for people: the text, its numbered quotes with source and offsets, the confidence."""
+    """Print an answer for people: the text, its numbered quotes each on a line with file, page, section and offsets
+    below, the confidence."""
+    from shared_core.citation import find_place
+
     if heading:
-        out.rule(Text(answer.question, style="bold"), align="left")
+        _show_heading(answer.question)
     spans = answer.numbered_spans()
     if answer.abstained:
         out.print(Text(answer.text, style="yellow"))
@@ -111,13 +200,11 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
     if spans:
         out.print()
     for number, span in enumerate(spans, 1):
-        passage = answer.passage(span.passage_id)
-        base = passage.metadata.get("start")
-        offset = base if isinstance(base, int) else 0
-        place = (
-            f"{passage.metadata.get('source') or passage.title or passage.id}:{offset + span.start}-{offset + span.end}"
-        )
-        out.print(Text.assemble((f"[{number}] ", "bold cyan"), f"“{span.text}”\n    ", (place, "dim")))
+        place = find_place(answer.passage(span.passage_id), span)
+        where = f"{place.document}:{place.offsets}" if place.offsets else place.document
+        below = " · ".join(to_printable_line(part) for part in (where, place.section) if part)
+        quote = to_printable_line(span.text)
+        out.print(Text.assemble((f"[{number}] ", "bold cyan"), f"“{quote}”\n    ", (below, "dim")))
     confidence = "unknown" if answer.confidence is None else f"{answer.confidence:.2f}"
     target = answer.metadata.get("target_accuracy")
     state = f"abstained: {answer.reason}" if answer.abstained else "answered"
@@ -126,6 +213,13 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
     )
     if trace:
         _show_trace(answer)
+
+
+def _show_heading(question: str) -> None:
+    if out.is_terminal:
+        out.rule(Text(to_printable_line(question), style="bold"), align="left")
+    else:
+        out.print(Text(f"\n## {to_printable_line(question)}"))
 
 
 def _mark(claim: Claim, answer: Answer) -> Text:
@@ -143,12 +237,14 @@ def _mark(claim: Claim, answer: Answer) -> Text:
 def _show_dropped(answer: Answer) -> None:
     known = [c for c in answer.claims if c.support is not None][:1]
     for claim in known:
-        out.print(Text(f"nearest, but not good enough ({claim.support:.2f}): “{claim.text}”", style="dim"))
+        out.print(
+            Text(f"nearest, but not good enough ({claim.support:.2f}): “{to_printable_line(claim.text)}”", style="dim")
+        )
 
 
 def _show_trace(answer: Answer) -> None:
     table = Table("decision", "outcome", "why", "figures", title="trace")
     for d in answer.trace:
         figures = "  ".join(f"{k}={v}" for k, v in d.values.items() if v is not None)
-        table.add_row(escape(d.kind), escape(d.outcome), escape(d.reason), escape(figures))
+        table.add_row(*map(cell, (d.kind, d.outcome, d.reason, figures)))
     out.print(table)

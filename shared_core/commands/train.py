@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shared_core.commands.ask import BaseUrl
-from shared_core.commands.common import build_model, err, out, reports_errors
+from shared_core.commands.common import build_model, reports_errors
+from shared_core.commands.console import err, out
 from shared_core.commands.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.files import replace_file

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from shared_core.citation import Place, find_place
+from shared_core.printable import to_printable
 from shared_core.types import Answer, Claim, Passage, Span
 
 WINDOW = 450
@@ -26,6 +28,22 @@ class Piece:
     number: int | None = None
     key: bool = False
     first: bool = True
+
+
+class _Mark(NamedTuple):
+    """A quote in the text shown: its range, its number and its place in its document."""
+
+    start: int
+    end: int
+    number: int
+    place: Place
+
+    @property
+    def where(self) -> str:
+        """``[1] p. 3, Lamps > Oil, characters 10–27``."""
+        page = self.place.document.removeprefix(self.place.source).lstrip(", ")
+        parts = [part for part in (page, self.place.section, f"characters {self.start}–{self.end}") if part]
+        return f"[{self.number}] {', '.join(parts)}"
 
 
 @dataclass
@@ -55,13 +73,20 @@ def write_report(
     import jinja2
 
     loader = jinja2.PackageLoader("shared_core.evaluation", "templates")
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_showable
+    )
     page = environment.get_template("answers.html.j2").render(
         title=title, items=[_item(a, i + 1, document_text) for i, a in enumerate(answers)]
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _showable(value: Any) -> Any:
+    """What stands in the page: texts of documents and models without characters that turn or hide text."""
+    return to_printable(value) if type(value) is str else value
 
 
 def _item(answer: Answer, number: int, document_text: DocumentText | None) -> dict[str, Any]:
@@ -94,11 +119,12 @@ def _key(span: Span) -> tuple[str, int, int]:
 
 def _sources(answer: Answer, spans: Sequence[Span], document_text: DocumentText | None) -> list[Source]:
     """One source per document, its quotes marked at their places in the document's text."""
-    grouped: dict[str, tuple[Passage, str, list[tuple[int, int, int]]]] = {}
+    grouped: dict[str, tuple[Passage, str, list[_Mark]]] = {}
     for number, span in enumerate(spans, 1):
         passage = answer.passage(span.passage_id)
         name, text, start = _place(passage, span, document_text)
-        grouped.setdefault(name, (passage, text, []))[2].append((start, start + len(span.text), number))
+        mark = _Mark(start, start + len(span.text), number, find_place(passage, span))
+        grouped.setdefault(name, (passage, text, []))[2].append(mark)
     shorts = [c.short_answer for c in answer.kept_claims if c.short_answer]
     return [_source(name, *found, shorts) for name, found in grouped.items()]
 
@@ -115,17 +141,17 @@ def _place(passage: Passage, span: Span, document_text: DocumentText | None) -> 
     return f"{source or passage.title or 'passage'} · {passage.id}", passage.text, span.start
 
 
-def _source(name: str, passage: Passage, text: str, marks: list[tuple[int, int, int]], shorts: Sequence[str]) -> Source:
-    marks = sorted(marks)
+def _source(name: str, passage: Passage, text: str, marks: list[_Mark], shorts: Sequence[str]) -> Source:
+    marks = sorted(marks, key=lambda mark: mark[:3])
     first, last = 0, len(text)
     if len(text) > WHOLE:
         first, last = max(0, marks[0][0] - WINDOW), min(len(text), max(m[1] for m in marks) + WINDOW)
         # between words, where there are any: 40 characters hold most of them
         first += text[first : min(first + 40, marks[0][0])].find(" ") + 1 if first else 0
-    where = ", ".join(f"[{n}] characters {a}–{b}" for a, b, n in marks)
+    where = "; ".join(mark.where for mark in marks)
     source = Source(name, passage.title, where, cut_before=first > 0, cut_after=last < len(text))
     at = first
-    for start, end, number in marks:
+    for start, end, number, _ in marks:
         if start < at:  # quotes that overlap: the later one starts where the earlier ends
             start = min(at, end)
         source.pieces.append(Piece(text[at:start]))

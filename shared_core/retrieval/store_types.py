@@ -11,6 +11,7 @@ from pydantic import Field
 
 from shared_core.retrieval.chunking import MAX_CHARS, OVERLAP
 from shared_core.retrieval.documents import MAX_FILE_BYTES, Failure
+from shared_core.retrieval.loaders.limits import MAX_SECONDS
 from shared_core.settings import Settings
 from shared_core.types import Passage
 
@@ -23,6 +24,9 @@ class IndexSettings(Settings):
     text_column: str | None = Field(None, description="Of tables; None looks for one of the usual names.")
     encoding: str | None = Field(None, description="Of text files that are not UTF-8; None refuses them.")
     max_file_bytes: int = Field(MAX_FILE_BYTES, ge=1, description="Larger files are refused.")
+    max_file_seconds: float = Field(
+        MAX_SECONDS, gt=0, le=86_400, description="Reading a file is given up after so long."
+    )
 
 
 class VectorStore(Protocol):
@@ -64,6 +68,7 @@ class IndexReport:
         failed: files, or parts of files, that could not be indexed. A file indexed before keeps its former state.
         missing: given paths that do not exist (each is in ``failed`` too).
         skipped: files in folders passed over because their format is not known.
+        skipped_endings: how many of each ending (``.xlsx``), and folders of other programs (``node_modules/``).
         passages: in the index now.
     """
 
@@ -75,12 +80,14 @@ class IndexReport:
     missing: tuple[str, ...] = ()
     skipped: int = 0
     passages: int = 0
+    skipped_endings: tuple[tuple[str, int], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        return {**plain, "failed": [failure._asdict() for failure in self.failed]}
+        failed = [failure._asdict() for failure in self.failed]
+        return {**plain, "failed": failed, "skipped_endings": dict(self.skipped_endings)}
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from shared_core.errors import SelfReflectError
 from shared_core.retrieval.chunking import CHUNKING_VERSION, Splitter, chunk_document
 from shared_core.retrieval.documents import (
     LOADER_VERSION,
-    SUFFIXES,
     Document,
     Failure,
     LoadOptions,
     parse_document,
     read_bytes,
 )
+from shared_core.retrieval.loaders.formats import BINARY, TABLES, file_format
 from shared_core.retrieval.manifest import FileRecord, Manifest
 from shared_core.retrieval.scan import Found, FoundFile
 from shared_core.retrieval.store_types import IndexProgress, IndexReport, IndexSettings
@@ -53,18 +53,20 @@ def read_files(
         failed=(*found.failures, *run.failed),
         missing=tuple(found.missing),
         skipped=found.skipped,
+        skipped_endings=tuple(sorted(found.skipped_endings.items())),
     )
 
 
-def config_hash(settings: IndexSettings, splitter: Splitter, suffix: str) -> str:
-    """What, besides its bytes, a file's passages depend on."""
-    kind = SUFFIXES.get(suffix.lower(), "")
+def config_hash(settings: IndexSettings, splitter: Splitter, name: str) -> str:
+    """What, besides its bytes, the passages of a file of that name depend on."""
+    found = file_format(name)
+    kind = found.kind if found is not None else ""
     parts: list[object] = [LOADER_VERSION, CHUNKING_VERSION, settings.max_chars, settings.overlap]
     parts.append(
         f"{getattr(splitter, '__module__', '')}.{getattr(splitter, '__qualname__', type(splitter).__qualname__)}"
     )
-    parts.append(settings.text_column if kind in ("csv", "tsv", "jsonl") else None)
-    parts.append(settings.encoding if kind not in ("pdf", "docx") else None)
+    parts.append(settings.text_column if kind in TABLES else None)
+    parts.append(settings.encoding if kind not in BINARY else None)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -104,7 +106,9 @@ class _Reading:
 
     def __init__(self, manifest: Manifest, settings: IndexSettings, splitter: Splitter) -> None:
         self.manifest, self.settings, self.splitter = manifest, settings, splitter
-        self.options = LoadOptions(settings.text_column, settings.encoding, settings.max_file_bytes)
+        self.options = LoadOptions(
+            settings.text_column, settings.encoding, settings.max_file_bytes, settings.max_file_seconds
+        )
         self.added: list[str] = []
         self.changed: list[str] = []
         self.unchanged: list[str] = []
@@ -112,7 +116,7 @@ class _Reading:
 
     def read(self, source: str, file: FoundFile, before: FileRecord | None) -> None:
         """Bring one file up to date; errors of the manifest are raised, all others noted."""
-        config = config_hash(self.settings, self.splitter, file.path.suffix)
+        config = config_hash(self.settings, self.splitter, file.path.name)
         try:
             data = read_bytes(file.path, self.settings.max_file_bytes)
             content = hashlib.sha256(data).hexdigest()
@@ -143,7 +147,7 @@ class _Reading:
         self.failed += [Failure(source, problem.message, problem.hint) for problem in problems]
 
     def _parse(self, source: str, file: FoundFile, data: bytes) -> tuple[Document, list[Passage]]:
-        document = parse_document(data, source, self.options, suffix=file.path.suffix)
+        document = parse_document(data, source, self.options, file_name=file.path.name)
         cut = self.settings
         return document, chunk_document(
             document, max_chars=cut.max_chars, overlap=cut.overlap, split_sentences=self.splitter

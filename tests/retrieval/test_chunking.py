@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from shared_core.errors import InputError
 from shared_core.retrieval.chunking import Splitter, chunk_document
 from shared_core.retrieval.documents import Document
-from shared_core.retrieval.loaders.base import Heading, Part
+from shared_core.retrieval.loaders.base import Heading, Page, Part
+from shared_core.retrieval.noise import is_listing, says_nothing
 from shared_core.types import Passage
 
 
@@ -33,7 +34,8 @@ def places(passages: list[Passage]) -> list[tuple[int, int]]:
 
 
 def check(document: Document, passages: list[Passage], max_chars: int) -> None:
-    """What holds for any document: exact slices, within the limit, in order, every non-space character held."""
+    """What holds for any document: exact slices, within the limit, in order, every non-space character held but for
+    listings and lone words."""
     held = bytearray(len(document.text))
     for passage, (start, end) in zip(passages, places(passages), strict=True):
         assert document.text[start:end] == passage.text
@@ -41,7 +43,9 @@ def check(document: Document, passages: list[Passage], max_chars: int) -> None:
         assert passage.text == passage.text.strip()
         held[start:end] = b"\1" * (end - start)
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(places(passages)))
-    assert all(h or c.isspace() for h, c in zip(held, document.text, strict=True))
+    for lost, stretch in groupby(range(len(held)), key=lambda i: not held[i]):
+        text = "".join(document.text[i] for i in stretch).strip() if lost else ""
+        assert not text or says_nothing(text) or is_listing(text, titled=False), text
     assert len({p.id for p in passages}) == len(passages)
 
 
@@ -108,16 +112,16 @@ def test_a_long_sentence_is_cut_between_words_and_a_long_word_between_clusters()
 
 
 def test_headings_open_sections_and_stay_with_them() -> None:
-    text = "Before.\n# A\n\n## B\n\nUnder b.\n\n## C\nUnder c.\n\n# D\n"
+    text = "Before all.\n# A\n\n## B\n\nUnder b.\n\n## C\nUnder c.\n\n# D\n"
     at = [(text.index(line), level, line) for line, level in (("# A", 1), ("## B", 2), ("## C", 2), ("# D", 1))]
     headings = tuple(Heading(start, start + len(line), level, line[-1]) for start, level, line in at)
     passages = chunk_document(Document("a.md", text, headings=headings), split_sentences=by_stops)
     assert [(p.text, p.metadata.get("section")) for p in passages] == [
-        ("Before.", None),
+        ("Before all.", None),
         ("# A\n\n## B\n\nUnder b.", "A > B"),
         ("## C\nUnder c.", "A > C"),
-        ("# D", "D"),
     ]
+    assert [p.text for p in chunk_document(Document("b.md", "# D", headings=(Heading(0, 3, 1, "D"),)))] == ["# D"]
 
 
 def test_parts_are_never_crossed_and_give_title_and_metadata() -> None:
@@ -129,6 +133,75 @@ def test_parts_are_never_crossed_and_give_title_and_metadata() -> None:
         ("Row two.", "Table", 2, None),
     ]
     assert passages[1].metadata["source"] == "t.csv"
+
+
+def test_listings_and_lone_words_are_no_passages() -> None:
+    contents = "1 The lamps . . . . . . 3\n2 The fog signal ...... 17\nIndex …… xii"
+    links = "- [One](#one)\n- [Two](#two)\n- [Three](#three)"
+    text = f"Some words before.\n\n{contents}\n\nThe lamps burned oil.\n\n{links}\n\nEnd it is."
+    passages = chunk_document(Document("a.md", text))
+    assert [p.text for p in passages] == ["Some words before.", "The lamps burned oil.", "End it is."]
+    kept = "It cost 3.\nHe paid 17.\nThey owed 12.\n\n- [One](https://one.example)\n- [Two](two.html)\n- [Three](x)"
+    assert [p.text for p in chunk_document(Document("a.md", kept))] == [kept]
+
+
+def test_under_a_heading_that_says_so_lines_with_page_numbers_are_a_listing() -> None:
+    text = "Contents\nThe lamps\t3\nThe fog signal\t17\n\nThe lamps\nThey burned oil in 1871."
+    headings = (
+        Heading(0, 8, 1, "Contents"),
+        Heading(text.rindex("The lamps"), text.rindex("They") - 1, 1, "The lamps"),
+    )
+    passages = chunk_document(Document("a.pdf", text, headings=headings))
+    assert [p.text for p in passages] == ["The lamps\nThey burned oil in 1871."]
+
+
+def test_lists_that_restructured_text_makes_are_no_passages() -> None:
+    text = "Some words.\n\n.. toctree::\n   :maxdepth: 2\n\n   first page\n   second page\n\nThe end comes.\n"
+    passages = chunk_document(Document("a.rst", text, format="rst"))
+    assert [p.text for p in passages] == ["Some words.", "The end comes."]
+
+
+@pytest.mark.parametrize("text", ["Word", "1 One ..... 3", "水", "Москва"])
+def test_a_document_of_nothing_else_is_kept(text: str) -> None:
+    assert [p.text for p in chunk_document(Document("a.txt", text))] == [text]
+
+
+def test_words_without_spaces_between_them_are_sentences() -> None:
+    text = "# 都\n\n東京は日本の首都です。\n"
+    document = Document("a.md", text, headings=(Heading(0, 3, 1, "都"), Heading(5, 6, 1, "x")))
+    assert any("首都" in p.text for p in chunk_document(document))
+
+
+def test_source_files_are_cut_between_lines() -> None:
+    text = "".join(f"call(first. Second, {i})\n" for i in range(60))
+    passages = chunk_document(Document("a.py", text, format="code"), max_chars=200, overlap=0)
+    check(Document("a.py", text), passages, 200)
+    assert all(p.text.startswith("call(") and p.text.endswith(")") for p in passages)
+
+
+def test_pages_begin_passages_and_their_names_are_kept() -> None:
+    text = "First page here.\n\nSecond page starts and\ngoes over. Third page then."
+    pages = (Page(0, 1, "i"), Page(18, 2, "ii"), Page(text.index("goes"), 3))
+    passages = chunk_document(Document("a.pdf", text, pages=pages), split_sentences=by_stops)
+    assert [p.text for p in passages] == ["First page here.", "Second page starts and\ngoes over.", "Third page then."]
+    assert [(p.metadata["page"], p.metadata.get("page_label"), p.metadata.get("page_end")) for p in passages] == [
+        (1, "i", None),
+        (2, "ii", 3),
+        (3, "3", None),
+    ]
+    assert passages[1].text[int(str(passages[1].metadata["page_break"])) :] == "goes over."
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(st.lists(_PIECES, min_size=1, max_size=40).map("".join), st.lists(st.integers(0, 400), max_size=6, unique=True))
+def test_pages_lose_nothing(text: str, starts: list[int]) -> None:
+    at = sorted(start for start in starts if start < len(text))
+    document = Document("a.pdf", text, pages=tuple(Page(start, i + 1) for i, start in enumerate(at)))
+    passages = chunk_document(document, max_chars=60, split_sentences=by_stops)
+    check(document, passages, 60)
+    for passage in passages:
+        start = int(str(passage.metadata["start"]))
+        assert passage.metadata.get("page") == (sum(a <= start for a in at) or None)
 
 
 def test_ids_are_of_the_content() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
+from shared_core.commands.console import PlainConsole, set_verbosity
 from shared_core.commands.index import index_command
 from shared_core.commands.progress import indexing_progress
 from shared_core.retrieval.scan import INDEX_MARK
@@ -98,22 +102,103 @@ def test_interrupted_leaves_with_130(docs: Path, tmp_path: Path, monkeypatch: py
     assert "go on" in result.stderr
 
 
-def test_the_default_place_is_hidden(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run("docs").exit_code == 0
-    assert [p.parent.parent.name for p in tmp_path.rglob(INDEX_MARK)] == [".selfreflect"]
+def test_the_default_place_is_in_the_users_cache_and_said(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(docs)
+    result = run(docs)
+    assert result.exit_code == 0, result.output
+    (mark,) = tmp_path.rglob(INDEX_MARK)
+    assert mark.parent.parent == tmp_path / "cache" / "selfreflect"
+    assert str(mark.parent) in result.stdout
+    assert sorted(path.name for path in docs.iterdir()) == ["a.txt", "t.csv"]
+    run(docs / ".." / docs.name)  # the same folder by another name
+    assert list(tmp_path.rglob(INDEX_MARK)) == [mark]
 
 
-def test_progress_is_drawn_on_a_terminal_only(docs: Path) -> None:
-    import io
-
-    from rich.console import Console
-
-    stream = io.StringIO()
-    with indexing_progress(Console(file=stream)) as progress:
-        assert progress is None
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (docs / "[bold]odd[").mkdir()
     (docs / "[bold]odd[" / "name.txt").write_text("Text.")
-    with indexing_progress(Console(file=stream, force_terminal=True)) as progress:
+    stream = io.StringIO()
+    with indexing_progress(PlainConsole(file=stream, force_terminal=True)) as progress:
         DocumentIndex(None, dense=False).update(docs, progress=progress)
     assert "Reading files" in stream.getvalue()
+    all_three = [f"Reading files: {done} of 3" for done in (1, 2, 3)]
+    for every, expected in ((0.0, all_three), (9e9, [])):
+        monkeypatch.setattr("shared_core.commands.progress.EVERY_SECONDS", every)
+        stream = io.StringIO()
+        with indexing_progress(PlainConsole(file=stream)) as progress:
+            DocumentIndex(None, dense=False).update(docs, progress=progress)
+        assert [line.split(",")[0] for line in stream.getvalue().splitlines()] == expected
+    set_verbosity(-1)
+    with indexing_progress(PlainConsole(file=stream)) as progress:
+        assert progress is None
+    set_verbosity(0)
+
+
+def test_what_is_passed_over_is_named_with_a_way_out(docs: Path, tmp_path: Path) -> None:
+    (docs / "b.xlsx").write_bytes(b"x")
+    (docs / "c.png").write_bytes(b"x")
+    result = run(docs, "--index", tmp_path / "i")
+    assert ".xlsx 1 (save each sheet as .csv)" in result.stdout
+    assert ".png 1" in result.stdout
+    report = json.loads(run(docs, "--index", tmp_path / "i", "--json").stdout)
+    assert report["skipped_endings"] == {".xlsx": 1, ".png": 1}
+
+
+def test_odd_files_each_get_their_true_hint(docs: Path, tmp_path: Path) -> None:
+    (docs / "loop.txt").symlink_to("loop.txt")
+    (docs / "around").symlink_to(docs / "around")
+    os.mkfifo(docs / "pipe.txt")
+    result = run(docs, "--index", tmp_path / "i")
+    assert result.exit_code == 0, result.output
+    assert "loop.txt: The symbolic link leads back to itself." in result.stderr
+    assert "pipe.txt: It is a pipe, not a plain file." in result.stderr
+    for path in ("loop.txt", "pipe.txt"):
+        assert run(docs / path, "--index", tmp_path / "j").exit_code == 2
+
+
+def test_names_of_files_cannot_steer_the_terminal(docs: Path, tmp_path: Path) -> None:
+    (docs / "evil\x1b[2J\u202etxt.csv").write_text("id\n1\n")
+    (docs / "[red]x.csv").write_text("id\n1\n")
+    result = run(docs, "--index", tmp_path / "i")
+    assert "[red]x.csv" in result.stderr
+    for text in (result.stdout, result.stderr):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    raw = run(docs, "--index", tmp_path / "i", "--json").stdout
+    assert "\x1b" not in raw
+    assert "\u202e" not in raw
+    assert any("\u202e" in entry["source"] for entry in json.loads(raw)["failed"])
+
+
+def test_quiet_says_nothing_beside_the_result_and_verbose_more(docs: Path, tmp_path: Path) -> None:
+    assert run(docs, "--index", tmp_path / "i", "-q").stderr == ""
+    assert run(docs / "gone", "--index", tmp_path / "i", "-q").stderr.startswith("error:")
+
+
+def test_a_full_disk_is_called_so(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+
+    monkeypatch.setattr("shared_core.retrieval.store.read_files", full)
+    result = run(docs, "--index", tmp_path / "i")
+    assert result.exit_code == 1
+    assert "disk is full" in result.stderr
+    assert "Make room" in result.stderr
+    assert "away" not in result.stderr
+
+
+def test_a_fault_of_this_program_shows_its_traceback_on_request_only(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("odd \x1b[31m")
+
+    monkeypatch.setattr("shared_core.retrieval.store.read_files", fault)
+    result = run(docs, "--index", tmp_path / "i")
+    assert (result.exit_code, "Traceback" in result.output) == (1, False)
+    assert "ZeroDivisionError" in result.stderr
+    assert "\x1b" not in result.stderr
+    assert "Traceback" in run(docs, "--index", tmp_path / "i", "-v").stderr

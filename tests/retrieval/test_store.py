@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -157,14 +158,14 @@ def test_a_fault_of_a_parser_costs_only_its_file(case: Case, docs: Path, monkeyp
 
 def test_an_unreadable_file_fails_alone(case: Case, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case.update(docs)
-    real = Path.open
+    real = os.open
 
-    def guarded(path: Path, *args: Any, **options: Any) -> Any:
-        if path.name == "a.txt":
+    def guarded(path: Any, *args: Any, **options: Any) -> Any:
+        if Path(path).name == "a.txt":
             raise PermissionError(13, "Permission denied")
         return real(path, *args, **options)
 
-    monkeypatch.setattr(Path, "open", guarded)
+    monkeypatch.setattr("shared_core.retrieval.documents.os.open", guarded)
     report = case.update(docs)
     assert ("permission" in report.failed[0].message, report.deleted) == (True, ())
     assert report.unchanged == ("b.md", "sub/c.csv")

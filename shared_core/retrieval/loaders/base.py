@@ -21,9 +21,17 @@ class Heading(NamedTuple):
     label: str
 
 
+class Page(NamedTuple):
+    """Where a page begins in the text; its number counts from 1, its label (``iv``) is empty if that is its number."""
+
+    start: int
+    number: int
+    label: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch ``[start, end)`` of the text that no passage crosses: a page, a row.
+    """A stretch ``[start, end)`` of the text that no passage crosses: a row.
 
     Attributes:
         start, end: code points in the extracted text.
@@ -55,6 +63,7 @@ class Extracted:
         parts: in order, not overlapping; empty means the text is one part. Text outside all parts (the front matter
             of a Markdown file) is kept but not made into passages.
         problems: what had to be left out.
+        pages: where pages begin, in order; pages without text have none. A paragraph may run over a page's end.
     """
 
     text: str
@@ -62,6 +71,7 @@ class Extracted:
     headings: tuple[Heading, ...] = ()
     parts: tuple[Part, ...] = ()
     problems: tuple[Problem, ...] = ()
+    pages: tuple[Page, ...] = ()
 
 
 # The UTF-32 mark begins with the UTF-16 one, so it has to be tried first.
@@ -172,6 +182,28 @@ def _encoding_hint(data: bytes, position: int) -> str:
         return hint
     best = from_bytes(data[max(0, position - _SAMPLE // 2) : position + _SAMPLE // 2]).best()
     return f"{hint} It could be {best.encoding}." if best is not None and best.encoding != "utf_8" else hint
+
+
+# What programs write into the title field when nobody gave one.
+_NO_TITLE = re.compile(
+    r"^(untitled.*|microsoft (word|powerpoint) - .*|slide \d+|powerpoint presentation"
+    r"|.*\.(docx?|odt|pptx?|tex|dvi|indd))$",
+    re.IGNORECASE,
+)
+
+
+def is_no_title(title: str) -> bool:
+    """Whether a title is one that a program made up."""
+    return _NO_TITLE.match(title) is not None
+
+
+def damaged(kind: str, error: Exception) -> DocumentError:
+    """The error of a file that its parser gives up on."""
+    detail = one_line(without_surrogates(str(error))) or type(error).__name__
+    return DocumentError(
+        f"The {kind} is damaged and cannot be read: {detail[:200]}",
+        hint=f"Open it in the program that made it and save it as {kind} again.",
+    )
 
 
 def without_surrogates(text: str) -> str:

@@ -1,18 +1,22 @@
-"""HTML: the visible text in reading order, blocks as paragraphs.
+"""HTML: the text a reader came for, in reading order, blocks as paragraphs, tables by rows.
 
-The page is read as a stream of tags by the standard library's parser: memory stays proportional to the text, which a
-tree of a large page would not.
+The page is read as a stream of tags by libxml2 (through lxml), fed in pieces: time grows with the page's length and can
+be looked at on the way, and no tree of the page is ever held. What is content and what is navigation is decided at the
+end, in ``html_zones``.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from html.parser import HTMLParser
+from collections.abc import Mapping
 
-from shared_core.errors import DocumentError
+from shared_core.errors import DocumentError, MissingDependencyError
 from shared_core.retrieval.loaders.base import Extracted, Heading, decode, one_line, without_surrogates
+from shared_core.retrieval.loaders.html_zones import Run, Zones, zone_kind
+from shared_core.retrieval.loaders.limits import CHUNK, Budget, too_much
 
+MAX_PAGE_ELEMENTS = 2_000_000
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _META_CHARSET = re.compile(
     rb"""<meta[^>]{0,300}?charset\s*=\s*["']?\s*([a-zA-Z0-9_.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']+)""",
@@ -29,24 +33,59 @@ _PARAGRAPHS = frozenset(
 )  # fmt: skip
 _LINES = frozenset(("br", "dd", "dt", "li", "option", "tr"))
 _CELLS = frozenset(("td", "th"))
+_FOREIGN = frozenset(("svg", "math"))
 _UNSEEN = frozenset(
-    ("script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio", "video")
-)
+    (
+        "script", "style", "template", "noscript", "iframe", "noembed", "noframes", "object", "canvas", "audio",
+        "video", "select", "datalist", "textarea", *_FOREIGN,
+    )
+)  # fmt: skip
+# Elements that end a drawing or a formula left open (the HTML standard, "parsing foreign content").
+_BREAK_OUT = frozenset(
+    (
+        "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "hr",
+        "img", "li", "main", "ol", "p", "pre", "section", "table", "ul",
+    )
+)  # fmt: skip
+_HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
+_NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
 _SEPARATORS = ("", " ", "\t", "\n", "\n\n")  # the stronger one wins where several meet
+_INLINE_SPACE, _CELL, _LINE, _PARAGRAPH = 1, 2, 3, 4
+_CELL_LETTERS = 600  # a cell of more is a part of the page's layout rather than of a table
 
 
-def load_html(data: bytes, fallback: str | None) -> Extracted:
-    """An HTML page. Its title is ``<title>``, else the first heading."""
+def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
+    """An HTML page. Its title is ``<title>``, else the first heading.
+
+    Raises:
+        DocumentError: not text, more than two million elements, or the time is used up.
+        MissingDependencyError: lxml is not installed.
+    """
     text = decode(data, declared=_declared_encoding(data), fallback=fallback)
-    parser = _TextExtractor()
+    return read_html(text, budget)
+
+
+def read_html(text: str, budget: Budget) -> Extracted:
+    """The same of a page that is decoded already."""
     try:
-        parser.feed(text)
+        from lxml import etree
+    except ImportError as error:
+        raise MissingDependencyError("lxml", extra="documents", purpose="Reading HTML files") from error
+    target = _PageReader(objects_end=_objects_end(text))
+    parser = etree.HTMLParser(target=target, huge_tree=True)
+    text = without_surrogates(text)
+    try:
+        for start in range(0, len(text), CHUNK):
+            budget.check()
+            parser.feed(text[start : start + CHUNK])
         parser.close()
-    except (AssertionError, ValueError) as error:  # broken markup declarations
+    except etree.LxmlError as error:
+        if not target.runs:  # an empty page, or nothing but comments
+            return Extracted("")
         raise DocumentError(
-            f"The HTML cannot be parsed: {error}", hint="Open it in a browser and save it again."
+            f"The HTML cannot be parsed: {one_line(str(error))[:200]}", hint="Open it in a browser and save it again."
         ) from error
-    return parser.result()
+    return target.result()
 
 
 def _declared_encoding(data: bytes) -> str | None:
@@ -62,112 +101,242 @@ def _declared_encoding(data: bytes) -> str | None:
         return None
 
 
-class _TextExtractor(HTMLParser):
-    """Collects text, keeping count of code points so that headings get their offsets."""
+def _objects_end(text: str) -> bool:
+    """Whether each ``<object>`` has its end tag; one left open would make the rest of the page its fallback."""
+    lowered = text.lower() if "<obj" in text or "<OBJ" in text or "<Obj" in text else ""
+    return lowered.count("<object") <= lowered.count("</object")
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self._pieces: list[str] = []
-        self._length = 0
+
+class _Element:
+    """An open element: what it changed, to be undone at its end."""
+
+    __slots__ = ("first_run", "gap", "heading", "link", "seen", "tag", "within_html", "zone")
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self.zone = -1
+        self.seen = True
+        self.heading = self.within_html = False
+        self.link = ""
+        self.first_run = self.gap = 0
+
+
+class _PageReader:
+    """lxml's parser target: turns tags and text into runs of text, each with what stands before it and its zone."""
+
+    def __init__(self, *, objects_end: bool) -> None:
+        self.runs: list[Run] = []
+        self.zones = Zones()
+        self._unseen = _UNSEEN if objects_end else _UNSEEN - {"object"}
+        self._open: list[_Element] = []
+        self._elements = 0
         self._gap = 0  # index into _SEPARATORS of what has to stand before the next text
-        self._preformatted = 0
-        self._unseen: list[str] = []
-        self._title: list[str] | None = None
-        self._title_text = ""
-        self._heading: tuple[int, int | None, int] | None = None  # level, start, index of its first piece
-        self._headings: list[Heading] = []
+        self._hidden: _Element | None = None  # the outermost element open whose content is not shown
+        self._html_within = 0  # elements open within a drawing that hold HTML again
+        self._preformatted = self._titles = 0
+        self._links: list[str] = []
+        self._level = self._headings = 0
+        self._title: list[str] = []
+        self._title_done = False
+        self._row_cells = 0
 
-    def result(self) -> Extracted:
-        """All that was found."""
-        self._end_title()
-        self._end_heading()
-        title = self._title_text or (self._headings[0].label if self._headings else "")
-        return Extracted("".join(self._pieces), title, tuple(self._headings))
+    # --- called by the parser --------------------------------------------------------------------------------------
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Separate blocks; note where a heading begins."""
-        if tag in _UNSEEN:
-            self._unseen.append(tag)
-        if self._unseen:
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """An element begins."""
+        self._elements += 1
+        if self._elements > MAX_PAGE_ELEMENTS:
+            raise too_much("elements", self._elements, MAX_PAGE_ELEMENTS)
+        element = _Element(tag)
+        self._open.append(element)
+        if self._hidden is not None and not (
+            self._hidden.tag in _FOREIGN and tag in _BREAK_OUT and not self._html_within
+        ):
+            element.seen = False
+            element.within_html = tag in _HTML_WITHIN
+            self._html_within += element.within_html
             return
-        if tag == "title" and not self._title_text:
-            self._title = []
-            return
-        self._separate(tag)
-        if tag == "pre":
-            self._preformatted += 1
-        if tag in _HEADINGS:
-            self._heading = (_HEADINGS[tag], None, len(self._pieces))
-
-    def handle_endtag(self, tag: str) -> None:
-        """Separate blocks; note where a heading ends."""
-        if self._unseen:
-            if tag in self._unseen:  # what was opened within and never closed ends with it
-                del self._unseen[len(self._unseen) - 1 - self._unseen[::-1].index(tag) :]
-            return
-        if tag == "title":
-            self._end_title()
-            return
-        if tag == "pre":
-            self._preformatted = max(0, self._preformatted - 1)
-        self._separate(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """``<br/>``, and ``<svg/>`` that never gets an end tag."""
-        if tag not in _UNSEEN:
-            self.handle_starttag(tag, attrs)
-
-    def handle_data(self, data: str) -> None:
-        """Text between tags."""
-        data = without_surrogates(data)
-        if self._unseen:
-            return
-        if self._title is not None:
-            self._title.append(data)
-        elif self._preformatted:
-            self._emit(data)
+        self._hidden = None
+        if tag in self._unseen:
+            element.seen = False
+            if tag == "math" and attributes.get("alttext"):
+                self._text(attributes["alttext"])
+            self._hidden, self._html_within = element, 0
+        elif tag == "title":
+            self._titles += 1
         else:
-            self._emit_collapsed(data)
+            self._begin(element, attributes)
+
+    def end(self, tag: str) -> None:
+        """An element ends; the parser ends each that it began, also where the page does not."""
+        element = self._open.pop() if self._open else _Element(tag)
+        if not element.seen:
+            self._html_within -= element.within_html
+            if element is self._hidden:
+                self._hidden = None
+        elif tag == "title":
+            self._titles = max(0, self._titles - 1)
+            self._title_done = self._title_done or bool(self._title)
+        else:
+            self._finish(element)
+
+    def data(self, text: str) -> None:
+        """Text."""
+        if self._hidden is not None:
+            return
+        if not self._titles:
+            self._text(text)
+        elif not self._title_done:
+            self._title.append(text)
+
+    def comment(self, text: str) -> None:
+        """Nothing to see."""
+
+    def pi(self, target: str, data: str | None = None) -> None:
+        """Nothing to see."""
+
+    def close(self) -> None:
+        """The page's end."""
+
+    # --- elements --------------------------------------------------------------------------------------------------
+
+    def _begin(self, element: _Element, attributes: Mapping[str, str]) -> None:
+        tag = element.tag
+        self._separate(tag)
+        element.first_run = len(self.runs)
+        if tag == "a":
+            element.link = attributes.get("href") or ""
+            self._links.append(element.link)
+        elif tag == "pre":
+            self._preformatted += 1
+        elif tag == "tr":
+            self._row_cells = 0
+        elif tag in _CELLS:
+            self._gap = max(self._gap, _CELL) if self._row_cells else self._gap
+            self._row_cells += 1
+            element.gap = self._gap
+        elif tag in _HEADINGS or attributes.get("role") == "heading":
+            level = attributes.get("aria-level", "2")
+            element.heading = True
+            self._headings += 1
+            self._level = _HEADINGS.get(tag) or (int(level) if level.isdigit() and 0 < int(level) < 10 else 2)
+        kind = zone_kind(tag, attributes)
+        if kind:
+            element.zone = self.zones.enter(kind)
+
+    def _finish(self, element: _Element) -> None:
+        tag = element.tag
+        if tag == "a" and self._links:
+            self._links.pop()
+            self._drop_permalink(element)
+        elif tag == "pre":
+            self._preformatted = max(0, self._preformatted - 1)
+            if len(self.runs) > element.first_run:
+                self.runs[-1].text = self.runs[-1].text.rstrip("\r\n")
+        elif tag in _CELLS:
+            self._close_cell(element)
+        if element.heading:
+            self._level = 0
+        if element.zone >= 0:
+            self.zones.leave()
+        if tag not in _NO_END:
+            self._separate(tag)
 
     def _separate(self, tag: str) -> None:
         if tag in _PARAGRAPHS:
-            self._end_title()
-            self._end_heading()
-            self._gap = 4
+            self._gap = _PARAGRAPH
         elif tag in _LINES:
-            self._gap = max(self._gap, 3)
-        elif tag in _CELLS:
-            self._gap = max(self._gap, 2)
+            self._gap = max(self._gap, _LINE)
 
-    def _emit_collapsed(self, data: str) -> None:
-        collapsed = _SPACE.sub(" ", data)
+    def _drop_permalink(self, element: _Element) -> None:
+        """Links from a heading to itself (``¶``, ``#``) and back from a footnote (``↩``) are no text."""
+        text = "".join(run.text for run in self.runs[element.first_run :])
+        if "#" in element.link and len(text) <= 4 and not any(letter.isalnum() for letter in text):
+            for run in self.runs[element.first_run :]:
+                self._gap = max(self._gap, run.gap)
+            del self.runs[element.first_run :]
+
+    def _close_cell(self, element: _Element) -> None:
+        """A short cell is one piece of its row, whatever blocks it is made of; a long one is layout and keeps them."""
+        runs = self.runs[element.first_run :]
+        if not runs or any(run.level or run.preformatted for run in runs):
+            return
+        if sum(len(run.text) for run in runs) <= _CELL_LETTERS:
+            runs[0].gap = min(runs[0].gap, element.gap) if element.gap else runs[0].gap
+            for run in runs[1:]:
+                run.gap = min(run.gap, _INLINE_SPACE)
+            self._gap = min(self._gap, _CELL)
+
+    # --- text ------------------------------------------------------------------------------------------------------
+
+    def _text(self, text: str) -> None:
+        text = text.replace("\xad", "")
+        if self._preformatted:
+            self._emit(text)
+            return
+        collapsed = _SPACE.sub(" ", text)
         if collapsed.startswith(" "):
-            self._gap = max(self._gap, 1)
+            self._gap = max(self._gap, _INLINE_SPACE)
         self._emit(collapsed.strip(" "))
         if collapsed.endswith(" ") and collapsed != " ":
-            self._gap = max(self._gap, 1)
+            self._gap = max(self._gap, _INLINE_SPACE)
 
-    def _emit(self, data: str) -> None:
-        if not data:
+    def _emit(self, text: str) -> None:
+        if not text:
             return
-        gap = _SEPARATORS[self._gap] if self._pieces else ""
+        link = self._links[-1] if self._links else None
+        kept = self._headings if self._level else 0
+        self.runs.append(Run(self._gap, text, self.zones.current, link, self._level, kept, self._preformatted > 0))
         self._gap = 0
-        for piece in (gap, data):
-            if piece:
-                self._pieces.append(piece)
-                self._length += len(piece)
-        if self._heading and self._heading[1] is None:
-            self._heading = (self._heading[0], self._length - len(data), len(self._pieces) - 1)
 
-    def _end_title(self) -> None:
-        if self._title is not None:
-            self._title_text = one_line("".join(self._title))
-            self._title = None
+    def result(self) -> Extracted:
+        """The page's text, without what is navigation."""
+        written = _Written()
+        gap = 0
+        for run, keep in zip(self.runs, self.zones.kept(self.runs), strict=True):
+            gap = max(gap, run.gap)
+            if keep:
+                written.add(run, gap)
+                gap = 0
+            else:
+                gap = max(gap, _LINE)
+        title = one_line("".join(self._title))
+        text, headings = written.finish()
+        return Extracted(text, title or (headings[0].label if headings else ""), headings)
+
+
+class _Written:
+    """The text so far; keeps count of code points so that headings get their offsets."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self._heading: Run | None = None  # the first run of the open heading
+        self._start = self._first_piece = 0
+        self._headings: list[Heading] = []
+
+    def add(self, run: Run, gap: int) -> None:
+        """Write a run with the separator before it."""
+        if self._heading is not None and run.heading != self._heading.heading:
+            self._end_heading()
+        self._write(_SEPARATORS[gap] if self._pieces else "")
+        if run.heading and self._heading is None:
+            self._heading, self._start, self._first_piece = run, self._length, len(self._pieces)
+        self._write(run.text.lstrip("\r\n") if gap == _PARAGRAPH else run.text)
+
+    def finish(self) -> tuple[str, tuple[Heading, ...]]:
+        """The text and its headings."""
+        self._end_heading()
+        return "".join(self._pieces), tuple(self._headings)
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._pieces.append(text)
+            self._length += len(text)
 
     def _end_heading(self) -> None:
-        if self._heading and self._heading[1] is not None:
-            level, start, piece = self._heading
-            label = one_line("".join(self._pieces[piece:]))
-            if label and start is not None:
-                self._headings.append(Heading(start, self._length, level, label))
-        self._heading = None
+        if self._heading is not None:
+            label = one_line("".join(self._pieces[self._first_piece :]))
+            if label:
+                self._headings.append(Heading(self._start, self._length, self._heading.level, label))
+            self._heading = None

@@ -1,201 +1,204 @@
-"""PDF (pypdf) and DOCX (python-docx)."""
+"""Word documents (DOCX), OpenDocument texts (ODT) and presentations (PPTX), read as streams of XML."""
 
 from __future__ import annotations
 
-import io
-import logging
 import re
-import zipfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from shared_core.errors import DocumentError, MissingDependencyError
 from shared_core.retrieval.loaders.base import (
     Extracted,
     Heading,
-    Part,
-    Problem,
+    Page,
     first_line_title,
+    is_no_title,
     one_line,
     without_surrogates,
 )
+from shared_core.retrieval.loaders.docx import DocxReader, DocxStyles
+from shared_core.retrieval.loaders.limits import Budget
+from shared_core.retrieval.loaders.odt import OdtReader
+from shared_core.retrieval.loaders.package import Package, local
+from shared_core.retrieval.loaders.pptx import SlideReader
 
-_PAGE_BREAK = "\n\n"
-_HEADING_STYLE = re.compile(r"heading (\d)$", re.IGNORECASE)
-_UNPACKED_BYTES = 1 << 30
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0"
-# What programs write into the title field when nobody gave one.
-_NO_TITLE = re.compile(
-    r"^(untitled.*|microsoft (word|powerpoint) - .*|slide \d+|.*\.(docx?|pptx?|tex|dvi|indd))$", re.I
-)
-
-
-def load_pdf(data: bytes) -> Extracted:
-    """A PDF with a text layer: pages apart, no passage crosses a page, ``page`` counts from 1.
-
-    Raises:
-        DocumentError: damaged, protected by a password, or without any text (a scan).
-        MissingDependencyError: pypdf is not installed.
-    """
-    try:
-        import pypdf
-    except ImportError as error:
-        raise MissingDependencyError("pypdf", extra="documents", purpose="Reading PDF files") from error
-    with _quiet("pypdf"):
-        try:
-            reader = pypdf.PdfReader(io.BytesIO(data), strict=False)
-            locked = reader.is_encrypted and not reader.decrypt("")
-            pages = [] if locked else list(reader.pages)
-        except Exception as error:  # pypdf raises nearly anything on a damaged file
-            if "cryptography" in str(error):
-                raise DocumentError(
-                    "The PDF is encrypted with AES, which needs the package 'cryptography'.",
-                    hint="pip install cryptography, or save the PDF without protection.",
-                ) from error
-            raise _damaged("PDF", error) from error
-        if locked:
-            raise DocumentError(
-                "The PDF is protected by a password.",
-                hint="Save a copy without the password (for example: qpdf --decrypt --password=… IN OUT).",
-            )
-        return _pdf_pages(pages, _pdf_title(reader))
+_BREAK = "\n\n"
+_NUMBER = re.compile(r"\d+")
 
 
-def _pdf_pages(pages: list[Any], title: str) -> Extracted:
-    pieces: list[str] = []
-    parts: list[Part] = []
-    problems: list[Problem] = []
-    length = 0
-    for number, page in enumerate(pages, 1):
-        try:
-            text = without_surrogates(page.extract_text()).replace("\x00", "\ufffd")
-        except Exception as error:
-            problems.append(
-                Problem(f"page {number} cannot be read: {error or type(error).__name__}", "Print it to a new PDF.")
-            )
-            continue
-        if not text.strip():
-            continue
-        if pieces:
-            pieces.append(_PAGE_BREAK)
-            length += len(_PAGE_BREAK)
-        pieces.append(text)
-        parts.append(Part(length, length + len(text), metadata={"page": number}))
-        length += len(text)
-    if not parts:
-        why = f" ({problems[0].message})" if problems else ""
-        raise DocumentError(
-            f"The PDF holds no text on any of its {len(pages)} pages{why}.",
-            hint="It may be a scan: run it through OCR first (for example: ocrmypdf IN OUT).",
-        )
-    text = "".join(pieces)
-    return Extracted(text, title or first_line_title(text), parts=tuple(parts), problems=tuple(problems))
+def load_docx(data: bytes, budget: Budget) -> Extracted:
+    """A Word document: paragraphs and tables of its body in order (cells by tab, rows by line), then its notes.
 
-
-def _pdf_title(reader: Any) -> str:
-    try:
-        title = one_line(without_surrogates(str((reader.metadata and reader.metadata.title) or "")))
-    except Exception:  # a damaged information dictionary must not cost the text
-        return ""
-    return "" if _NO_TITLE.match(title) else title
-
-
-def load_docx(data: bytes) -> Extracted:
-    """A Word document: paragraphs and tables of its body in order (cells by tab, rows by line), headings by style.
-
-    Headers, footers, footnotes, comments and text boxes are not read.
+    Headings are told by style or outline level. Tables of contents, headers, footers, comments, deleted and hidden text
+    are not read. A text of the most that is unpacked (128 MiB) takes some seconds and its own length in memory.
 
     Raises:
-        DocumentError: damaged, encrypted, of the old ``.doc`` kind, or expanding beyond 1 GiB.
-        MissingDependencyError: python-docx is not installed.
+        DocumentError: damaged, protected by a password, of the old ``.doc`` kind, or beyond the bounds.
+        MissingDependencyError: lxml is not installed.
     """
-    try:
-        import docx
-    except ImportError as error:
-        raise MissingDependencyError("python-docx", extra="documents", purpose="Reading DOCX files") from error
-    if data.startswith(_OLD_OFFICE):
-        raise DocumentError(
-            "The file is an old .doc or a DOCX protected by a password.", hint="Save it as an unprotected .docx."
-        )
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-        if unpacked > _UNPACKED_BYTES:
-            raise DocumentError(
-                f"The DOCX expands to {unpacked:,} bytes, more than {_UNPACKED_BYTES:,}.", hint="Split the document."
-            )
-        document = docx.Document(io.BytesIO(data))
-        extracted = _docx_body(document)
-        title = one_line(document.core_properties.title or "")
-    except DocumentError:
-        raise
-    except Exception as error:  # zipfile, lxml and python-docx each have errors of their own
-        raise _damaged("DOCX", error) from error
-    if not title or _NO_TITLE.match(title):
-        title = extracted.headings[0].label if extracted.headings else first_line_title(extracted.text)
-    return Extracted(extracted.text, title, extracted.headings)
+    package = Package(data, "DOCX", budget)
+    main = _related(package, "", "officeDocument") or "word/document.xml"
+    styles = DocxStyles()
+    if (named := _related(package, main, "styles")) and named in package.names:
+        package.parse(named, styles)
+    reader = DocxReader(styles)
+    package.parse(main, reader)
+    for notes in ("footnotes", "endnotes"):
+        if (named := _related(package, main, notes)) and named in package.names:
+            package.parse(named, reader)
+    return _put_together(reader.blocks, _property(package, "docProps/core.xml", "title"))
 
 
-def _docx_body(document: Any) -> Extracted:
+def load_odt(data: bytes, budget: Budget) -> Extracted:
+    """An OpenDocument text: paragraphs, headings, lists and tables in order, then its notes.
+
+    Raises as ``load_docx`` does.
+    """
+    package = Package(data, "ODT", budget)
+    if "META-INF/manifest.xml" in package.names:
+        package.parse("META-INF/manifest.xml", _Manifest())
+    reader = OdtReader()
+    package.parse("content.xml", reader)
+    return _put_together(reader.blocks, _property(package, "meta.xml", "title"))
+
+
+def load_pptx(data: bytes, budget: Budget) -> Extracted:
+    """A presentation: the text of each slide in their order; slides are its pages. Raises as ``load_docx``."""
+    package = Package(data, "PPTX", budget)
+    main = _related(package, "", "officeDocument") or "ppt/presentation.xml"
+    order = _Slides()
+    package.parse(main, order)
+    targets = _relations(package, main)
+    slides = [targets[i] for i in order.ids if i in targets]
+    blocks: list[tuple[str, int]] = []
+    begins: list[tuple[int, int]] = []  # (index of a slide's first block, the slide's number)
+    for number, slide in enumerate(slides, 1):
+        reader = SlideReader()
+        package.parse(slide, reader)
+        if reader.blocks:
+            begins.append((len(blocks), number))
+            blocks += reader.blocks
+    found = _put_together(blocks, _property(package, "docProps/core.xml", "title"))
+    starts = _starts(text for text, _ in blocks)
+    return Extracted(
+        found.text, found.title, found.headings, pages=tuple(Page(starts[i], number) for i, number in begins)
+    )
+
+
+def _put_together(blocks: Iterable[tuple[str, int]], title: str) -> Extracted:
+    """The text of (paragraph, heading level or 0)."""
     pieces: list[str] = []
     headings: list[Heading] = []
     length = 0
-    for text, level in _blocks(document.iter_inner_content()):
-        if not text.strip():
-            continue
+    for text, level in blocks:
         if pieces:
-            pieces.append("\n\n")
-            length += 2
+            length += len(_BREAK)
         if level:
             headings.append(Heading(length, length + len(text), level, one_line(text)))
         pieces.append(text)
         length += len(text)
-    return Extracted("".join(pieces), headings=tuple(headings))
+    whole = _BREAK.join(pieces)
+    title = one_line(without_surrogates(title))
+    if not title or is_no_title(title):
+        title = headings[0].label if headings else first_line_title(whole)
+    return Extracted(whole, title, tuple(headings))
 
 
-def _blocks(items: Iterable[Any]) -> Iterator[tuple[str, int]]:
-    """(text, heading level or 0) of each paragraph and table."""
-    for item in items:
-        if hasattr(item, "rows"):
-            yield "\n".join(_row(row) for row in item.rows), 0
-        else:
-            yield item.text, _heading_level(item)
+def _starts(texts: Iterable[str]) -> list[int]:
+    starts, length = [], 0
+    for text in texts:
+        starts.append(length)
+        length += len(text) + len(_BREAK)
+    return starts
 
 
-def _row(row: Any) -> str:
-    cells: list[str] = []
-    seen: list[Any] = []
-    for cell in row.cells:  # a merged cell comes once for each column it spans
-        if not any(cell._tc is other for other in seen):
-            seen.append(cell._tc)
-            cells.append(" ".join(text for text, _ in _blocks(cell.iter_inner_content()) if text.strip()))
-    return "\t".join(cells)
+# --- the package's own papers --------------------------------------------------------------------------------------
 
 
-def _heading_level(paragraph: Any) -> int:
-    name = getattr(paragraph.style, "name", None) or ""
-    if name.lower() == "title":
-        return 1
-    match = _HEADING_STYLE.match(name)
-    return int(match.group(1)) if match else 0
+class _Collector:
+    """A target that hears of elements and of nothing else."""
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """An element begins."""
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+
+    def data(self, text: str) -> None:
+        """Text."""
+
+    def close(self) -> None:
+        """The end."""
 
 
-def _damaged(kind: str, error: Exception) -> DocumentError:
-    detail = one_line(str(error)) or type(error).__name__
-    return DocumentError(
-        f"The {kind} is damaged and cannot be read: {detail[:200]}",
-        hint=f"Open it in the program that made it and save it as {kind} again.",
-    )
+class _Relations(_Collector):
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str, str]] = []  # id, type, target
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """One relation."""
+        if local(tag) == "Relationship" and attributes.get("TargetMode") != "External":
+            self.found.append((attributes.get("Id", ""), attributes.get("Type", ""), attributes.get("Target", "")))
 
 
-@contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Silence a library's logging for a while: what matters comes as an error or a Problem."""
-    logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+class _Slides(_Collector):
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """The slides, by the ids of relations."""
+        if local(tag) == "sldId":
+            self.ids.append(next((v for k, v in attributes.items() if k.endswith("}id")), ""))
+
+
+class _Manifest(_Collector):
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Refuse an encrypted document."""
+        if local(tag) == "encryption-data":
+            from shared_core.errors import DocumentError
+
+            raise DocumentError("The ODT is protected by a password.", hint="Save a copy without the password.")
+
+
+class _Property(_Collector):
+    def __init__(self, name: str) -> None:
+        self._name, self._within = name, False
+        self.value = ""
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """The property begins."""
+        self._within = local(tag) == self._name
+
+    def end(self, tag: str) -> None:
+        """The property ends."""
+        self._within = False
+
+    def data(self, text: str) -> None:
+        """Its value."""
+        if self._within:
+            self.value += text
+
+
+def _relations_of(package: Package, member: str) -> list[tuple[str, str, str]]:
+    folder, _, name = member.rpartition("/")
+    papers = f"{folder}/_rels/{name}.rels" if folder else f"_rels/{name}.rels"
+    if papers not in package.names:
+        return []
+    relations = _Relations()
+    package.parse(papers, relations)
+    return [(i, kind, package.resolved(member, target)) for i, kind, target in relations.found]
+
+
+def _related(package: Package, member: str, kind: str) -> str:
+    """The member that stands in a relation to another; empty if there is none."""
+    return next((target for _, type_, target in _relations_of(package, member) if type_.endswith(f"/{kind}")), "")
+
+
+def _relations(package: Package, member: str) -> dict[str, str]:
+    return {i: target for i, _, target in _relations_of(package, member) if target in package.names}
+
+
+def _property(package: Package, member: str, name: str) -> str:
+    if member not in package.names:
+        return ""
+    reader = _Property(name)
+    package.parse(member, reader)
+    return reader.value

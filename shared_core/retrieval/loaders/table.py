@@ -1,187 +1,171 @@
-"""CSV, TSV and JSON Lines: each row with text is a part of its own, its other columns are metadata."""
+"""CSV, TSV, JSON Lines and JSON: what cannot be read in a row or a line costs that row, not the file."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
-import math
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from shared_core.errors import DocumentError
-from shared_core.retrieval.loaders.base import Extracted, Part, Problem, decode, one_line, without_surrogates
+from shared_core.retrieval.loaders.base import Extracted, Problem, decode, one_line
+from shared_core.retrieval.loaders.limits import Budget, too_much
+from shared_core.retrieval.loaders.rows import TEXT_COLUMNS, Row, rows_as_text
 from shared_core.types import MetadataValue
 
-TEXT_COLUMNS = (
-    "text", "content", "body", "passage", "paragraph", "document", "context", "article", "page_content",
-    "description", "abstract", "summary", "answer", "message", "comment", "review",
-)  # fmt: skip
-"""Names a text column is found by, the first present one wins (letter case does not matter)."""
+MAX_CELLS = 5_000_000
+MAX_LINE_CHARACTERS = 8 * 2**20
+"""Of JSON: parsed values take up to fifty times their length in memory."""
 
-TITLE_COLUMNS = ("title", "name", "heading", "headline", "subject")
-RESERVED = frozenset(("source", "start", "end", "page", "row", "section"))
-"""Metadata names of our own: a column of that name becomes ``column_NAME``."""
-
-_STORE_PREFIXES = ("chroma:", "selfreflect:")  # vector stores keep such names to themselves
-
-_ROW_BREAK = "\n\n"
+_DELIMITERS = (",", ";", "\t", "|")
+_SAMPLE_LINES = 20
+_REREAD = 3  # times its length a file may be read over where quotes are never closed
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})$")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
-_MAX_INTEGER = 2**63
-_MAX_PROBLEMS = 20
-_TITLE_CHARACTERS = 200
 _field_limit = threading.Lock()
 
-Row = tuple[int, Mapping[str, Any]]  # number (CSV: of the data row; JSONL: of the line), values
 
-
-def load_csv(data: bytes, fallback: str | None, text_column: str | None, *, delimiter: str | None) -> Extracted:
+def load_csv(
+    data: bytes, fallback: str | None, text_column: str | None, budget: Budget, *, delimiter: str | None
+) -> Extracted:
     """A table with a header line; ``row`` counts data rows from 1.
 
-    Columns all of whose values are plain numbers become numbers, so that filters can compare them.
+    Columns all of whose values are plain numbers become numbers, so that filters can compare them. A row whose quotes
+    are broken is left out and named with its line.
 
     Raises:
-        DocumentError: no header, no text column, or broken quoting (with the line).
+        DocumentError: no header, no text column, no row that can be read, more than five million cells, or the time
+            is used up.
     """
     text = decode(data, fallback=fallback)
     _allow_long_fields(len(text))
     delimiter = delimiter or _delimiter(text)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        header = [one_line(name) for name in next(reader, [])]
-        records = [(number, record) for number, record in enumerate((r for r in reader if r), 1) if any(record)]
-    except csv.Error as error:
-        raise DocumentError(
-            f"line {reader.line_num}: the table cannot be parsed: {error}.",
-            hint="A field that holds a quote, a delimiter or a line break must stand in double quotes, with quotes "
-            "inside it doubled.",
-        ) from error
-    problems = [
-        Problem(f"row {n} has {len(r)} fields, the header {len(header)}; the extra ones were left out", "Quote it.")
-        for n, r in records
-        if len(r) > len(header)
-    ]
-    columns = _typed_columns(header, [record for _, record in records])
+    header: list[str] | None = None
+    records: list[tuple[int, list[str]]] = []
+    problems: list[Problem] = []
+    cells = number = 0
+    for line, record in _records(text, delimiter, budget):
+        if record is None:
+            if header is None:
+                raise DocumentError(
+                    f"line {line}: the header cannot be parsed: a quote is not closed, or stands within a field.",
+                    hint="Put fields with quotes, delimiters or line breaks in double quotes, quotes in them doubled.",
+                )
+            number += 1
+            problems.append(
+                Problem(
+                    f"row {number} (line {line}) cannot be parsed and was left out: its quotes are broken",
+                    "A field that holds a quote, a delimiter or a line break must stand in double quotes, with quotes "
+                    "inside it doubled.",
+                )
+            )
+        elif header is None:
+            header = [one_line(name) for name in record]
+        elif any(record):
+            number += 1
+            cells += len(record)
+            if cells > MAX_CELLS:
+                raise too_much("cells", cells, MAX_CELLS)
+            records.append((number, record))
+            if len(record) > len(header):
+                what = f"row {number} has {len(record)} fields, the header {len(header)}; the extra ones were left out"
+                problems.append(Problem(what, "Quote it."))
+    columns = _typed_columns(header or [], [record for _, record in records])
     rows = [
         (n, {name: columns[name][i] for name in columns if i < len(columns[name])}) for i, (n, _) in enumerate(records)
     ]
-    return _rows(rows, header, text_column, problems, "row")
+    return rows_as_text(rows, header or [], text_column, problems, "row")
 
 
-def load_jsonl(data: bytes, fallback: str | None, text_column: str | None) -> Extracted:
+def _records(text: str, delimiter: str, budget: Budget) -> Iterator[tuple[int, list[str] | None]]:
+    """(number of its first line, fields) of each record; ``None`` for one that cannot be parsed, which then is taken to
+    be that one line."""
+    lines = list(io.StringIO(text, newline=""))
+    position = reread = 0
+    while position < len(lines):
+        start = position
+        taken = iter(range(start, len(lines)))
+        reader = csv.reader((lines[i] for i in taken), delimiter=delimiter, strict=True)
+        try:
+            while True:
+                begin = start + reader.line_num
+                if begin % 1000 == 0:
+                    budget.check()
+                record = next(reader, None)
+                if record is None:
+                    return
+                if record:
+                    yield begin + 1, record
+        except csv.Error:
+            reread += sum(len(lines[i]) for i in range(begin, start + reader.line_num))
+            yield begin + 1, None
+            position = begin + 1
+        if reread > _REREAD * len(text) + 10_000:
+            raise DocumentError(
+                f"line {position}: too many quotes are not closed.", hint="Save the table anew, as CSV in UTF-8."
+            )
+
+
+def load_jsonl(data: bytes, fallback: str | None, text_column: str | None, budget: Budget) -> Extracted:
     """One JSON object per line; ``row`` is the line's number. A malformed line is left out and named.
 
     Raises:
-        DocumentError: no line can be used, or there is no text column.
+        DocumentError: no line can be used, there is no text column, or the time is used up.
     """
     rows: list[Row] = []
     problems: list[Problem] = []
     columns: dict[str, None] = {}
+    cells = 0
     for number, line in enumerate(io.StringIO(decode(data, fallback=fallback)), 1):
+        if number % 1000 == 0:
+            budget.check()
         if not line.strip():
             continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            detail = getattr(error, "msg", "") or "too deeply nested or too long a number"
-            problems.append(Problem(f"line {number} is not valid JSON: {detail}", "Each line must be one JSON object."))
+        value, problem = _json(line)
+        if problem:
+            problems.append(Problem(f"line {number} {problem}", "Each line must be one JSON object."))
             continue
         if not isinstance(value, dict):
             problems.append(Problem(f"line {number} is not a JSON object", 'Wrap it: {"text": …}'))
             continue
+        cells += len(value)
+        if cells > MAX_CELLS:
+            raise too_much("values", cells, MAX_CELLS)
         columns.update(dict.fromkeys(value))
         rows.append((number, value))
     if not rows and problems:
         raise DocumentError(f"No line can be used; {problems[0].message}.", hint=problems[0].hint)
-    return _rows(rows, list(columns), text_column, problems, "line")
+    return rows_as_text(rows, list(columns), text_column, problems, "line")
 
 
-def _rows(
-    rows: Sequence[Row], columns: Sequence[str], text_column: str | None, problems: list[Problem], unit: str
-) -> Extracted:
-    if not rows:
-        raise DocumentError("The table holds no rows.", hint="It needs a header with a text column, and rows.")
-    column = _text_column(columns, text_column)
-    title_column = next((c for name in TITLE_COLUMNS for c in columns if c.lower() == name and c != column), None)
-    pieces: list[str] = []
-    parts: list[Part] = []
-    length = 0
-    without: list[int] = []
-    for number, values in rows:
-        text = values.get(column)
-        if not isinstance(text, str) or not text.strip():
-            without.append(number)
-            continue
-        text = without_surrogates(text)
-        if pieces:
-            pieces.append(_ROW_BREAK)
-            length += len(_ROW_BREAK)
-        pieces.append(text)
-        title = _row_title(values, title_column)
-        metadata = _metadata(values, {column, title_column if title else None})
-        parts.append(Part(length, length + len(text), title, {**metadata, "row": number}))
-        length += len(text)
-    if not parts:
-        raise DocumentError(f"Column {column!r} holds no text in any row.", hint="Name another: --text-column NAME.")
-    if without:
-        problems.append(
-            Problem(
-                f"{len(without)} rows have no text in column {column!r} (the first: {unit} {without[0]})", "Fill it."
-            )
-        )
-    return Extracted("".join(pieces), parts=tuple(parts), problems=_shortened(problems))
+def load_json(data: bytes, fallback: str | None, text_column: str | None) -> Extracted | None:
+    """A JSON file that is a list of objects with a text column, as a table; ``None`` for any other, which is a text.
+
+    Raises:
+        DocumentError: the user named a text column, and the list has none of that name.
+    """
+    text = decode(data, fallback=fallback)
+    value = _json(text)[0] if text.lstrip().startswith("[") else None
+    if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
+        return None
+    columns = list(dict.fromkeys(name for entry in value for name in entry))
+    known = {name.lower() for name in columns} & set(TEXT_COLUMNS)
+    if text_column is None and not known:
+        return None
+    return rows_as_text(list(enumerate(value, 1)), columns, text_column, [], "entry")
 
 
-def _row_title(values: Mapping[str, Any], column: str | None) -> str:
-    title = values.get(column) if column else None
-    return "" if title is None else one_line(without_surrogates(str(title)))[:_TITLE_CHARACTERS]
-
-
-def _shortened(problems: list[Problem]) -> tuple[Problem, ...]:
-    if len(problems) <= _MAX_PROBLEMS:
-        return tuple(problems)
-    more = Problem(f"… and {len(problems) - _MAX_PROBLEMS} more problems like these", problems[-1].hint)
-    return (*problems[:_MAX_PROBLEMS], more)
-
-
-def _text_column(columns: Sequence[str], wanted: str | None) -> str:
-    if wanted is not None and wanted in columns:
-        return wanted
-    for name in (wanted.lower(),) if wanted else TEXT_COLUMNS:
-        for column in columns:
-            if column.lower() == name:
-                return column
-    shown = ", ".join(repr(c) for c in columns[:20]) or "none"
-    raise DocumentError(
-        f"There is no text column{f' {wanted!r}' if wanted else ''}; the columns are: {shown}.",
-        hint="Name the column that holds the text: --text-column NAME.",
-    )
-
-
-def _metadata(values: Mapping[str, Any], left_out: set[str | None]) -> dict[str, MetadataValue]:
-    result: dict[str, MetadataValue] = {}
-    for name, value in values.items():
-        if name in left_out or not name:
-            continue
-        flat = _flat(value)
-        if flat is not None and flat != "":
-            key = without_surrogates(name)
-            result[f"column_{key}" if key in RESERVED or key.startswith(_STORE_PREFIXES) else key] = flat
-    return result
-
-
-def _flat(value: Any) -> MetadataValue:
-    """What a vector store can hold: nested values as JSON, numbers beyond 64 bits as text, NaN as nothing."""
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, int):
-        return value if -_MAX_INTEGER <= value < _MAX_INTEGER else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return without_surrogates(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+def _json(text: str) -> tuple[object, str]:
+    """(the value, what is wrong with it)."""
+    if len(text) > MAX_LINE_CHARACTERS:
+        return None, f"has {len(text):,} characters, more than {MAX_LINE_CHARACTERS:,}"
+    try:
+        return json.loads(text), ""
+    except (ValueError, RecursionError) as error:
+        return None, f"is not valid JSON: {getattr(error, 'msg', '') or 'too deeply nested or too long a number'}"
 
 
 def _typed_columns(header: Sequence[str], records: Sequence[Sequence[str]]) -> dict[str, list[MetadataValue]]:
@@ -204,10 +188,16 @@ def _typed(values: Sequence[str]) -> Iterator[MetadataValue]:
 
 
 def _delimiter(text: str) -> str:
-    """The one of ``, ; tab |`` that parts the header line into the most fields."""
-    line = next((line for line in io.StringIO(text) if line.strip()), "")
-    counts = {d: len(next(csv.reader([line], delimiter=d), [])) for d in (",", ";", "\t", "|")}
-    return max(counts, key=lambda d: counts[d])
+    """The one of ``, ; tab |`` that parts most of the first lines into as many fields as the header, and into more."""
+    lines = list(itertools.islice((line for line in io.StringIO(text) if line.strip()), _SAMPLE_LINES))
+    if not lines:
+        return ","
+    scores: dict[str, tuple[int, int]] = {}
+    for delimiter in _DELIMITERS:
+        counts = [len(next(csv.reader([line], delimiter=delimiter), [])) for line in lines]
+        agree = sum(count == counts[0] for count in counts)
+        scores[delimiter] = (agree, counts[0]) if counts[0] > 1 else (0, 0)
+    return max(_DELIMITERS, key=lambda delimiter: scores[delimiter])
 
 
 def _allow_long_fields(characters: int) -> None:

@@ -1,0 +1,105 @@
+"""Which files are documents: formats by a file's name, and what to do about those that are none."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import NamedTuple
+
+_TEXT = (".txt", ".text")
+_CODE = (
+    # logs and configuration
+    ".log", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".properties", ".tf", ".proto",
+    # sources
+    ".py", ".pyi", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".groovy", ".c", ".h", ".cc",
+    ".cpp", ".cxx", ".hpp", ".cs", ".m", ".swift", ".go", ".rs", ".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl",
+    ".hs", ".ml", ".ex", ".exs", ".erl", ".clj", ".el", ".lisp", ".dart", ".zig", ".f90", ".sh", ".bash", ".zsh",
+    ".fish", ".ps1", ".bat", ".sql", ".graphql", ".css", ".scss", ".less", ".vue", ".svelte", ".cmake", ".mk",
+    ".gradle", ".dockerfile", ".xml", ".xsd", ".diff", ".patch", ".bib", ".srt", ".vtt", ".po",
+)  # fmt: skip
+SUFFIXES = {
+    **dict.fromkeys(_TEXT, "text"),
+    **dict.fromkeys((".tex", ".adoc", ".asciidoc", ".org", ".textile", ".wiki", ".man"), "text"),
+    ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".rst": "rst",
+    ".html": "html", ".htm": "html", ".xhtml": "html",
+    ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".odt": "odt", ".pptx": "pptx", ".epub": "epub",
+    ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".ipynb": "notebook",
+    **dict.fromkeys(_CODE, "code"),
+}  # fmt: skip
+"""File name endings (lower case) and the format each stands for."""
+
+NAMES = {
+    **dict.fromkeys(
+        (
+            "readme", "license", "licence", "copying", "notice", "authors", "contributors", "changelog", "changes",
+            "news", "todo", "install", "faq", "history", "thanks",
+        ),
+        "text",
+    ),
+    **dict.fromkeys(("makefile", "dockerfile", "jenkinsfile", "gemfile", "rakefile", "procfile"), "code"),
+}  # fmt: skip
+"""Whole file names (lower case) without an ending that are documents."""
+
+PACKED = {".gz": "gzip", ".bz2": "bzip2"}
+"""Endings of packed single files: ``notes.md.gz`` is read as ``notes.md``."""
+
+BINARY = frozenset(("pdf", "docx", "odt", "pptx", "epub"))
+"""Formats that have no text encoding of their own."""
+
+TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
+LINES = frozenset(("code",))
+"""Formats whose lines mean more than their sentences."""
+
+_SAVE_AS = {
+    **dict.fromkeys((".doc", ".dot", ".rtf", ".wps", ".pages"), "save them as .docx"),
+    **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods", ".numbers"), "save each sheet as .csv"),
+    **dict.fromkeys((".ppt", ".pps", ".odp", ".key"), "save them as .pptx or .pdf"),
+    **dict.fromkeys((".ps", ".eps", ".djvu", ".xps"), "convert them to .pdf"),
+    **dict.fromkeys((".mobi", ".azw", ".azw3"), "convert them to .epub"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".xz", ".zst", ".tar.gz", ".tar.bz2"), "unpack them"),
+    **dict.fromkeys((".eml", ".msg", ".mbox"), "save the messages as .txt"),
+    **dict.fromkeys(
+        (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"),
+        "pictures hold no text; scans need OCR (for example ocrmypdf)",
+    ),
+    **dict.fromkeys((".mp3", ".wav", ".m4a", ".flac", ".mp4", ".mkv", ".mov", ".avi"), "transcribe them to .txt"),
+}
+
+
+class Format(NamedTuple):
+    """How a file is read: its format, and how it is packed (empty if it is not)."""
+
+    kind: str
+    packed: str = ""
+
+
+def file_format(name: str) -> Format | None:
+    """The format of a file of that name; ``None`` if it is no document."""
+    path = PurePath(name.lower())
+    packed = PACKED.get(path.suffix, "")
+    if packed:
+        path = path.with_suffix("")
+    kind = _kind(path)
+    if packed and not kind and not path.suffix:  # a packed file of no known name is most likely a text
+        kind = "text"
+    return Format(kind, packed) if kind else None
+
+
+def _kind(path: PurePath) -> str:
+    if path.suffix in SUFFIXES:
+        return SUFFIXES[path.suffix]
+    if path.suffix[1:].isdigit() and ".log" in path.suffixes:  # logs are turned over as "system.log.2"
+        return SUFFIXES[".log"]
+    return "" if path.suffix else NAMES.get(path.name, "")
+
+
+def ending(name: str) -> str:
+    """What tells a file's format, for people: ``.xlsx``, ``.tar.gz``, ``no ending``."""
+    path = PurePath(name.lower())
+    if path.suffix in PACKED and len(path.suffixes) > 1:
+        return "".join(path.suffixes[-2:])
+    return path.suffix or "no ending"
+
+
+def way_out(ending: str) -> str:
+    """What can be done about files of a format that is not read; empty if nothing is known."""
+    return _SAVE_AS.get(ending, "")

@@ -1,0 +1,62 @@
+"""What of a document is no passage: tables of contents, indexes of pages, lists of links into the page, lone words.
+
+Only what cannot answer a question is left out, and only where its form shows it: lines that end in the number of a
+page after leaders or under a heading that says so, lists of nothing but links into the same page. The document keeps
+its text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+_WORD = re.compile(r"\w+")
+_LEADERS = re.compile(r"(?:\.{3,}|…+|(?:[.·]\s+){3,}[.·]?)\s*(?:\d{1,4}|[ivxlc]{1,7})\s*\Z", re.IGNORECASE)
+_PAGE_BEHIND = re.compile(r"\S[\s.,…]+(?:\d{1,4}(?:[,;–-]\s*\d{1,4})*|[ivxlc]{1,7})\s*\Z")
+_LINK_LINE = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\[[^\]]+\]\(#[^)]*\)\s*\Z")
+_LISTING = re.compile(
+    r"(?:\d+[.)]?\s+)?"
+    r"(?:(?:table of )?contents|(?:list|table) of (?:figures|tables|illustrations)|(?:general |subject )?index)",
+    re.IGNORECASE,
+)
+_DIRECTIVE = re.compile(
+    r"^\.\. (?:contents|toctree|sectnum|index)::[^\n]*\n(?:(?:[ \t]+[^\n]*|[ \t]*)(?:\n|\Z))*", re.MULTILINE
+)
+_MOST = 0.6
+_LINKS = 3
+_LEAST_WORDS = 2
+_LAST_LATIN = "\u024f"
+
+
+def is_listing_title(label: str) -> bool:
+    """Whether a heading is that of a table of contents, of figures, or of an index."""
+    return _LISTING.fullmatch(label.strip(" .:#")) is not None
+
+
+def is_listing(paragraph: str, *, titled: bool) -> bool:
+    """Whether a paragraph is (part of) a table of contents or an index.
+
+    Args:
+        paragraph: its text.
+        titled: whether it stands under a heading that says so; then a number at the end of its lines is enough.
+    """
+    lines = [line for line in paragraph.splitlines() if line.strip()]
+    if not lines:
+        return False
+    shape = _PAGE_BEHIND if titled else _LEADERS
+    numbered = sum(1 for line in lines if shape.search(line[-200:]))
+    links = sum(1 for line in lines if _LINK_LINE.fullmatch(line[:1000]))
+    return numbered >= _MOST * len(lines) or (links == len(lines) and (titled or links >= _LINKS))
+
+
+def directives(text: str) -> list[tuple[int, int]]:
+    """The ranges of reStructuredText's directives that only make lists of what the document holds."""
+    return [(match.start(), match.end()) for match in _DIRECTIVE.finditer(text)]
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a passage holds fewer than two words; one in a script that may not part words by spaces always says
+    something."""
+    if any(letter > _LAST_LATIN and letter.isalpha() for letter in text):
+        return False
+    return len(list(itertools.islice(_WORD.finditer(text), _LEAST_WORDS))) < _LEAST_WORDS

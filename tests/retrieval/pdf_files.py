@@ -1,0 +1,73 @@
+"""PDFs written by hand: text at given places, and files that keep a parser busy."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+At = tuple[float, float, float, str]  # x, y, font size, text
+
+
+def pdf(pages: Sequence[Sequence[At]], *, title: str = "", rotate: int = 0) -> bytes:
+    """A PDF with text in Helvetica at given places of each page (points from the lower left corner)."""
+    streams = []
+    for texts in pages:
+        lines = [f"BT /F1 {size} Tf 1 0 0 1 {x} {y} Tm ({_escaped(text)}) Tj ET" for x, y, size, text in texts]
+        streams.append("\n".join(lines).encode("cp1252"))
+    return from_streams(streams, title=title, rotate=rotate)
+
+
+def from_streams(
+    streams: Sequence[bytes], *, title: str = "", rotate: int = 0, objects: Sequence[bytes] = (), extra: bytes = b""
+) -> bytes:
+    """A PDF of content streams. ``objects`` are numbered from 5 on, ``extra`` goes into the pages' resources."""
+    first = 5 + len(objects)
+    kids = b" ".join(b"%d 0 R" % (first + 2 * i) for i in range(len(streams)))
+    numbered = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, len(streams)),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        b"<< /Title (%s) >>" % _escaped(title).encode("cp1252"),
+        *objects,
+    ]
+    for i, stream in enumerate(streams):
+        numbered.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Rotate %d /Contents %d 0 R "
+            b"/Resources << /Font << /F1 3 0 R >> %s >> >>" % (rotate, first + 2 * i + 1, extra)
+        )
+        numbered.append(b"<< /Length %d >> stream\n%s\nendstream" % (len(stream), stream))
+    body, places = b"%PDF-1.7\n", []
+    for number, content in enumerate(numbered, 1):
+        places.append(len(body))
+        body += b"%d 0 obj %s endobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    trailer = b"<< /Size %d /Root 1 0 R /Info 4 0 R >>" % (len(numbered) + 1)
+    return body + b"xref\n0 %d\n0000000000 65535 f \n%strailer %s\nstartxref\n%d\n%%%%EOF" % (
+        len(numbered) + 1, table, trailer, len(body),
+    )  # fmt: skip
+
+
+def endless() -> bytes:
+    """Forms that draw ten others each, ten levels deep: as many letters as no computer will ever read."""
+    objects = []
+    for level in range(10):
+        stream = b"BT /F1 9 Tf (x) Tj ET" if level == 9 else b"/Fm%d Do " % (level + 1) * 10
+        following = b"/XObject << /Fm%d %d 0 R >>" % (level + 1, 6 + level) if level < 9 else b""
+        objects.append(
+            b"<< /Type /XObject /Subtype /Form /BBox [0 0 600 800] /Resources << /Font << /F1 3 0 R >> %s >> "
+            b"/Length %d >> stream\n%s\nendstream" % (following, len(stream), stream)
+        )
+    return from_streams([b"/Fm0 Do"], objects=objects, extra=b"/XObject << /Fm0 5 0 R >>")
+
+
+def huge(operations: int) -> bytes:
+    """A page of so many pieces of text, packed twice into a few hundred bytes."""
+    content = b"BT /F1 12 Tf " + b"1 0 0 1 10 10 Tm (ab cd) Tj " * operations + b"ET"
+    packed = zlib.compress(zlib.compress(content, 9), 9)
+    plain = from_streams([b"STREAM"])
+    stream = b"<< /Filter [/FlateDecode /FlateDecode] /Length %d >> stream\n%s\nendstream" % (len(packed), packed)
+    return plain.replace(b"<< /Length 6 >> stream\nSTREAM\nendstream", stream)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")

@@ -1,0 +1,181 @@
+"""Web pages: what a reader came for and not what surrounds it, whatever the page's marks are like, in linear time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from shared_core.retrieval.documents import LoadOptions, parse_document
+from shared_core.retrieval.loaders import html as loader
+from tests.retrieval.reading import headings, made_by, read, refuses
+
+ARTICLE = "<p>" + "The clock was wound by hand every fourth day by two people. " * 8 + "</p>"
+
+
+def text(page: str) -> str:
+    return read(page, "a.html").text
+
+
+def test_visible_text_and_headings() -> None:
+    page = """<!doctype html><html><head><title>Tide &amp; Clock</title><style>p {}</style></head><body>
+      <script>var hidden = "<p>no</p>";</script><h1>The <em>old</em>
+      clock</h1><p>Built&nbsp;in 1841,<br>wound   daily.<p>No end tag<ul><li>one</li><li>two</li></ul>
+      <noscript>no</noscript><template>no</template><svg><text>no</text></svg>
+      <table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table><pre>x\n  y</pre><h2>End</h2>tail"""
+    document = read(page, "a.html")
+    assert document.text == (
+        "The old clock\n\nBuilt\u00a0in 1841,\nwound daily.\n\nNo end tag\n\n"
+        "one\ntwo\n\na\tb\nc\n\nx\n  y\n\nEnd\n\ntail"
+    )
+    assert document.title == "Tide & Clock"
+    assert headings(document) == [(1, "The old clock"), (2, "End")]
+
+
+def test_declared_encoding() -> None:
+    page = '<meta charset="iso-8859-1"><p>caf\u00e9 \u2013 \u20ac</p>'.encode("cp1252")
+    assert read(page, "a.html").text == "café – €"
+    assert text('<meta charset="ascii"><p>水</p>') == "水"
+    assert read("<p>\ufeffna\u00efve 水</p>".encode("utf-16"), "a.html").text.endswith("naïve 水")
+    refuses("<p>café</p>".encode("cp1252"), "a.html")
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "<nav><a href='/'>Home</a> <a href='/x'>Shop</a></nav>{}<footer>All rights reserved.</footer>",
+        "<div class='sphinxsidebar'><a href='x'>Next topic</a> <a href='y'>Index</a></div><div class='body'>{}</div>",
+        "<header><a href='/'>Home</a></header><main>{}</main><aside>Subscribe to our letter.</aside>",
+        "<div role='navigation'><a href='/'>Home</a></div><div role='main'>{}</div><p role='contentinfo'>All right</p>",
+        "<ul id='menu'><li><a href='/'>Home</a></li><li><a href='/s'>Shop</a></li></ul><article>{}</article>",
+        "<nav><ul><li><a href='/'>Home</nav>{}",
+        "<div class='toc'><ul><li><a href='#a'>One</a></li></ul></div>{}",
+        "<ul><li><a href='#a'>Winding</a></li><li><a href='#b'>Oiling</a></li></ul>{}",
+    ],
+)  # fmt: skip
+def test_what_surrounds_the_content_is_left_out(around: str) -> None:
+    page = around.format(f"<h1>The clock</h1>{ARTICLE}")
+    found = text(page)
+    assert found.startswith("The clock\n\nThe clock was wound")
+    assert found.rstrip().endswith("two people.")
+
+
+def test_a_page_that_is_all_links_is_kept() -> None:
+    assert "Winding the clock" in text(
+        "<ul><li><a href='/a'>Winding the clock</a></li><li><a href='/b'>Oil</a></li></ul>"
+    )
+    assert "Home" in text("<nav><a href='/'>Home</a> is where the heart is.</nav>")
+
+
+def test_headers_with_the_title_and_notes_within_the_content_are_kept() -> None:
+    page = f"<header><h1>The clock</h1></header>{ARTICLE}<aside class='note'><p>Never oil the chain.</p></aside>"
+    assert text(page).startswith("The clock\n\n")
+    inside = f"<main><h1>The clock</h1>{ARTICLE}<aside><p>Never oil the chain.</p></aside></main>"
+    assert "Never oil the chain." in text(inside)
+
+
+def test_marks_beside_headings_and_notes_are_no_text() -> None:
+    page = (
+        "<h2 id='w'>Winding<a class='headerlink' href='#w'>¶</a></h2><p>Wind it.<a href='#f'>1</a></p>"
+        "<p><a href='#back'>↩</a> A note.</p><h3><a href='#x'>#</a> Oiling</h3>"
+    )
+    document = read(page, "a.html")
+    assert document.text == "Winding\n\nWind it.1\n\nA note.\n\nOiling"
+    assert headings(document) == [(2, "Winding"), (3, "Oiling")]
+
+
+def test_an_element_left_open_does_not_swallow_the_page() -> None:
+    for tag in ("object data='x'", "svg", "math"):
+        assert "The rest." in text(f"<p>First.</p><{tag}><p>The rest.</p>")
+    assert text("<p>First.</p><object data='x'>No plug-in.</object><p>The rest.</p>") == "First.\n\nThe rest."
+    assert text("<svg><desc>no</desc><text>no</text></svg><p>yes</p>") == "yes"
+
+
+def test_tables_by_rows_whatever_their_cells_are_made_of() -> None:
+    rows = "<tr><th><p>Lamp</p></th><th><p>Oil</p></th></tr><tr><td><div>North</div></td><td>Gas<br>new</td></tr>"
+    assert text(f"<p>a</p><table>{rows}</table><p>b</p>") == "a\n\nLamp\tOil\nNorth\tGas new\n\nb"
+    layout = f"<table><tr><td><h1>Title</h1>{ARTICLE}{ARTICLE}</td></tr></table>"
+    assert text(layout).count("\n\n") == 2
+
+
+def test_formulas_are_their_alternative_text() -> None:
+    assert text("<p>It is <math alttext='x^2'><mi>x</mi></math> metres.</p>") == "It is x^2 metres."
+
+
+@pytest.mark.parametrize("page", ["", "<!-- only -->", "<html></html>", "<script>x</script>", "   "])
+def test_pages_without_text_are_refused(page: str) -> None:
+    assert "no text" in refuses(page, "a.html").message or "empty" in refuses(page, "a.html").message
+
+
+def test_pages_of_documentation_tools() -> None:
+    sphinx = made_by("sphinx_page.html")
+    assert sphinx.text.startswith("The pump of Lower Brack\n\nThe pump was set up in 1868")
+    assert "¶" not in sphinx.text
+    assert "Navigation" not in sphinx.text
+    assert "On this page" not in sphinx.text
+    assert "def strokes(litres):\n    return round(litres / 3.2)" in sphinx.text
+    assert sphinx.text.endswith("Vessel\tFarthings\nBucket\t1\nBarrel\t6")
+    assert headings(sphinx) == [(1, "The pump of Lower Brack"), (2, "Wear"), (2, "Tolls")]
+    assert made_by("mkdocs_page.html").text == (
+        "The pump of Lower Brack\n\nThe pump was set up in 1868 by the parish of Lower Brack.\n\n"
+        "Wear\n\nThe leathers of the bucket last about two years."
+    )
+    pandoc = made_by("pandoc_toc.html").text
+    assert pandoc.startswith("The Beekeeper's Year at Ostrand Abbey\n\nThe abbey keeps")
+    assert pandoc.count("Spring") == 1
+    assert "Imprint" not in pandoc
+    assert "Entrance\t6.1 m\t5.6 m" in made_by("libreoffice_minutes.html").text
+
+
+# --- pages that are built to take for ever -------------------------------------------------------------------------
+
+HOSTILE = {
+    "svg": "<svg>" * 300_000,
+    "comment": "<!--" * 1_000_000,
+    "div": "<div>" * 300_000,
+    "open cells": "<table><tr><td>" * 60_000,
+    "attributes": "<a " + " ".join(f"a{i}=1" for i in range(200_000)) + ">x",
+    "brackets": "<" * 2_000_000,
+    "references": "&" * 2_000_000,
+    "headings": "<h1>" * 200_000,
+    "links": "<a href='#'>" * 200_000 + "x",
+    "lists": "<ul><li>" * 150_000,
+    "quotes": '<a href="' * 300_000,
+    "templates": "<template>" * 200_000,
+    "unmatched": "<b>" * 2_000 + "</p>" * 200_000,
+    "objects": "<object>" * 200_000,
+}
+
+
+@pytest.mark.parametrize("kind", sorted(HOSTILE))
+def test_hostile_pages_are_done_with_in_seconds(kind: str) -> None:
+    """A process is given a minute for what takes well under a second; quadratic parsers need many minutes."""
+    code = (
+        "import sys\nfrom shared_core.errors import DocumentError\n"
+        "from shared_core.retrieval.documents import LoadOptions, parse_document\n"
+        "try:\n    parse_document(sys.stdin.buffer.read(), 'a.html', LoadOptions(), file_name='a.html')\n"
+        "except DocumentError as error:\n    assert 'no text' in error.message, error"
+    )
+    page = ("ok <p>" + HOSTILE[kind]).encode()
+    result = subprocess.run([sys.executable, "-c", code], input=page, capture_output=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr.decode()
+
+
+def test_work_is_bounded_by_time_and_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(1_000_000))
+    monkeypatch.setattr("shared_core.retrieval.loaders.limits.time.monotonic", lambda: float(next(ticks)))
+    error = refuses("<p>x</p>" * 100_000, "a.html", max_seconds=5)  # a tick for each look at the clock
+    assert "5 seconds" in error.message
+    assert next(ticks) < 20
+    monkeypatch.undo()
+    monkeypatch.setattr(loader, "MAX_PAGE_ELEMENTS", 1000)
+    assert "elements" in refuses("<b>x</b>" * 2_000, "a.html").message
+
+
+def test_the_parser_is_told_nothing_twice() -> None:
+    """Each piece of text reaches the page's reader once, however the page is cut into chunks."""
+    words = [f"w{i}" for i in range(30_000)]
+    page = "".join(f"<p>{word}</p>" for word in words)
+    document = parse_document(page.encode(), "a.html", LoadOptions(), file_name="a.html")
+    assert document.text.split() == words

@@ -1,0 +1,244 @@
+"""Word documents, OpenDocument texts, slides and books: in order, by styles, streamed within bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+
+import pytest
+
+from shared_core.errors import DocumentError
+from shared_core.retrieval.loaders import limits, package
+from tests.retrieval.reading import headings, made_by, read, refuses
+
+W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+BODY = "word/document.xml"
+
+
+def archive(members: Mapping[str, str | bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in members.items():
+            made.writestr(name, content)
+    return buffer.getvalue()
+
+
+def docx(body: str, **members: str) -> bytes:
+    """A Word document of this body; further members by name with ``/`` and ``.`` as ``__`` and ``_``."""
+    named = {name.replace("__", "/").replace("_xml", ".xml"): content for name, content in members.items()}
+    return archive({BODY: f'<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>', **named})
+
+
+def paragraph(text: str, properties: str = "") -> str:
+    return f"<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def made_with_a_library(title: str = "") -> bytes:
+    word = pytest.importorskip("docx")
+    document = word.Document()
+    document.core_properties.title = title
+    document.add_heading("The Harbour", level=1)
+    document.add_paragraph("It was dug in 1804.")
+    document.add_heading("Cranes", level=2)
+    table = document.add_table(rows=2, cols=2)
+    for i, cell in enumerate(("Crane", "Built", "Old Meg", "1811")):
+        table.cell(i // 2, i % 2).text = cell
+    document.add_paragraph("Both still work.")
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def test_docx_in_order_with_headings_and_tables() -> None:
+    document = read(made_with_a_library("Works of the harbour"), "a.docx")
+    assert document.text == (
+        "The Harbour\n\nIt was dug in 1804.\n\nCranes\n\nCrane\tBuilt\nOld Meg\t1811\n\nBoth still work."
+    )
+    assert document.title == "Works of the harbour"
+    assert headings(document) == [(1, "The Harbour"), (2, "Cranes")]
+    assert read(made_with_a_library(), "b.docx").title == "The Harbour"
+
+
+@pytest.mark.parametrize("kind", ["docx", "odt"])
+def test_minutes_by_a_word_processor(kind: str) -> None:
+    document = made_by(f"libreoffice_minutes.{kind}")
+    assert headings(document) == [(1, "The dredger"), (2, "Soundings"), (1, "The lifeboat"), (1, "Other business")]
+    assert "Place\tMarch\tJune\nEntrance\t6.1 m\t5.6 m\nCoal quay\t7.4 m\t7.3 m" in document.text
+    assert document.text.endswith("is kept with the papers of the meeting.")  # the footnote, behind the text
+    assert "installation required a further fortnight.\n\n" in document.text
+    assert "confidential" not in document.text
+    assert document.title == "Minutes of the Harbour Board"
+
+
+def test_documents_by_a_converter() -> None:
+    document = made_by("pandoc_handbook.docx")
+    assert "Year\tHives\tHoney in kg\n1975\t31\t620" in document.text
+    assert "weight = hive - empty_hive\nif weight < 11:\n    feed(11 - weight)" in document.text
+    listed = made_by("pandoc_toc.docx")
+    assert "Contents" not in listed.text
+    assert listed.text.count("Raw material") == 1
+
+
+def test_slides_are_pages() -> None:
+    document = made_by("pandoc_slides.pptx")
+    assert headings(document) == [(1, "The Tar Works"), (1, "Raw material"), (1, "Yield"), (1, "Visitors")]
+    assert "Kiln\tBarrels\nNorth\t31\nSouth\t27" in document.text
+    assert [document.text[p.start :].split("\n")[0] for p in document.pages] == [h.label for h in document.headings]
+
+
+def test_books_by_chapters_without_their_contents() -> None:
+    document = made_by("pandoc_handbook.epub")
+    assert document.format == "epub"
+    assert [label for _, label in headings(document)][-3:] == ["Spring", "Summer", "Autumn and winter"]
+    assert document.text.count("Autumn and winter") == 1
+
+
+def test_what_is_not_seen_is_not_read() -> None:
+    body = (
+        "<w:p><w:r><w:t>Kept </w:t></w:r><w:del><w:r><w:delText>deleted</w:delText></w:r></w:del>"
+        "<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r><w:ins><w:r><w:t>inserted</w:t></w:r></w:ins>"
+        "<w:r><w:instrText>PAGE</w:instrText><w:tab/><w:t>end</w:t><w:br/><w:t>line</w:t></w:r></w:p>"
+        "<w:sdt><w:sdtPr><w:docPartObj><w:docPartGallery w:val='Table of Contents'/></w:docPartObj></w:sdtPr>"
+        "<w:sdtContent><w:p><w:r><w:t>Chapter 1 ... 3</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+        "<w:sdt><w:sdtContent><w:p><w:r><w:t>A box.</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+    )
+    assert read(docx(body), "a.docx").text == "Kept inserted\tend\nline\n\nA box."
+
+
+def test_headings_by_style_by_what_it_is_based_on_and_by_level() -> None:
+    styles = (
+        f'<w:styles xmlns:w="{W}">'
+        '<w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style>'
+        '<w:style w:styleId="Mine"><w:name w:val="My title"/><w:basedOn w:val="berschrift1"/></w:style>'
+        '<w:style w:styleId="A"><w:name w:val="a"/><w:basedOn w:val="B"/></w:style>'
+        '<w:style w:styleId="B"><w:name w:val="b"/><w:basedOn w:val="A"/></w:style>'
+        '<w:style w:styleId="Verzeichnis1"><w:name w:val="toc 1"/></w:style></w:styles>'
+    )
+    relations = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r" '
+        'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/styles" Target="styles.xml"/>'
+        "</Relationships>"
+    )
+    body = (
+        paragraph("One", '<w:pStyle w:val="Mine"/>')
+        + paragraph("text", '<w:pStyle w:val="A"/>')
+        + paragraph("Three", '<w:outlineLvl w:val="2"/>')
+        + paragraph("One 5", '<w:pStyle w:val="Verzeichnis1"/>')
+    )
+    data = archive(
+        {
+            BODY: f'<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>',
+            "word/styles.xml": styles,
+            "word/_rels/document.xml.rels": relations,
+        }
+    )
+    document = read(data, "a.docx")
+    assert headings(document) == [(1, "One"), (3, "Three")]
+    assert document.text == "One\n\ntext\n\nThree"
+
+
+def test_bad_documents_are_refused() -> None:
+    whole = docx(paragraph("Some text."))
+    assert "damaged" in refuses(whole[:200], "a.docx").message
+    assert "damaged" in refuses(b"PK\x03\x04 nothing", "b.docx").message
+    assert ".docx" in refuses(b"\xd0\xcf\x11\xe0" + b"\0" * 600, "c.docx").hint
+    assert "damaged" in refuses(archive({BODY: "<broken"}), "d.docx").message
+    assert "document.xml" in refuses(archive({"other.xml": "<a/>"}), "e.docx").message
+    assert "no text" in refuses(docx("<w:p/>"), "f.docx").message
+    for kind in ("odt", "pptx", "epub"):
+        assert refuses(archive({"x": "y"}), f"a.{kind}").hint
+    locked = '<m xmlns:m="urn:x"><m:encryption-data/></m>'
+    assert "password" in refuses(archive({"META-INF/manifest.xml": locked, "content.xml": "x"}), "g.odt").message
+
+
+LAUGHS = (
+    '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha">'
+    + "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefghi", "bcdefghij", strict=True))
+    + "]>"
+)
+
+
+@pytest.mark.parametrize("kind", ["docx", "odt", "pptx", "epub"])
+def test_entities_are_never_expanded(kind: str) -> None:
+    part = {"docx": BODY, "odt": "content.xml", "pptx": "ppt/presentation.xml", "epub": "META-INF/container.xml"}[kind]
+    bomb = (
+        f'{LAUGHS}<w:document xmlns:w="{W}" x="&j;"><w:body><w:p><w:r><w:t>&j;</w:t></w:r></w:p></w:body></w:document>'
+    )
+    error = refuses(archive({part: bomb}), f"a.{kind}")
+    assert "document type" in error.message or "damaged" in error.message
+
+
+def test_what_unpacks_to_too_much_is_refused_while_it_unpacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "MAX_UNPACKED_BYTES", 300_000)
+    assert read(docx(paragraph("word " * 20_000)), "a.docx").text.startswith("word")
+    assert refuses(docx(paragraph("word " * 200_000)), "b.docx").message == "It unpacks to more than 300,000 bytes."
+    small = [paragraph("x " * 40_000)] * 5  # no member alone, but all together
+    book = {f"p{i}.xhtml": f"<html><body>{body}</body></html>" for i, body in enumerate(small)}
+    items = "".join(f'<item id="i{i}" href="p{i}.xhtml" media-type="application/xhtml+xml"/>' for i in range(5))
+    spine = "".join(f'<itemref idref="i{i}"/>' for i in range(5))
+    container = '<container><rootfiles><rootfile full-path="b.opf"/></rootfiles></container>'
+    opf = f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>"
+    error = refuses(archive({"META-INF/container.xml": container, "b.opf": opf, **book}), "c.epub")
+    assert error.message == "It unpacks to more than 300,000 bytes."
+
+
+def test_a_size_that_lies_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytearray(docx(paragraph("word " * 100_000)))
+    monkeypatch.setattr(package, "MAX_UNPACKED_BYTES", 50_000)
+    for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # uncompressed size in both places
+        struct.pack_into("<L", data, data.index(mark) + offset, 10)
+    error = refuses(bytes(data), "a.docx")
+    assert "unpacks" in error.message or "damaged" in error.message
+
+
+def test_a_directory_beyond_measure_is_not_read() -> None:
+    data = bytearray(docx(paragraph("Some text.")))
+    place = data.rindex(b"PK\x05\x06")
+    struct.pack_into("<L", data, place + 12, 1 << 30)
+    assert "directory" in refuses(bytes(data), "a.docx").message
+
+
+def test_deep_nesting_is_refused_or_read_but_never_followed_down() -> None:
+    for depth in (200, 50_000):
+        body = "<w:tbl><w:tr><w:tc>" * depth + paragraph("deep") + "</w:tc></w:tr></w:tbl>" * depth
+        with contextlib.suppress(DocumentError):
+            assert "deep" in read(docx(body), "a.docx").text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts memory as Linux does")
+def test_a_small_file_of_much_xml_is_streamed() -> None:
+    """62 kB that unpack to 20 MB: the reader's memory grows by little more than the text."""
+    runs = "<w:r><w:rPr><w:b/></w:rPr><w:t>a </w:t></w:r>" * 40
+    data = docx(f"<w:p>{runs}</w:p>" * 11_000)
+    assert len(data) < 100_000
+    code = (
+        "import sys, resource\nfrom shared_core.retrieval.documents import LoadOptions, parse_document\n"
+        "data = sys.stdin.buffer.read()\n"
+        "small = data[: int(sys.argv[1])]\n"
+        "parse_document(small, 'a.docx', LoadOptions(), file_name='a.docx')\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "document = parse_document(data[len(small):], 'a.docx', LoadOptions(), file_name='a.docx')\n"
+        "after = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(len(document.text), after.ru_maxrss - before.ru_maxrss, after.ru_utime - before.ru_utime)"
+    )
+    first = docx(paragraph("Some text."))
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(len(first))], input=first + data, capture_output=True, timeout=120, check=True
+    )
+    letters, kilobytes, seconds = map(float, result.stdout.split())
+    assert letters > 800_000
+    assert kilobytes < 40_000  # a tree of it takes 400,000
+    assert seconds < 40  # a second or two; a tree of it took 44
+
+
+def test_time_is_looked_at_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(1_000_000))
+    monkeypatch.setattr(limits.time, "monotonic", lambda: float(next(ticks)))
+    message = refuses(docx(paragraph("word " * 1_000_000)), "a.docx", max_seconds=20).message
+    assert message.startswith("Reading it took longer than 20 seconds")
+    assert next(ticks) < 40

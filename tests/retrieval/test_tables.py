@@ -1,0 +1,148 @@
+"""CSV, TSV, JSON Lines and JSON: rows as parts with their columns; one bad row costs itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+
+from shared_core.errors import DocumentError
+from shared_core.retrieval.documents import Document
+from shared_core.retrieval.loaders import table
+from tests.retrieval.reading import read, refuses
+
+
+def rows(document: Document) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(document.text[p.start : p.end], p.title, dict(p.metadata)) for p in document.parts]
+
+
+def test_csv_rows_are_parts_with_their_columns() -> None:
+    content = (
+        'id,Title,Content,year,price,postcode,source\r\n'
+        '7,Lamp,"Brass, with ""eyes"".\r\nTwo lines.",1841,3.5,01234,attic\r\n\r\n'
+        "8,Sail,Torn.,,2,55555,\r\n9,Nothing,,1850,1,00000,x\r\n"
+    )  # fmt: skip
+    document = read(content, "a.csv")
+    lamp = {"id": 7, "year": 1841, "price": 3.5, "postcode": "01234", "column_source": "attic", "row": 1}
+    assert rows(document) == [
+        ('Brass, with "eyes".\r\nTwo lines.', "Lamp", lamp),
+        ("Torn.", "Sail", {"id": 8, "price": 2.0, "postcode": "55555", "row": 2}),
+    ]
+    assert ["row 3" in p.message for p in document.problems] == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "text;n\nhello, you;1\nbye, you;2\n"),
+        ("a.csv", "n\ttext\n1\thello, you\n"),
+        ("a.csv", 'text|"a, b, c"|n\n"hello, you"|x|1\n'),
+        ("a.csv", "a, b, c;text\nx;hello, you\ny;bye\n"),
+        ("a.tsv", "text\tn\nhello, you\t1\n"),
+        ("a.csv.gz", None),
+    ],
+)
+def test_dialects(name: str, content: str | None) -> None:
+    import gzip
+
+    data = content if content is not None else gzip.compress(b"text;n\nhello, you;1\n")
+    assert rows(read(data, name))[0][0] == "hello, you"
+
+
+def test_csv_text_column() -> None:
+    content = "id,note\n1,hello\n"
+    error = refuses(content, "a.csv")
+    assert "'id', 'note'" in error.message
+    assert "--text-column" in error.hint
+    assert read(content, "a.csv", text_column="NOTE").text == "hello"
+    assert "'nope'" in refuses(content, "a.csv", text_column="nope").message
+
+
+def test_a_row_with_broken_quotes_is_left_out_and_named() -> None:
+    document = read('text,n\nfine,1\n"never closed,2\nalso fine,3\n"wrong" here,4\nlast,5\n', "a.csv")
+    assert [(text, metadata["row"]) for text, _, metadata in rows(document)] == [
+        ("fine", 1),
+        ("also fine", 3),
+        ("last", 5),
+    ]
+    assert [problem.message.split(" cannot")[0] for problem in document.problems] == [
+        "row 2 (line 3)",
+        "row 4 (line 5)",
+    ]
+    assert "line 1" in refuses('"text,n\nfine,1\n', "b.csv").message
+    extra = read("text,n\nfine,1,2,3\n", "d.csv")
+    assert "row 1 has 4 fields" in extra.problems[0].message
+
+
+def test_other_limits_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no rows" in refuses("text,n\n", "b.csv").message
+    assert read("text,n\n" + "x" * 300_000 + ",1\n", "c.csv").text == "x" * 300_000
+    monkeypatch.setattr(table, "MAX_CELLS", 1000)
+    assert "cells" in refuses("text,n\n" + "a b,1\n" * 600, "d.csv").message
+    assert "values" in refuses('{"text": "a b", "n": 1}\n' * 600, "e.jsonl").message
+    monkeypatch.setattr(table, "MAX_LINE_CHARACTERS", 100)
+    found = read(json.dumps({"text": "x" * 200}) + '\n{"text": "short"}', "f.jsonl")
+    assert (found.text, "more than 100" in found.problems[0].message) == ("short", True)
+
+
+@pytest.mark.parametrize("line", ['"x""\n', '"a""b\n', 'a,"\n', '"""\n'])
+def test_quotes_never_closed_cost_no_more_than_the_file_is_long(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted: how many characters the reader of records is handed."""
+    content = "text,n\n" + line * 20_000 + "the end,1\n"
+    handed = 0
+    real = table.csv.reader
+
+    def counting(lines: Any, **options: Any) -> Any:
+        def counted() -> Any:
+            nonlocal handed
+            for given in lines:
+                handed += len(given)
+                yield given
+
+        return real(counted(), **options)
+
+    monkeypatch.setattr(table.csv, "reader", counting)
+    with contextlib.suppress(DocumentError):
+        read(content, "a.csv")
+    assert handed < 8 * len(content) + 100_000
+
+
+def test_jsonl_bad_lines_are_named_and_the_others_kept() -> None:
+    lines = [
+        json.dumps({"text": "One.", "title": "T", "tags": ["a"], "n": 2**70, "ok": True, "row": 5}),
+        '{"text": "broken',
+        "",
+        '["a list"]',
+        '{"text": null}',
+        '{"text": "Lone \\ud800 surrogate.", "bad": NaN}',
+    ]
+    document = read("\n".join(lines), "a.jsonl")
+    assert rows(document) == [
+        ("One.", "T", {"tags": '["a"]', "n": str(2**70), "ok": True, "column_row": 5, "row": 1}),
+        ("Lone \ufffd surrogate.", "", {"row": 6}),
+    ]
+    assert [p.message.split(" is")[0] for p in document.problems[:2]] == ["line 2", "line 4"]
+    assert "line 5" in document.problems[2].message
+    assert "line 1" in refuses("{\n[", "b.jsonl").message
+    assert "no text column" in refuses('{"a": 1}', "c.jsonl").message
+    nested = '{"text": "x", "deep": ' + "[" * 100_000
+    assert read(f'{nested}\n{{"text": "fine"}}', "d.jsonl").text == "fine"
+
+
+def test_many_bad_lines_are_summed_up() -> None:
+    document = read('{"text": "fine"}\n' + "broken\n" * 500, "a.jsonl")
+    assert len(document.problems) == 21
+    assert "480 more" in document.problems[-1].message
+
+
+def test_json_lists_of_objects_are_tables_and_other_json_is_text() -> None:
+    document = read(json.dumps([{"title": "T", "body": "One.", "n": 1}, {"body": "Two."}]), "a.json")
+    assert rows(document) == [("One.", "T", {"n": 1, "row": 1}), ("Two.", "", {"row": 2})]
+    settings = '{\n  "colour": "green"\n}'
+    assert (read(settings, "b.json").text, read(settings, "b.json").format) == (settings, "code")
+    assert read("[1, 2]", "c.json").text == "[1, 2]"
+    assert read('[{"q": "a b"}]', "d.json").format == "code"
+    assert read('[{"q": "a b"}]', "d.json", text_column="q").text == "a b"
+    assert read("[" * 100_000, "e.json").format == "code"

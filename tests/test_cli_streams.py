@@ -1,0 +1,278 @@
+"""The command line as a program among others: pipes, standard input, exit codes, hostile text."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from shared_core import Answer
+from shared_core.cli import app, main
+from shared_core.commands import ask as asking
+from shared_core.commands.common import BuiltEngine
+from shared_core.commands.console import PlainConsole
+from shared_core.errors import AbstainedError, QuestionError
+from shared_core.pipelines import PIPELINES
+from shared_core.types import Citation, Claim, Passage
+
+EVIL = "Red \x1b[31mtext\x07 and \u202egnirts\u202c [bold]no markup[/bold] \x9b2J"
+LONG = "It was written on a single very long line " * 8 + "that must not be wrapped."
+
+
+class FakeEngine:
+    """Answers each question with a quote of one passage, or as told."""
+
+    def __init__(self, text: str = "The lamp was lit.", **metadata: Any) -> None:
+        self.passage = Passage("p", text, "Title", {"source": "a.pdf", "start": 10, **metadata})
+        self.asked: list[list[str]] = []
+
+    def answer_many(self, questions: list[str]) -> list[Answer | Exception]:
+        self.asked.append(list(questions))
+        return [self._answer(question) for question in questions]
+
+    def _answer(self, question: str) -> Answer | Exception:
+        if question == "bad":
+            return QuestionError("This cannot be asked.", hint="Ask something else.")
+        if question in ("nothing", "raise"):
+            abstained = Answer(question, "I can't answer.", (), (), abstained=True, reason="nothing was found")
+            return AbstainedError(abstained) if question == "raise" else abstained
+        citation = Citation((self.passage.span(0, len(self.passage.text)),))
+        claim = Claim(self.passage.text, support=0.9, citations=(citation,))
+        return Answer(question, self.passage.text, (claim,), (self.passage,), confidence=0.9)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeEngine]:
+    def install(*args: Any, **metadata: Any) -> FakeEngine:
+        engine = FakeEngine(*args, **metadata)
+        index = SimpleNamespace(document_text=lambda source: None)
+        built = BuiltEngine(engine, index)  # type: ignore[arg-type]
+        monkeypatch.setattr(asking, "build", lambda **_: built)
+        return engine
+
+    return install
+
+
+def ask(*arguments: object, stdin: str | bytes = "") -> Result:
+    return CliRunner().invoke(app, ["ask", *map(str, arguments)], input=stdin)
+
+
+# --- questions -----------------------------------------------------------------------------------------------------
+
+
+def test_questions_come_from_standard_input_one_a_line(fake: Callable[..., FakeEngine]) -> None:
+    engine = fake()
+    result = ask("-", "--json", stdin="\ufeffFirst?\n\n  Second?  \r\n")
+    assert result.exit_code == 0, result.output
+    assert engine.asked == [["First?", "Second?"]]
+    assert [a["question"] for a in json.loads(result.stdout)] == ["First?", "Second?"]
+    assert ask("--json", stdin="Third?\n").exit_code == 0  # without a dash, as something is piped in
+    assert engine.asked[-1] == ["Third?"]
+    ask("Fourth?", stdin="not read\n")
+    assert engine.asked[-1] == ["Fourth?"]
+
+
+def test_many_questions_are_asked_in_batches(fake: Callable[..., FakeEngine]) -> None:
+    engine = fake()
+    result = ask("-", stdin="\n".join(f"Question {i}?" for i in range(40)))
+    assert [question for batch in engine.asked for question in batch] == [f"Question {i}?" for i in range(40)]
+    assert max(map(len, engine.asked)) == asking.BATCH
+    assert result.stdout.count("## Question") == 40
+
+
+@pytest.mark.parametrize("stdin", ["", "\n \n", b"caf\xe9?\n"])
+def test_standard_input_without_a_question_is_bad_usage(fake: Callable[..., FakeEngine], stdin: str | bytes) -> None:
+    fake()
+    result = ask("-", stdin=stdin)
+    assert result.exit_code == 2
+    assert "hint:" in result.stderr
+
+
+def test_a_question_that_fails_leaves_the_others_alone(fake: Callable[..., FakeEngine]) -> None:
+    fake()
+    result = ask("good", "bad", "also good")
+    assert result.exit_code == 2
+    assert result.stdout.count("[1] “The lamp was lit.”") == 2
+    assert "This cannot be asked." in result.stderr
+    told = json.loads(ask("good", "bad", "--json").stdout)
+    assert (told[0]["question"], told[1]["error"]) == ("good", "This cannot be asked.")
+    alone = ask("bad", "--json")
+    assert (alone.exit_code, alone.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("questions", "code"),
+    [(["a"], 0), (["nothing"], 3), (["raise"], 3), (["nothing", "a"], 0), (["nothing", "raise"], 3)],
+)
+def test_exit_codes(fake: Callable[..., FakeEngine], questions: list[str], code: int) -> None:
+    fake()
+    assert ask(*questions).exit_code == code
+
+
+# --- what is refused before any work -------------------------------------------------------------------------------
+
+
+def refused(*arguments: object) -> str:
+    """What is said on standard error by a command that must leave with 2, having done nothing."""
+    result = ask(*arguments)
+    assert result.exit_code == 2, result.output
+    assert "hint:" in result.stderr
+    return result.stderr
+
+
+def test_bad_paths_are_named_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "build", lambda **_: pytest.fail("work was done"))
+    (tmp_path / "good").mkdir()
+    (tmp_path / "file").write_text("x")
+    assert "missing" in refused("Q?", "--docs", tmp_path / "good", "--docs", tmp_path / "missing")
+    said = refused("Q?", "--docs", tmp_path / "file", tmp_path / "good")
+    assert "good" in said
+    assert "--docs A --docs B" in said
+    assert "nowhere.json" in refused("Q?", "--docs", tmp_path / "good", "--calibration", tmp_path / "nowhere.json")
+    (tmp_path / "odd.json").write_text("[]")
+    assert "odd.json" in refused("Q?", "--docs", tmp_path / "good", "--calibration", tmp_path / "odd.json")
+    assert "is a folder" in refused("Q?", "--docs", tmp_path / "good", "--html", tmp_path / "good")
+    assert "cannot be written" in refused("Q?", "--docs", tmp_path / "good", "--html", tmp_path / "file" / "a.html")
+
+
+def test_a_report_that_cannot_be_written_in_the_end(
+    fake: Callable[..., FakeEngine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    fake()
+    monkeypatch.setattr("shared_core.evaluation.report.write_report", full)
+    result = ask("Q?", "--html", tmp_path / "a.html")
+    assert result.exit_code == 2
+    assert "The lamp was lit." in result.stdout
+    assert "No space left" in result.stderr
+
+
+def test_the_place_of_the_index_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lamp.txt").write_text("The lamp at the harbour is kept by Agnes Rowe.")
+    first = ask("Who keeps the lamp?", "--docs", tmp_path / "lamp.txt", "-t", "0.1")
+    assert str(tmp_path / "cache" / "selfreflect") in first.stderr
+    assert "cache" not in ask("Who keeps the lamp?", "--docs", "lamp.txt", "-t", "0.1").stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "lamp.txt"]
+
+
+# --- what is printed -----------------------------------------------------------------------------------------------
+
+
+def test_page_section_and_offsets_stand_below_a_quote(fake: Callable[..., FakeEngine]) -> None:
+    fake(page=3, page_label="iii", section="Lamps > Oil")
+    assert "    a.pdf, p. iii:10-27 · Lamps > Oil\n" in ask("Q?").stdout
+
+
+def test_a_quote_is_one_line_in_a_pipe(fake: Callable[..., FakeEngine]) -> None:
+    fake(LONG.replace("single", "\n single"))
+    lines = ask("Q?").stdout.splitlines()
+    assert f"[1] “{LONG}”" in lines
+
+
+def test_nothing_printed_steers_the_terminal(fake: Callable[..., FakeEngine]) -> None:
+    fake(EVIL, source=EVIL, section=EVIL)
+    for arguments in (["Q?"], [EVIL, "--trace"], ["Q?", EVIL], ["Q?", "--json"], ["bad", EVIL]):
+        result = ask(*arguments)
+        assert result.exit_code in (0, 2)
+        for character in "\x1b\x07\x9b\u202e\u202c":
+            assert character not in result.stdout + result.stderr
+    assert "[bold]no markup[/bold]" in ask("Q?").stdout
+    assert json.loads(ask("Q?", "--json").stdout)["passages"][0]["text"] == EVIL  # nothing lost
+
+
+def test_a_terminal_is_wrapped_and_coloured_and_still_safe() -> None:
+    stream = io.StringIO()
+    console = PlainConsole(file=stream, force_terminal=True, width=40, highlight=False, legacy_windows=False)
+    console.print(f"{LONG} {EVIL}", markup=False, style="red")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) > 8
+    assert "\x1b[31mIt was" in stream.getvalue()  # ours
+    assert "\x1b[31mtext" not in stream.getvalue()  # the document's
+    assert "\x07" not in stream.getvalue()
+
+
+def test_the_report_shows_the_page_and_no_hidden_characters(tmp_path: Path) -> None:
+    from shared_core.evaluation.report import write_report
+
+    engine = FakeEngine(EVIL, page=3, page_label="iii", section="Lamps")
+    (answer,) = engine.answer_many(["Q?"])
+    assert isinstance(answer, Answer)
+    page = write_report([answer], tmp_path / "a.html").read_text("utf-8")
+    assert "[1] p. iii, Lamps, characters 0–" in page
+    assert "Lamps" in page
+    for character in "\x1b\x07\x9b\u202e\u202c":
+        assert character not in page
+
+
+# --- as a process --------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "shared_core.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
+
+
+def test_usage_errors_leave_with_2_and_cannot_steer_the_terminal() -> None:
+    result = run("ask", "--no-such-\x1b[31moption", "Q?")
+    assert result.returncode == 2
+    assert "\x1b" not in result.stderr
+    assert "--help" in result.stderr
+    assert run("nonsense").returncode == 2
+    assert run("--version").returncode == 0
+    assert run("ask", "--help").returncode == 0
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure_of_ours() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shared_core.cli", "doctor", "--settings"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read().decode()
+    process.wait(timeout=60)
+    assert "Traceback" not in said
+
+
+def test_every_command_is_quiet_and_verbose_on_request() -> None:
+    for command in ("ask", "index", "eval", "calibrate", "doctor"):
+        said = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+        assert "--quiet" in said, command
+        assert "--verbose" in said, command
+
+
+def test_the_help_names_the_pipelines_that_there_are() -> None:
+    said = " ".join(CliRunner().invoke(app, ["ask", "--help"], env={"COLUMNS": "300"}).output.split())
+    assert all(name in said for name in PIPELINES)
+    assert "self_rag" not in said or "self_rag" in PIPELINES
+
+
+def test_completion_is_offered() -> None:
+    assert "--install-completion" in CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    shown = run("--show-completion", "bash", env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
+    assert shown.returncode == 0
+    assert "complete" in shown.stdout
+
+
+def test_main_leaves_with_a_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, code in ((["--version"], 0), (["ask", "--nonsense"], 2), (["doctor", "--index", "/nowhere/x"], 1)):
+        monkeypatch.setattr(sys, "argv", ["selfreflect", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        assert caught.value.code == code, arguments
+    capsys.readouterr()
