@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,33 +116,6 @@ def fast_bfloat16() -> bool:
         return bool(torch.cpu.get_capabilities().get("amx_bf16"))
     except AttributeError:  # an older torch
         return False
-
-
-_threads_lock = threading.Lock()
-_threads: list[int] = [0, 0]  # readers at work, and torch's threads before the first of them began
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep torch to one thread meanwhile, then put its number back.
-
-    Texts are read one at a time, in pieces too small to share out: more threads gain next to nothing on an idle
-    machine, and on a busy one they wait for each other many times as long as they work.
-    """
-    import torch
-
-    with _threads_lock:
-        if _threads[0] == 0:
-            _threads[1] = torch.get_num_threads()
-            torch.set_num_threads(1)
-        _threads[0] += 1
-    try:
-        yield
-    finally:
-        with _threads_lock:
-            _threads[0] -= 1
-            if _threads[0] == 0:
-                torch.set_num_threads(_threads[1])
 
 
 class TokenEncoder:

@@ -16,7 +16,7 @@ from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
-from shared_core.reading.encoder import Encoded, TokenEncoder, model_folder, one_thread
+from shared_core.reading.encoder import Encoded, TokenEncoder, model_folder
 from shared_core.reading.features import (
     Tokens,
     Words,
@@ -29,6 +29,7 @@ from shared_core.reading.features import (
 )
 from shared_core.reading.weights import WEIGHTS, Weights
 from shared_core.retrieval.base import Embedder
+from shared_core.retrieval.threads import one_thread
 from shared_core.types import Passage
 
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")

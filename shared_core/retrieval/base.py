@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from shared_core.types import MetadataValue, Passage
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 Where = Mapping[str, MetadataValue | Mapping[str, Any] | Sequence[Any]]
 """A metadata filter in Chroma's language: ``{"lang": "en"}``, ``{"year": {"$gte": 1990}}``, ``{"$and": [...]}``;
 operators ``$eq $ne $gt $gte $lt $lte $in $nin`` and ``$and $or``."""
+
+Ranking = list[tuple[str, float]]
+"""Ids of passages with their scores, best first. A retriever may offer ``rank_many(queries, k, where)``, a ranking
+for each query, beside ``get(ids)``: what fuses several long lists then reads only the passages it keeps."""
 
 
 @runtime_checkable
@@ -45,4 +50,31 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(len(texts), d) float32, rows of unit norm."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PassageVectors:
+    """What an embedder makes of one passage.
+
+    Attributes:
+        sentences: (n, d) float32, n ≥ 1, rows of unit norm: what a query is compared to, the nearest counts.
+        spans: of each, half-open code points of the passage's text; empty where that is not known.
+        whole: (d,) float32 of unit norm, for stores that hold one vector a passage.
+    """
+
+    sentences: NDArray[np.float32]
+    spans: tuple[tuple[int, int], ...]
+    whole: NDArray[np.float32]
+
+
+@runtime_checkable
+class PassageEmbedder(Embedder, Protocol):
+    """An embedder that sees a passage's sentences in their context; retrievers use it where an embedder is one.
+
+    Others are given each sentence and the whole passage as texts of their own.
+    """
+
+    def embed_passages(self, passages: Sequence[Passage]) -> Sequence[PassageVectors]:
+        """One for each passage, in order; vectors of the same space as ``embed``'s."""
         ...

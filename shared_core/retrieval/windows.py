@@ -1,8 +1,9 @@
-"""What of a passage is embedded: each sentence by itself, and the whole with its title.
+"""What of a passage is embedded where an embedder knows texts only: each sentence by itself, and the whole.
 
-One vector for a whole passage blurs what single sentences say, and the models cut off what exceeds their length (256
-word pieces for MiniLM) without a word. So each sentence gets a vector too, and a passage is as near to a query
-as the nearest of its windows (the MaxP of Dai and Callan 2019); ``benchmarks/retrieval.py`` measures what that gives.
+One vector for a whole passage blurs what single sentences say, and most models cut off what exceeds their length
+without a word. So each sentence gets a vector too, and a passage is as near to a query as the nearest of its windows
+(the MaxP of Dai and Callan 2019). An embedder with ``embed_passages`` (``base.PassageEmbedder``; MiniLM is one) does
+better.
 
 The cuts need not be linguistically right, only good places: offsets for quoting come from ``shared_core.citation``.
 """
@@ -10,6 +11,7 @@ The cuts need not be linguistically right, only good places: offsets for quoting
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 from shared_core.errors import InputError
@@ -42,6 +44,25 @@ def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str
         return [whole or passage.id]
     parts = [part for sentence in _sentences(text) for part in _limit(sentence)]
     return parts if parts == [whole] else [*parts, whole]
+
+
+def merge_short(text: str, spans: Iterable[tuple[int, int]], least: int) -> list[tuple[int, int]]:
+    """Sentences of at least ``least`` characters: a shorter one goes with the next, the last one with the one before.
+
+    Args:
+        text: that the spans are of.
+        spans: half-open, in order, not overlapping.
+        least: in ASCII characters; one of any other script counts as four.
+    """
+    out: list[tuple[int, int]] = []
+    for start, end in spans:
+        if out and _cost(text[out[-1][0] : out[-1][1]]) * 4 < least:
+            out[-1] = (out[-1][0], end)
+        else:
+            out.append((start, end))
+    if len(out) > 1 and _cost(text[out[-1][0] : out[-1][1]]) * 4 < least:
+        out[-2:] = [(out[-2][0], out[-1][1])]
+    return out
 
 
 def _sentences(text: str) -> list[str]:

