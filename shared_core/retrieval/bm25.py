@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from shared_core.errors import InputError
-from shared_core.retrieval.base import Where
+from shared_core.retrieval.base import Ranking, Where
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.tokenizer import Tokenizer
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Backend = Literal["auto", "rank_bm25", "bm25s"]
+K1, B, PHRASES = 0.9, 0.4, 0.3
 LARGE = 5_000
 """Passages from which on ``auto`` takes bm25s: it searches far faster, rank-bm25 is ready sooner."""
 
@@ -68,9 +69,9 @@ class BM25Retriever:
         passages: Iterable[Passage] = (),
         *,
         language: str = "english",
-        k1: float = 0.9,
-        b: float = 0.4,
-        phrases: float = 0.3,
+        k1: float = K1,
+        b: float = B,
+        phrases: float = PHRASES,
         backend: Backend = "auto",
         tokenizer: Callable[[str], list[str]] | None = None,
     ) -> None:
@@ -148,6 +149,13 @@ class BM25Retriever:
 
     def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
         """``retrieve`` for each query."""
+        return [[p.with_score(score) for p, score in found] for found in self._rank(queries, k, where)]
+
+    def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
+        """``retrieve_many`` with ids in place of passages."""
+        return [[(p.id, score) for p, score in found] for found in self._rank(queries, k, where)]
+
+    def _rank(self, queries: Sequence[str], k: int, where: Where | None) -> list[list[tuple[Passage, float]]]:
         k = check_k(k)
         keep = compile_filter(where)
         words = [self._tokenize(check_query(query)) for query in queries]
@@ -216,7 +224,9 @@ def _bm25s(words: list[list[str]], k1: float, b: float) -> Scorer:
     return scores
 
 
-def _best(passages: list[Passage], scores: NDArray[np.float64], k: int, keep: Predicate | None) -> list[Passage]:
+def _best(
+    passages: list[Passage], scores: NDArray[np.float64], k: int, keep: Predicate | None
+) -> list[tuple[Passage, float]]:
     import numpy as np
 
     scores = np.round(scores, DIGITS)
@@ -225,11 +235,11 @@ def _best(passages: list[Passage], scores: NDArray[np.float64], k: int, keep: Pr
         # Everything at least as good as the k-th, ties included, so that the order of ties holds.
         bar = np.partition(scores[found], len(found) - k)[len(found) - k]
         found = found[scores[found] >= bar]
-    out: list[Passage] = []
+    out: list[tuple[Passage, float]] = []
     for i in found[np.argsort(-scores[found], kind="stable")]:
         passage = passages[i]
         if keep is None or keep(passage.metadata):
-            out.append(passage.with_score(float(scores[i])))
+            out.append((passage, float(scores[i])))
             if len(out) == k:
                 break
     return out

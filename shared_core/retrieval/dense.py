@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared_core.errors import RetrievalError
-from shared_core.retrieval.base import Embedder, Where
+from shared_core.retrieval.base import Embedder, PassageEmbedder, PassageVectors, Ranking, Where
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.embedding import MiniLMEmbedder
-from shared_core.retrieval.filters import Predicate, compile_filter
+from shared_core.retrieval.filters import compile_filter
+from shared_core.retrieval.vectors import Coded, VectorTable, encode
 from shared_core.retrieval.windows import Granularity, check_granularity, windows
 from shared_core.types import Passage
 
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_QUERY_BLOCK = 64
+_BATCH = 1_000  # passages embedded at a time: bounds memory
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A passage's vectors: those that are searched, coded, and that of the whole, (d,) float32."""
+
+    coded: Coded
+    whole: NDArray[np.float32]
 
 
 def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -28,51 +37,85 @@ def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float3
     Raises:
         RetrievalError: it gave something else.
     """
-    import numpy as np
-
-    vectors: NDArray[np.float32] = np.asarray(embedder.embed(texts), dtype=np.float32)
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise RetrievalError(
-            f"Embedder {embedder.name!r} gave shape {vectors.shape} for {len(texts)} texts.",
-            hint="embed(texts) must return an array of shape (len(texts), d).",
-        )
-    if not np.isfinite(vectors).all():
-        raise RetrievalError(
-            f"Embedder {embedder.name!r} gave vectors that are not finite.", hint="Check its model and its precision."
-        )
-    return vectors
+    return _checked(embedder, embedder.embed(texts), len(texts), "texts")
 
 
-def embed_passages(
-    embedder: Embedder, passages: Iterable[Passage], granularity: Granularity
-) -> list[NDArray[np.float32]]:
-    """For each passage the vectors of its windows, (windows, d)."""
-    texts = [windows(p, granularity) for p in passages]
-    if not texts:
+def passage_vectors(
+    embedder: Embedder, passages: Sequence[Passage], granularity: Granularity = "sentence"
+) -> list[PassageVectors]:
+    """The vectors of each passage, checked; of sentences in their context where the embedder can do that.
+
+    Spans are empty where it cannot. With ``granularity="passage"`` the whole stands for the sentences.
+
+    Raises:
+        RetrievalError: the embedder gave something else than vectors.
+    """
+    if not passages:
         return []
+    if isinstance(embedder, PassageEmbedder):
+        return _in_context(embedder, passages, granularity)
+    texts = [windows(p, granularity) for p in passages]
     vectors = embed_checked(embedder, [t for group in texts for t in group])
-    out: list[NDArray[np.float32]] = []
+    out: list[PassageVectors] = []
     start = 0
     for group in texts:
-        out.append(vectors[start : start + len(group)])
+        mine = vectors[start : start + len(group)]
+        out.append(PassageVectors(mine, (), mine[-1]))
         start += len(group)
     return out
 
 
-@dataclass(frozen=True)
-class _Matrix:
-    passages: list[Passage]
-    vectors: NDArray[np.float32]  # (all windows, d)
-    starts: NDArray[np.int64]  # first window of each passage
+def embed_passages(embedder: Embedder, passages: Sequence[Passage], granularity: Granularity) -> list[Embedded]:
+    """``passage_vectors``, coded for the search."""
+    return [
+        Embedded(encode(found.sentences), found.whole) for found in passage_vectors(embedder, passages, granularity)
+    ]
+
+
+def _in_context(
+    embedder: PassageEmbedder, passages: Sequence[Passage], granularity: Granularity
+) -> list[PassageVectors]:
+    found = embedder.embed_passages(passages)
+    if len(found) != len(passages):
+        raise RetrievalError(
+            f"Embedder {embedder.name!r} gave vectors of {len(found)} passages, not of {len(passages)}.",
+            hint="embed_passages(passages) must return one PassageVectors for each.",
+        )
+    out: list[PassageVectors] = []
+    for one in found:
+        whole = _checked(embedder, one.whole[None], 1, "passage")
+        if granularity == "passage":
+            out.append(PassageVectors(whole, (), whole[0]))
+        else:
+            out.append(PassageVectors(_checked(embedder, one.sentences, None, "passage"), one.spans, whole[0]))
+    return out
+
+
+def _checked(embedder: Embedder, vectors: object, rows: int | None, what: str) -> NDArray[np.float32]:
+    import numpy as np
+
+    found: NDArray[np.float32] = np.asarray(vectors, dtype=np.float32)
+    if found.ndim != 2 or not len(found) >= (rows is None) or rows not in (None, len(found)):
+        raise RetrievalError(
+            f"Embedder {embedder.name!r} gave shape {found.shape} for {rows or 1} {what}.",
+            hint="embed(texts) must return an array of shape (len(texts), d).",
+        )
+    if not np.isfinite(found).all():
+        raise RetrievalError(
+            f"Embedder {embedder.name!r} gave vectors that are not finite.", hint="Check its model and its precision."
+        )
+    return found
 
 
 class DenseRetriever:
     """Cosine similarity to the nearest sentence of each passage, exact, in memory. May be used from several threads.
 
+    Vectors are kept in one byte a number (``vectors``), so cosines are off by about 0.001.
+
     Args:
         passages: to start with.
         embedder: of passages and queries; ``None`` is MiniLM.
-        granularity: a vector for each sentence, or for each passage (``windows``).
+        granularity: a vector for each sentence, or for each passage.
 
     Raises:
         PassageError, ModelLoadError, MissingDependencyError: as ``add``.
@@ -89,8 +132,7 @@ class DenseRetriever:
         self.embedder: Embedder = MiniLMEmbedder() if embedder is None else embedder
         self._lock = threading.Lock()
         self._passages: dict[str, Passage] = {}
-        self._vectors: dict[str, NDArray[np.float32]] = {}
-        self._matrix: _Matrix | None = None
+        self._table: VectorTable[str] | None = None
         self.add(passages)
 
     def __len__(self) -> int:
@@ -111,23 +153,34 @@ class DenseRetriever:
         Raises:
             PassageError: a passage that cannot be stored, or two that differ under one id. Nothing is added then.
             ModelLoadError, MissingDependencyError: there is no embedding model.
+            RetrievalError: the embedder gave no vectors, or of another length than before.
         """
         new = collect(passages)
-        vectors = dict(zip(new, embed_passages(self.embedder, new.values(), self.granularity)))
+        wanted = list(new.values())
+        coded: list[Coded] = []
+        for first in range(0, len(wanted), _BATCH):
+            found = embed_passages(self.embedder, wanted[first : first + _BATCH], self.granularity)
+            coded += [one.coded for one in found]
         if not new:
             return
         with self._lock:
+            if self._table is None:
+                self._table = VectorTable(coded[0].codes.shape[1], sum(len(c.codes) for c in coded))
+            if any(c.codes.shape[1] != self._table.dimension for c in coded):
+                raise RetrievalError(
+                    f"Embedder {self.embedder.name!r} gave vectors of another length than before.",
+                    hint="Use one embedder for all passages.",
+                )
+            self._table.put(zip(new, coded))
             self._passages = {**self._passages, **new}
-            self._vectors.update(vectors)
-            self._matrix = None
 
     def delete(self, ids: Iterable[str]) -> None:
         """Remove the passages of these ids; unknown ids are ignored."""
         gone = set(collect_ids(ids))
         with self._lock:
             self._passages = {i: p for i, p in self._passages.items() if i not in gone}
-            self._vectors = {i: v for i, v in self._vectors.items() if i not in gone}
-            self._matrix = None
+            if self._table is not None:
+                self._table.discard(gone)
 
     def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
         """The nearest passages, best first, at most ``k``; arguments and errors as ``BM25Retriever.retrieve``.
@@ -138,42 +191,23 @@ class DenseRetriever:
         return self.retrieve_many([query], k, where)[0]
 
     def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
-        """``retrieve`` for each query, embedded together."""
-        import numpy as np
+        """``retrieve`` for each query, searched together."""
+        known = self._passages
+        ranked = self.rank_many(queries, k, where)
+        return [[known[i].with_score(score) for i, score in found if i in known] for found in ranked]
 
+    def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
+        """``retrieve_many`` with ids in place of passages."""
         k = check_k(k)
         keep = compile_filter(where)
         texts = [check_query(q) for q in queries]
         asked = [i for i, text in enumerate(texts) if text]
-        out: list[list[Passage]] = [[] for _ in texts]
-        matrix = self._stacked()
-        if not asked or matrix is None:
+        out: list[Ranking] = [[] for _ in texts]
+        table, known = self._table, self._passages
+        if not asked or table is None:
             return out
-        embedded = embed_checked(self.embedder, [texts[i] for i in asked])
-        for first in range(0, len(asked), _QUERY_BLOCK):
-            cosines = embedded[first : first + _QUERY_BLOCK] @ matrix.vectors.T
-            best = np.maximum.reduceat(cosines, matrix.starts, axis=1)
-            for i, scores in zip(asked[first : first + _QUERY_BLOCK], best):
-                out[i] = _top(matrix.passages, np.clip(scores, -1, 1), k, keep)
+        allowed = None if keep is None else {i for i, p in known.items() if keep(p.metadata)}
+        found = table.nearest(embed_checked(self.embedder, [texts[i] for i in asked]), k, allowed)
+        for i, ranking in zip(asked, found):
+            out[i] = ranking
         return out
-
-    def _stacked(self) -> _Matrix | None:
-        import numpy as np
-
-        with self._lock:
-            if self._matrix is None and self._passages:
-                groups = [self._vectors[i] for i in self._passages]
-                starts = np.cumsum([0, *map(len, groups)])[:-1]
-                self._matrix = _Matrix(list(self._passages.values()), np.concatenate(groups), starts)
-            return self._matrix
-
-
-def _top(passages: list[Passage], scores: NDArray[np.float32], k: int, keep: Predicate | None) -> list[Passage]:
-    import numpy as np
-
-    allowed = np.arange(len(passages)) if keep is None else np.flatnonzero([keep(p.metadata) for p in passages])
-    if len(allowed) > k:
-        bar = np.partition(scores[allowed], len(allowed) - k)[len(allowed) - k]
-        allowed = allowed[scores[allowed] >= bar]
-    order = allowed[np.argsort(-scores[allowed], kind="stable")][:k]
-    return [passages[i].with_score(float(scores[i])) for i in order]

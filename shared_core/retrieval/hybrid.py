@@ -14,19 +14,31 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence, Sized
-from typing import Any, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from shared_core.errors import InputError, RetrievalError
-from shared_core.retrieval.base import Embedder, Retriever, Where
-from shared_core.retrieval.bm25 import BM25Retriever
+from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where
+from shared_core.retrieval.bm25 import K1, B, BM25Retriever
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
-from shared_core.retrieval.chroma import ChromaRetriever
 from shared_core.retrieval.dense import DenseRetriever
 from shared_core.retrieval.filters import normalise
 from shared_core.types import Passage
 
+if TYPE_CHECKING:
+    from shared_core.retrieval.chroma import ChromaRetriever
+
 Fusion = Literal["scores", "rrf"]
 _BATCH = 1_000
+_Scored = Sequence[tuple[str, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """What a retriever gave for one query; ``passages`` is ``None`` where they are read later, by id."""
+
+    ranking: _Scored
+    passages: dict[str, Passage] | None
 
 
 class HybridRetriever:
@@ -87,7 +99,7 @@ class HybridRetriever:
 
     @classmethod
     def over(
-        cls, store: ChromaRetriever, *, language: str = "english", k1: float = 0.9, b: float = 0.4, **options: Any
+        cls, store: ChromaRetriever, *, language: str = "english", k1: float = K1, b: float = B, **options: Any
     ) -> HybridRetriever:
         """Over what a Chroma collection holds: BM25 is built from it, dense search is its own.
 
@@ -166,7 +178,7 @@ class HybridRetriever:
             batch = asked[first : first + _BATCH]
             lists = [_ask(r, [texts[i] for i in batch], depth, where) for r in self.retrievers]
             for i, *ranked in zip(batch, *lists):
-                out[i] = self._fuse(ranked, depth)[:k]
+                out[i] = self._read(self._fuse([r.ranking for r in ranked], depth)[:k], ranked)
         return out
 
     def _methods(self, name: str) -> list[Callable[[list[Any]], None]]:
@@ -176,22 +188,32 @@ class HybridRetriever:
             raise InputError(f"{', '.join(missing)} has no {name}.", hint="Change its passages at their source.")
         return [m for m in methods if m is not None]
 
-    def _fuse(self, ranked: Sequence[Sequence[Passage]], depth: int) -> list[Passage]:
+    def _fuse(self, ranked: Sequence[_Scored], depth: int) -> Ranking:
         total: dict[str, float] = {}
-        first: dict[str, Passage] = {}
-        for weight, passages in zip(self.weights, ranked):
-            for passage, value in zip(passages, self._values(passages, depth)):
-                first.setdefault(passage.id, passage)
-                total[passage.id] = total.get(passage.id, 0.0) + weight * value
+        for weight, found in zip(self.weights, ranked):
+            for (identifier, _), value in zip(found, self._values([score for _, score in found], depth)):
+                total[identifier] = total.get(identifier, 0.0) + weight * value
         scale = sum(self.weights) if self.fusion == "scores" else 1.0
-        order = sorted(first, key=lambda i: -total[i])  # stable: ties in the order of the first list
-        return [first[i].with_score(total[i] / scale) for i in order]
+        order = sorted(total, key=lambda i: -total[i])  # stable: ties in the order of the first list
+        return [(i, total[i] / scale) for i in order]
 
-    def _values(self, passages: Sequence[Passage], depth: int) -> list[float]:
+    def _read(self, ranking: Ranking, ranked: Sequence[_List]) -> list[Passage]:
+        """The passages of the ranking: those that came with a list, the others from the retrievers that keep them."""
+        found: dict[str, Passage] = {}
+        for retriever, one in zip(self.retrievers, ranked):
+            wanted = [i for i, _ in ranking if i not in found]
+            if one.passages is None:
+                known = {i for i, _ in one.ranking}
+                found.update({p.id: p for p in cast(Any, retriever).get([i for i in wanted if i in known])})
+            else:
+                found.update({i: one.passages[i] for i in wanted if i in one.passages})
+        return [found[i].with_score(score) for i, score in ranking if i in found]
+
+    def _values(self, given: Sequence[float | None], depth: int) -> list[float]:
         if self.fusion == "rrf":
-            return [1.0 / (self.rrf_k + rank) for rank in range(1, len(passages) + 1)]
-        scores = [p.score for p in passages if p.score is not None and math.isfinite(p.score)]
-        if len(scores) < len(passages):
+            return [1.0 / (self.rrf_k + rank) for rank in range(1, len(given) + 1)]
+        scores = [score for score in given if score is not None and math.isfinite(score)]
+        if len(scores) < len(given):
             raise RetrievalError(
                 "A retriever gave passages without a score.", hint="Fuse by rank: HybridRetriever(..., fusion='rrf')."
             )
@@ -214,9 +236,11 @@ def _check_weights(weights: Sequence[float] | None, count: int) -> tuple[float, 
     return out
 
 
-def _ask(retriever: Retriever, queries: list[str], k: int, where: dict[str, Any] | None) -> list[Sequence[Passage]]:
-    many = getattr(retriever, "retrieve_many", None)
-    call: Callable[..., Any] = many if callable(many) else retriever.retrieve
+def _ask(retriever: Retriever, queries: list[str], k: int, where: dict[str, Any] | None) -> list[_List]:
+    rank: Any = getattr(retriever, "rank_many", None)
+    many: Any = getattr(retriever, "retrieve_many", None)
+    late = callable(rank) and callable(getattr(retriever, "get", None))
+    call: Callable[..., Any] = rank if late else many if callable(many) else retriever.retrieve
     options: dict[str, Any] = {}
     if where is not None:
         if "where" not in inspect.signature(call).parameters:
@@ -225,6 +249,7 @@ def _ask(retriever: Retriever, queries: list[str], k: int, where: dict[str, Any]
                 hint="Leave `where` out, or filter at its source.",
             )
         options["where"] = where
-    if callable(many):
-        return list(many(queries, k=k, **options))
-    return [retriever.retrieve(q, k=k, **options) for q in queries]
+    if late:
+        return [_List(ranking, None) for ranking in call(queries, k=k, **options)]
+    found = call(queries, k=k, **options) if callable(many) else [call(q, k=k, **options) for q in queries]
+    return [_List([(p.id, p.score) for p in passages], {p.id: p for p in passages}) for passages in found]
