@@ -17,10 +17,9 @@ from shared_core.errors import (
     StoreError,
 )
 
-_HNSW = {"space": "cosine", "ef_construction": 200, "ef_search": 400, "max_neighbors": 32}
-"""Wider than Chroma's own (100, 100, 16): one passage has several windows, so more neighbours are looked at."""
 _DATABASE = "chroma.sqlite3"
-_FORMAT = 1
+_FORMAT = 2
+_FULL = ("disk is full", "No space left", "os error 28", "disk I/O error")
 
 
 def connect(path: str | Path | None, url: str | None, *, create: bool) -> Any:
@@ -55,7 +54,7 @@ def open_collection(client: Any, name: str, bound: dict[str, Any], place: str, *
         with guard(place):
             if create:
                 collection = client.get_or_create_collection(
-                    name, metadata=wanted, embedding_function=None, configuration={"hnsw": _HNSW}
+                    name, metadata=wanted, embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
                 )
             else:
                 collection = client.get_collection(name, embedding_function=None)
@@ -70,6 +69,11 @@ def open_collection(client: Any, name: str, bound: dict[str, Any], place: str, *
 
 
 def _check_bound(actual: Any, wanted: dict[str, Any], name: str, place: str) -> None:
+    if actual.get("selfreflect:format") == 1:
+        raise StoreError(
+            f"Collection {name!r} in {place} was made by an earlier version of this program.",
+            hint="Add its passages to another collection, or delete it and add them again.",
+        )
     for key, value in wanted.items():
         if actual.get(key) != value:
             what = key.removeprefix("selfreflect:")
@@ -77,6 +81,18 @@ def _check_bound(actual: Any, wanted: dict[str, Any], name: str, place: str) -> 
                 f"Collection {name!r} in {place} was made with {what} {actual.get(key)!r}, not {value!r}.",
                 hint=f"Open it with that {what}, or index into another collection.",
             )
+
+
+def drop_collection(url: str, name: str) -> None:
+    """Delete a collection on a server if there is one of that name.
+
+    Raises:
+        MissingDependencyError, StoreError: as ``connect``.
+    """
+    client = connect(None, url, create=False)
+    with guard(url):
+        if name in {collection.name for collection in client.list_collections()}:
+            client.delete_collection(name)
 
 
 def delete_quietly(client: Any, name: str) -> None:
@@ -109,8 +125,17 @@ def _translate(error: BaseException, place: str) -> StoreError:
             hint="Is it running? Start one: chroma run --path DIR --port PORT",
         )
     if place != "memory" and name in ("InternalError", "PanicException"):
-        if any(sign in str(error) for sign in ("Permission denied", "readonly", "disk is full", "database is locked")):
-            return StoreError(f"The index in {place} cannot be used: {reason}", hint="Check rights and free space.")
+        if any(sign in str(error) for sign in _FULL):
+            return StoreError(
+                f"The index in {place} cannot be written: {reason}",
+                hint="Free some space on its disk, then run the same command again. What was indexed is kept.",
+            )
+        if any(sign in str(error) for sign in ("Permission denied", "readonly", "Read-only")):
+            return StoreError(f"The index in {place} cannot be written: {reason}", hint="Check its permissions.")
+        if "database is locked" in str(error):
+            return StoreError(
+                f"The index in {place} is being written to by another process.", hint="Wait until it is done."
+            )
         return IndexCorruptedError(
             f"The index in {place} cannot be read: {reason}",
             hint="Move the folder away and index the documents again.",

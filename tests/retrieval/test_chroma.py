@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, PassageError, StoreError
 from shared_core.retrieval import BM25Retriever, ChromaRetriever, DenseRetriever, HybridRetriever
+from shared_core.retrieval.chroma_rows import Rows
+from shared_core.retrieval.windows import windows
 from shared_core.types import Passage
 
-pytest.importorskip("chromadb")
+chromadb = pytest.importorskip("chromadb")
+Settings = pytest.importorskip("chromadb.config").Settings
 
 CORPUS = [
     Passage("a", "Mira Dorn built the bridge. It stands to this day in the old town. Boats pass under it.", "Bridges"),
@@ -65,10 +68,11 @@ def test_in_memory_collections_are_apart_and_freed() -> None:
     one, two = chroma(), chroma()
     one.add(CORPUS)
     assert (len(one), len(two)) == (4, 0)
-    client, name = one._client, one._collection.name
+    client = chromadb.EphemeralClient(Settings(anonymized_telemetry=False))
+    before = {c.name for c in client.list_collections()}
     del one
     gc.collect()
-    assert name not in {c.name for c in client.list_collections()}
+    assert len(before - {c.name for c in client.list_collections()}) == 1
 
 
 def test_in_a_folder_it_lasts(tmp_path: Path) -> None:
@@ -123,8 +127,6 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
         retriever.retrieve("boats", 0)
     with pytest.raises(PassageError):
         retriever.add([Passage("a", "one"), Passage("a", "two")])
-    with pytest.raises(PassageError):
-        retriever.add([Passage("a\x1f1", "x")])
     assert len(retriever) == 0
     for options in ({"path": tmp_path, "url": "http://x"}, {"url": "nonsense"}, {"url": "http://h:99999"}):
         with pytest.raises(InputError):
@@ -135,16 +137,58 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
 
 def test_an_interrupted_write_is_repaired_by_adding_again(monkeypatch: pytest.MonkeyPatch) -> None:
     retriever = chroma()
-    upsert = retriever._upsert
-    monkeypatch.setattr(retriever, "_upsert", lambda rows, texts: upsert(rows, texts) if texts is None else 1 / 0)
+    write = Rows.write
+    monkeypatch.setattr(Rows, "write", lambda rows, batch: (write(rows, batch[:1]), 1 / 0))
     with pytest.raises(ZeroDivisionError):
         retriever.add(CORPUS)
     monkeypatch.undo()
-    assert len(retriever) == 0
-    assert retriever.retrieve("Boats pass under it.") == []
-    retriever.add([Passage("a", "Short.")])
-    assert retriever.retrieve("Boats pass under it.", k=5)[0].with_score(None) == Passage("a", "Short.")
-    assert (retriever.retrieve("Boats pass under it.")[0].score or 0) < 0.9
+    assert retriever.ids() == ["a"]
+    retriever.add([*CORPUS[1:], Passage("a", "Short.")])
+    assert len(retriever) == 4
+    assert Passage("a", "Short.") in [p.with_score(None) for p in retriever.retrieve("Boats pass under it.", k=5)]
+
+
+def test_changes_of_another_process_are_seen(server: str) -> None:
+    here, there = (chroma(url=server, collection="shared") for _ in range(2))
+    here.add(CORPUS)
+    assert there.retrieve("Boats pass under it.", 1)[0].id == "a"
+    here.add([Passage("a", "Only this now.")])
+    assert there.retrieve("Only this now.", 1)[0].score == pytest.approx(1)
+    there.delete(["a"])
+    assert "a" not in {p.id for p in here.retrieve("Only this now.", 50)}
+    there.add([CORPUS[0]])
+    here.add([Passage("n", "New is this.")])
+    assert [p.id for p in here.retrieve("New is this.", 1)] == ["n"]
+    assert here.retrieve("Boats pass under it.", 1)[0].with_score(None) == CORPUS[0]
+
+
+def test_any_program_that_knows_chroma_can_read_the_collection(tmp_path: Path) -> None:
+    chroma(path=tmp_path).add(CORPUS)
+    client = chromadb.PersistentClient(str(tmp_path), settings=Settings(anonymized_telemetry=False))
+    plain = client.get_collection("selfreflect", embedding_function=None)
+    found = plain.get(where={"t": True}, include=["documents", "metadatas", "embeddings"])
+    assert (found["ids"], found["documents"]) == (["ü/c 1"], [CORPUS[1].text])
+    assert found["metadatas"][0]["n"] == 2
+    vector = HashingEmbedder().embed(windows(CORPUS[0]))[-1]
+    assert plain.query(query_embeddings=[vector], n_results=1)["ids"] == [["a"]]
+
+
+def test_a_collection_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    client = chromadb.PersistentClient(str(tmp_path), settings=Settings(anonymized_telemetry=False))
+    made = {"selfreflect:embedder": "hashing-64", "selfreflect:granularity": "sentence", "selfreflect:format": 1}
+    client.create_collection("selfreflect", metadata=made, embedding_function=None)
+    with pytest.raises(StoreError, match="earlier version") as caught:
+        chroma(path=tmp_path)
+    assert "another collection" in caught.value.hint
+
+
+def test_records_of_another_program_are_told(tmp_path: Path) -> None:
+    retriever = chroma(path=tmp_path)
+    client = chromadb.PersistentClient(str(tmp_path), settings=Settings(anonymized_telemetry=False))
+    plain = client.get_collection("selfreflect", embedding_function=None)
+    plain.add(ids=["x"], embeddings=[[0.0] * 64], metadatas=[{"a": 1}])
+    with pytest.raises(StoreError, match="'x'"):
+        retriever.retrieve("anything")
 
 
 VALUES = st.one_of(

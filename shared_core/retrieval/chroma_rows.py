@@ -1,0 +1,185 @@
+"""A Chroma collection as a table of passages, one record each.
+
+A record's id is the passage's, its embedding the vector of the whole passage, its document the text, and its metadata
+the passage's own, so that any program that knows Chroma can read, filter and search the collection. Beside them lie,
+under ``selfreflect:…``, title and metadata as given (Chroma knows no ``None``) and the sentence vectors
+(``vectors.Coded``), in base 64. These are cut into pieces: Chroma keeps every string twice, in a table and in an index,
+both in SQLite, which needs a page of its own for each string longer than a fourth of one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from shared_core.errors import StoreError
+from shared_core.retrieval.checks import absent
+from shared_core.retrieval.chroma_client import guard
+from shared_core.retrieval.dense import Embedded
+from shared_core.retrieval.vectors import Coded, encode
+from shared_core.types import Passage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PASSAGE = "selfreflect:passage"
+TITLE = "selfreflect:title"
+REVISION = "selfreflect:revision"
+_VECTORS = "selfreflect:vectors"
+_PIECE = 900
+_READ = 2_000  # records read at a time
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record to write."""
+
+    id: str
+    vector: NDArray[np.float32]
+    metadata: dict[str, Any]
+    text: str | None = None
+
+
+def full_row(passage: Passage, embedded: Embedded) -> Row:
+    """A record that holds all of a passage."""
+    metadata = flat_metadata(passage)
+    metadata[PASSAGE] = json.dumps({"title": passage.title, "metadata": dict(passage.metadata)})
+    packed = base64.b64encode(embedded.coded.codes.tobytes()).decode()
+    for n, start in enumerate(range(0, len(packed), _PIECE)):
+        metadata[f"{_VECTORS}:{n}"] = packed[start : start + _PIECE]
+    return Row(passage.id, embedded.whole, metadata, passage.text)
+
+
+def slim_row(passage: Passage, embedded: Embedded) -> Row:
+    """A record of a passage whose text and sentence vectors are kept elsewhere."""
+    return Row(passage.id, embedded.whole, {**flat_metadata(passage), TITLE: passage.title})
+
+
+def flat_metadata(passage: Passage) -> dict[str, Any]:
+    """The passage's metadata without what Chroma treats as not there."""
+    return {key: value for key, value in passage.metadata.items() if not absent(value)}
+
+
+class Rows:
+    """Records of one collection; Chroma's failures are StoreErrors.
+
+    Args:
+        client: of Chroma.
+        collection: of it.
+        place: folder or address, for messages.
+    """
+
+    def __init__(self, client: Any, collection: Any, place: str) -> None:
+        self._client, self._collection, self.place = client, collection, place
+        with guard(place):
+            self._most = int(client.get_max_batch_size())
+
+    @property
+    def name(self) -> str:
+        """The collection's name."""
+        return str(self._collection.name)
+
+    def count(self) -> int:
+        """How many there are."""
+        with guard(self.place):
+            return int(self._collection.count())
+
+    def ids(self, where: dict[str, Any] | None = None) -> list[str]:
+        """Ids of all records, or of those that a filter lets through."""
+        with guard(self.place):
+            return list(self._collection.get(where=where, include=[])["ids"])
+
+    def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """The passages of full records, by id; unknown ids are left out."""
+        out: dict[str, Passage] = {}
+        for part in batches(ids, self._most):
+            with guard(self.place):
+                found = self._collection.get(ids=part, include=["documents", "metadatas"])
+            for identifier, text, metadata in zip(found["ids"], found["documents"], found["metadatas"]):
+                stored = self._stored(identifier, metadata)
+                out[identifier] = Passage(identifier, text or "", stored["title"], stored["metadata"])
+        return out
+
+    def vectors(self, dimension: int) -> Iterator[tuple[str, Coded]]:
+        """The sentence vectors of all records, read in parts."""
+        for part in batches(self.ids(), min(_READ, self._most)):
+            with guard(self.place):
+                found = self._collection.get(ids=part, include=["metadatas"])
+            for identifier, metadata in zip(found["ids"], found["metadatas"]):
+                yield identifier, self._unpacked(identifier, metadata or {}, dimension)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Add records; one with a known id is replaced, its metadata too."""
+        for part in batches(rows, self._most):
+            ids = [row.id for row in part]
+            with guard(self.place):
+                old = self._collection.get(ids=ids, include=["metadatas"])
+                # An upsert merges metadata; None takes a key away.
+                keys = {i: dict.fromkeys(metadata or ()) for i, metadata in zip(old["ids"], old["metadatas"])}
+                self._collection.upsert(
+                    ids=ids,
+                    embeddings=[row.vector for row in part],
+                    metadatas=[{**keys.get(row.id, {}), **row.metadata} for row in part],
+                    documents=[row.text for row in part] if part[0].text is not None else None,
+                )
+
+    def delete(self, ids: Iterable[str]) -> None:
+        """Remove records; unknown ids are ignored."""
+        for part in batches(list(ids), self._most):
+            with guard(self.place):
+                known = self._collection.get(ids=part, include=[])["ids"]
+                if known:
+                    self._collection.delete(ids=known)
+
+    def revision(self) -> str:
+        """Another one after each change that was noted with ``revise``."""
+        with guard(self.place):
+            fresh = self._client.get_collection(self.name, embedding_function=None)
+        return str((fresh.metadata or {}).get(REVISION, ""))
+
+    def revise(self) -> str:
+        """Note a change; gives the new revision."""
+        revision = uuid.uuid4().hex
+        with guard(self.place):
+            fresh = self._client.get_collection(self.name, embedding_function=None)
+            fresh.modify(metadata={**(fresh.metadata or {}), REVISION: revision})
+        return revision
+
+    def _stored(self, identifier: str, metadata: Any) -> dict[str, Any]:
+        try:
+            stored: dict[str, Any] = json.loads(metadata[PASSAGE])
+        except (TypeError, KeyError, ValueError) as error:
+            raise self._foreign(identifier) from error
+        return stored
+
+    def _unpacked(self, identifier: str, metadata: Any, dimension: int) -> Coded:
+        import numpy as np
+
+        pieces: list[str] = []
+        while f"{_VECTORS}:{len(pieces)}" in metadata:
+            pieces.append(metadata[f"{_VECTORS}:{len(pieces)}"])
+        try:
+            codes = np.frombuffer(base64.b64decode("".join(pieces)), np.int8).reshape(-1, dimension)
+        except (TypeError, ValueError) as error:
+            raise self._foreign(identifier) from error
+        if not len(codes):
+            raise self._foreign(identifier)
+        return Coded(codes, encode(codes.astype(np.float32)).scales)
+
+    def _foreign(self, identifier: str) -> StoreError:
+        return StoreError(
+            f"Record {identifier!r} in {self.place} was not written by this program.",
+            hint="Use a collection of its own for this index.",
+        )
+
+
+def batches(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
+    """The items in lists of at most ``size``."""
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
