@@ -53,7 +53,12 @@ def index_command(
         typer.Option("--overlap", metavar="N", help="Sentences shared where a paragraph is cut (1 by default)."),
     ] = None,
     prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Take out files that are gone.")] = True,
-    dense: Annotated[bool, typer.Option("--dense/--no-dense", help="Vectors as well as BM25.")] = True,
+    dense: Annotated[
+        bool | None,
+        typer.Option(
+            "--dense/--no-dense", help="Vectors as well as BM25, or not; an index remembers. With them by default."
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file failed.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:

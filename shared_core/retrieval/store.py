@@ -1,43 +1,64 @@
 """The index of files: what to read again, what to embed again, and how to stay whole when killed.
 
-Two steps, each safe to be killed in and to be repeated:
+Three steps, each safe to be killed in and to be repeated:
 
 1. Files whose bytes or settings changed are read and cut; text, passages and hash enter the manifest (SQLite) in one
    transaction for each file.
-2. The vector store is made equal to the manifest: passages it lacks are embedded, those it should not have are deleted.
-   Ids are made of a passage's whole content, so comparing ids is enough, and a passage that a change left as it was is
-   not embedded again.
+2. Words of passages that have none in the index yet are added (``lexical``).
+3. The vectors are made equal to the manifest: passages that lack them are embedded, those of passages that are gone are
+   deleted. Ids are made of a passage's whole content, so comparing ids is enough, and a passage that a change left as
+   it was is not embedded again.
+
+A question needs the manifest only: neither Chroma nor the right to write.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from shared_core.errors import IndexCorruptedError, InputError, SelfReflectError, SettingsError, StoreError
+from shared_core.errors import (
+    IndexCorruptedError,
+    IndexMissingError,
+    InputError,
+    SettingsError,
+    StoreError,
+)
 from shared_core.retrieval.chunking import Splitter, default_splitter
 from shared_core.retrieval.documents import Failure
+from shared_core.retrieval.lexical import index_words
 from shared_core.retrieval.manifest import Manifest
+from shared_core.retrieval.manifest_file import writable
 from shared_core.retrieval.scan import INDEX_MARK, scan
-from shared_core.retrieval.store_types import IndexProgress, IndexReport, IndexSettings, IndexStats, VectorStore
+from shared_core.retrieval.store_types import (
+    IndexProgress,
+    IndexReport,
+    IndexSettings,
+    IndexStats,
+    VectorStore,
+)
 from shared_core.retrieval.update import read_files
+from shared_core.retrieval.vector_places import VectorPlaces
 from shared_core.types import Passage
 
 if TYPE_CHECKING:
-    from shared_core.retrieval.base import Embedder
+    from shared_core.retrieval.base import Embedder, Retriever
     from shared_core.retrieval.hybrid import HybridRetriever
 
 __all__ = ["DocumentIndex", "IndexProgress", "IndexReport", "IndexSettings", "IndexStats", "VectorStore"]
 
-T = TypeVar("T")
-BATCH = 128
+BATCH = 512
+"""Passages embedded and written at a time: bounds what a kill can lose; enough to put such of like length together."""
+_SOON = 256
+"""Passages that a reader embeds itself where an update was killed before it came to them."""
 _LOCK = "lock"
+_log = logging.getLogger(__name__)
 
 
 class _BusyError(StoreError):
@@ -49,10 +70,12 @@ class DocumentIndex:
 
     Args:
         path: its folder, made by the first ``update``; ``None`` keeps everything in memory.
-        chroma_url: of a Chroma server that shall hold the vectors; ``None`` embeds Chroma, under ``path``.
+        chroma_url: of a Chroma server that shall hold passages and vectors; ``None`` keeps them under ``path``, if
+            the index does not remember a server.
         embedder: turns passages into vectors; ``None`` takes all-MiniLM-L6-v2. An index is bound to its embedder.
-        collection: Chroma's collection; ``None`` takes one of the index's own.
-        dense: ``False`` leaves vectors out (BM25 only; needs no model and no Chroma).
+        collection: on the server; ``None`` takes the remembered one, at first one of the index's own.
+        dense: ``False`` leaves vectors out (BM25 only; needs no model and no Chroma); ``None`` does as the index was
+            made, and makes a new one with vectors.
         settings: how documents are read and cut.
         vectors: a vector store of your own in place of Chroma; passages it holds from elsewhere are left alone.
         split_sentences: where passages may be cut; ``None`` takes ``shared_core.citation.split_sentences``.
@@ -69,7 +92,7 @@ class DocumentIndex:
         chroma_url: str | None = None,
         embedder: Embedder | None = None,
         collection: str | None = None,
-        dense: bool = True,
+        dense: bool | None = None,
         settings: IndexSettings | None = None,
         vectors: VectorStore | None = None,
         split_sentences: Splitter | None = None,
@@ -82,8 +105,7 @@ class DocumentIndex:
             raise InputError(
                 "An index on a Chroma server needs a folder for its manifest.", hint="Give path (--index DIR)."
             )
-        self._chroma_url, self._embedder, self._collection = chroma_url, embedder, collection
-        self._dense, self._given_vectors, self._vectors = dense, vectors, vectors
+        self._places = VectorPlaces(self.path, chroma_url, collection, embedder, dense, vectors)
         self._given_settings, self._split = settings, split_sentences
         self._lock_timeout = lock_timeout
         self._manifest = Manifest.in_memory() if self.path is None else None
@@ -130,7 +152,7 @@ class DocumentIndex:
             )
             raise InputError(f"There is nothing to index: {_sentence(first)}", hint=first.hint)
         with self._writing():
-            manifest = self._opened()
+            manifest = self._opened(update=True)
             settings = self._configure(manifest)
             splitter = self._split or default_splitter()
             report = read_files(manifest, found, settings, splitter, prune=prune, progress=progress)
@@ -140,6 +162,7 @@ class DocumentIndex:
                 raise InputError(
                     f"None of the {len(found.files)} files can be indexed: {shown}", hint=report.failed[0].hint
                 )
+            index_words(manifest)
             self._synchronise(manifest, progress)
         return dataclasses.replace(report, passages=passages)
 
@@ -151,7 +174,8 @@ class DocumentIndex:
         from filelock import FileLock, Timeout
 
         self._make_folder(self.path)
-        lock = FileLock(self.path / _LOCK, timeout=self._lock_timeout if timeout is None else timeout)
+        wait = self._lock_timeout if timeout is None else timeout
+        lock = FileLock(self.path / _LOCK, timeout=wait, mode=0o600)
         try:
             lock.acquire()
         except Timeout as error:
@@ -172,7 +196,8 @@ class DocumentIndex:
     @staticmethod
     def _make_folder(path: Path) -> None:
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)  # not more readable than the documents may be
             foreign = [name for name in os.listdir(path) if not name.startswith((INDEX_MARK, _LOCK, "chroma"))]
         except OSError as error:
             raise StoreError(f"The folder {path} cannot be made: {error}.", hint="Check permissions.") from error
@@ -183,13 +208,14 @@ class DocumentIndex:
             )
 
     def _configure(self, manifest: Manifest) -> IndexSettings:
-        """Remembered settings with those given now in their place; remembers the outcome."""
+        """Remembered settings with those given now in their place; remembers the outcome, and where vectors are."""
         settings = self._remembered(manifest)
         if self._given_settings is not None:
             given = {name: getattr(self._given_settings, name) for name in self._given_settings.model_fields_set}
             settings = settings.replace(**given)
         if manifest.get("settings") != settings.model_dump_json():
             manifest.store("settings", settings.model_dump_json())
+        self._places.remember(manifest)
         return settings
 
     def _remembered(self, manifest: Manifest) -> IndexSettings:
@@ -202,57 +228,95 @@ class DocumentIndex:
             ) from error
 
     def _synchronise(self, manifest: Manifest, progress: Callable[[IndexProgress], None] | None) -> None:
-        """Make the vector store hold just what the manifest holds. Call with the lock held."""
-        vectors = self._open_vectors(manifest)
-        if vectors is None:
+        """Make the vectors those of just the passages the manifest holds. Call with the lock held."""
+        held = self._places.open_set(manifest)
+        if held is None:
             return
-        missing, stale = self._difference(manifest, vectors)
+        missing, stale = self._places.difference(manifest, held)
         batch: list[Passage] = []
         done = 0
         for passage in manifest.passages(missing) if missing else ():
             batch.append(passage)
             if len(batch) == BATCH or done + len(batch) == len(missing):
-                vectors.add(batch)
+                held.add(batch)
                 done += len(batch)
                 batch = []
                 if progress:
                     progress(IndexProgress("embedding", done, len(missing), str(passage.metadata["source"])))
         for start in range(0, len(stale), BATCH):
-            vectors.delete(stale[start : start + BATCH])
+            held.delete(stale[start : start + BATCH])
         manifest.forget_retired(manifest.retired())
-
-    def _difference(self, manifest: Manifest, vectors: VectorStore) -> tuple[set[str], list[str]]:
-        """(ids to add, ids to delete). In a collection named by the user only our own passages are ever deleted."""
-        held, wanted = self._guarded(lambda: set(vectors.ids())), manifest.passage_ids()
-        shared = self._given_vectors is not None or self._collection is not None
-        stale = held & manifest.retired() if shared else held
-        return wanted - held, sorted(stale - wanted)
 
     # --- reading ------------------------------------------------------------------------------------------------
 
     def retriever(self) -> HybridRetriever:
         """BM25 and, if the index is dense, vectors, fused. A snapshot: it sees no later updates.
 
-        An update that was killed is completed first, unless another process is at it.
+        An update that was killed is completed first if little is left to do, unless another process is at it or
+        nothing may be written there; then what is there is searched, and a warning is logged.
 
         Raises:
-            IndexMissingError, IndexCorruptedError, StoreError: see ``update``.
+            IndexMissingError, IndexCorruptedError, StoreError: see ``update``; an index without passages is missing,
+                or, while another process is making it, cannot be used.
         """
         manifest = self._opened()
-        from shared_core.retrieval.bm25 import BM25Retriever
+        store = self._places.open_store(manifest)
+        waiting = self._waiting(manifest, store)
+        if waiting or not manifest.counts()[1]:
+            busy = not self._complete(manifest, waiting)
+            self._check_content(manifest, self._waiting(manifest, store), busy=busy)
         from shared_core.retrieval.hybrid import HybridRetriever
+        from shared_core.retrieval.stored import StoredBM25, StoredVectors
 
-        lexical = BM25Retriever(manifest.passages())
-        vectors = self._open_vectors(manifest)
-        if vectors is None:
-            return HybridRetriever(retrievers=[lexical])
-        if any(self._difference(manifest, vectors)):
-            self._complete(manifest)
-        return HybridRetriever(retrievers=[lexical, vectors])
+        snapshot = manifest.snapshot()
+        retrievers: list[Retriever] = [StoredBM25(snapshot)]
+        if self._places.kind(manifest) == "own":
+            retrievers.append(StoredVectors(snapshot, self._places.bound(manifest)))
+        elif store is not None:
+            retrievers.append(store)
+        return HybridRetriever(retrievers=retrievers)
 
-    def _complete(self, manifest: Manifest) -> None:
-        with contextlib.suppress(_BusyError), self._writing(timeout=0):
-            self._synchronise(manifest, None)
+    def _waiting(self, manifest: Manifest, store: VectorStore | None) -> int:
+        """How many passages lack their vectors, and how many vectors their passage."""
+        if store is not None:
+            return sum(map(len, self._places.difference(manifest, store)))
+        return len(manifest.without_vectors()) if self._places.kind(manifest) == "own" else 0
+
+    def _complete(self, manifest: Manifest, waiting: int) -> bool:
+        """Go on where a killed update ended, if it is a matter of seconds; false if another process is at it."""
+        if self.path is not None and not writable(self.path):
+            return True
+        try:
+            with self._writing(timeout=0):
+                if waiting <= _SOON:
+                    index_words(manifest)
+                    self._synchronise(manifest, None)
+        except _BusyError:
+            return False
+        return True
+
+    def _check_content(self, manifest: Manifest, waiting: int, *, busy: bool) -> None:
+        _, passages, _ = manifest.counts()
+        if not passages and busy:
+            raise StoreError(
+                f"The index {self.path} is being made by another process.",
+                hint="Wait until it is done, then try again.",
+            )
+        if not passages:
+            raise IndexMissingError(
+                f"The index {self.path or 'in memory'} holds no documents.",
+                hint=f"Index some: selfreflect index DOCUMENTS --index {self.path or 'DIR'}",
+            )
+        if waiting:
+            why = "another process is updating it" if busy else "an update was interrupted"
+            _log.warning(
+                "The index %s is not complete (%s): %d of its %d passages are found by their words only. "
+                "`selfreflect index` with the same documents completes it.",
+                self.path,
+                why,
+                waiting,
+                passages,
+            )
 
     def passages(self) -> list[Passage]:
         """All passages, in order of source and place."""
@@ -276,66 +340,14 @@ class DocumentIndex:
         documents, passages, characters = manifest.counts()
         files = self.path.rglob("*") if self.path is not None else ()
         size = sum(file.stat().st_size for file in files if file.is_file())
-        return IndexStats(documents, passages, characters, manifest.get("embedder") or "none", round(size / 1e6, 2))
+        embedder = "none" if self._places.kind(manifest) == "none" else manifest.get("embedder") or "none"
+        return IndexStats(documents, passages, characters, embedder, round(size / 1e6, 2))
 
-    def _opened(self) -> Manifest:
+    def _opened(self, *, update: bool = False) -> Manifest:
         if self._manifest is None:
             assert self.path is not None
-            self._manifest = Manifest.open(self.path)
+            self._manifest = Manifest.open(self.path, update=update)
         return self._manifest
-
-    # --- the vector store ----------------------------------------------------------------------------------------
-
-    def _open_vectors(self, manifest: Manifest) -> VectorStore | None:
-        if self._vectors is None and self._dense:
-            self._bind_embedder(manifest)
-            self._vectors = self._guarded(lambda: self._chroma(manifest))
-        return self._vectors
-
-    def _chroma(self, manifest: Manifest) -> VectorStore:
-        from shared_core.retrieval.chroma import ChromaRetriever
-
-        own = f"selfreflect-{manifest.identity}"  # so that two indexes on one server never meet
-        path = None if self.path is None or self._chroma_url else self.path / "chroma"
-        return ChromaRetriever(
-            collection=self._collection or own, path=path, url=self._chroma_url, embedder=self._embedder
-        )
-
-    def _bind_embedder(self, manifest: Manifest) -> None:
-        if self._embedder is None:
-            from shared_core.retrieval.embedding import MiniLMEmbedder
-
-            self._embedder = MiniLMEmbedder()
-        bound = manifest.get("embedder")
-        if bound is None:
-            manifest.store("embedder", self._embedder.name)
-        elif bound != self._embedder.name:
-            raise StoreError(
-                f"The index {self.path or 'in memory'} was made with the embedder {bound!r}, not "
-                f"{self._embedder.name!r}.",
-                hint="Use that embedder, or index the documents into another folder.",
-            )
-
-    def _guarded(self, call: Callable[[], T]) -> T:
-        """Run something of the vector store's; whatever it raises becomes an error of ours."""
-        anew = (
-            f"Move {self.path}/chroma away and run `selfreflect index` again: the texts are kept, only the vectors are "
-            "computed anew."
-        )
-        try:
-            return call()
-        except IndexCorruptedError as error:
-            raise IndexCorruptedError(error.message, hint=anew) from error
-        except (SelfReflectError, KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
-        except BaseException as error:  # Chroma's core is Rust: its panics are not Exceptions
-            if self._chroma_url is not None:
-                raise StoreError(
-                    f"The Chroma server {self._chroma_url} failed: {error}.", hint="Start it: chroma run --path DIR"
-                ) from error
-            raise IndexCorruptedError(
-                f"The vectors of the index {self.path} cannot be read: {error}.", hint=anew
-            ) from error
 
 
 def _sentence(failure: Failure) -> str:

@@ -29,8 +29,8 @@ class IndexSettings(Settings):
     )
 
 
-class VectorStore(Protocol):
-    """The dense side: a retriever whose passages can be listed, added and deleted by id."""
+class PassageSet(Protocol):
+    """Passages that can be listed, added and deleted by id."""
 
     def ids(self) -> Iterable[str]:
         """Ids of all passages."""
@@ -43,6 +43,10 @@ class VectorStore(Protocol):
     def delete(self, ids: Iterable[str]) -> None:
         """Delete passages; unknown ids do nothing."""
         ...
+
+
+class VectorStore(PassageSet, Protocol):
+    """The dense side: a retriever whose passages can be listed, added and deleted by id."""
 
     def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
         """The ``k`` nearest passages."""

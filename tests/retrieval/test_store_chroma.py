@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,10 +15,14 @@ from typing import Any
 import pytest
 
 from shared_core.errors import IndexCorruptedError, StoreError
+from shared_core.retrieval import ChromaRetriever
+from shared_core.retrieval.scan import INDEX_MARK
 from shared_core.retrieval.store import DocumentIndex
+from shared_core.retrieval.windows import windows
 
 np = pytest.importorskip("numpy")
-pytest.importorskip("chromadb")
+chromadb = pytest.importorskip("chromadb")
+Settings = pytest.importorskip("chromadb.config").Settings
 
 
 class HashEmbedder:
@@ -43,10 +48,20 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-def vector_ids(index: DocumentIndex) -> list[str]:
-    index.retriever()
-    assert index._vectors is not None
-    return sorted(index._vectors.ids())
+def chroma_ids(folder: Path) -> list[str]:
+    """Ids of the records in embedded Chroma, as another program sees them."""
+    client = chromadb.PersistentClient(str(folder / "chroma"), settings=Settings(anonymized_telemetry=False))
+    (collection,) = client.list_collections()
+    return sorted(client.get_collection(collection.name, embedding_function=None).get(include=[])["ids"])
+
+
+def check_whole(folder: Path) -> None:
+    """Every passage is in Chroma, and found by its vector."""
+    with DocumentIndex(folder, embedder=HashEmbedder()) as index:
+        passages = index.passages()
+        dense = index.retriever().retrievers[1]
+        assert {p.id for p in dense.retrieve("anything", 10_000)} == {p.id for p in passages}
+    assert chroma_ids(folder) == sorted(p.id for p in passages)
 
 
 def test_round_trip(tmp_path: Path, docs: Path) -> None:
@@ -60,10 +75,10 @@ def test_round_trip(tmp_path: Path, docs: Path) -> None:
         retriever = index.retriever()
         assert retriever.retrieve("a buoy", 1)[0].text == "Nothing but a buoy."
         assert retriever.retrieve("and", 5, where={"year": {"$lt": 1900}})[0].metadata["source"] == "odd.jsonl"
-        assert vector_ids(index) == sorted(p.id for p in index.passages())
         by_id = {p.id: p for p in index.passages()}
         for found in retriever.retrieve("boat number 305", 20):  # both sides hold the same passages
             assert by_id[found.id].with_score(found.score) == found
+    check_whole(tmp_path / "i")
 
 
 def test_killed_while_chroma_writes(tmp_path: Path, docs: Path) -> None:
@@ -89,27 +104,49 @@ def test_killed_while_chroma_writes(tmp_path: Path, docs: Path) -> None:
     assert deaths
     with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
         index.update(docs)
-        assert vector_ids(index) == sorted(p.id for p in index.passages())
         assert index.sources() == sorted(p.name for p in docs.iterdir())
+    check_whole(tmp_path / "i")
 
 
-def test_damaged_vectors_are_told_and_can_be_computed_anew(tmp_path: Path, docs: Path) -> None:
+def test_a_damaged_chroma_is_told_and_can_be_made_anew(tmp_path: Path, docs: Path) -> None:
     with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
         index.update(docs)
-        before = index.passages()
-    for name, use in (("broken", lambda i: i.retriever()), ("again", lambda i: i.update(docs))):
-        broken = tmp_path / name  # Chroma keeps clients by path: a copy, as another process would meet it
-        shutil.copytree(tmp_path / "i", broken)
-        database = broken / "chroma" / "chroma.sqlite3"
-        database.write_bytes(b"garbage" * 2000)
-        with DocumentIndex(broken, embedder=HashEmbedder()) as index, pytest.raises(IndexCorruptedError) as caught:
-            use(index)
-        assert "texts are kept" in caught.value.hint
-        assert database.read_bytes() == b"garbage" * 2000
+    broken = tmp_path / "broken"  # Chroma keeps clients by path: a copy, as another process would meet it
+    shutil.copytree(tmp_path / "i", broken)
+    database = broken / "chroma" / "chroma.sqlite3"
+    database.write_bytes(b"garbage" * 2000)
+    with DocumentIndex(broken, embedder=HashEmbedder()) as index:
+        assert index.retriever().retrieve("boat number 305", 1)  # a question does not need it
+        with pytest.raises(IndexCorruptedError) as caught:
+            index.update(docs)
+    assert "texts are kept" in caught.value.hint
+    assert database.read_bytes() == b"garbage" * 2000
     fresh = tmp_path / "fresh"
     shutil.copytree(tmp_path / "i", fresh, ignore=shutil.ignore_patterns("chroma"))
     with DocumentIndex(fresh, embedder=HashEmbedder()) as index:
-        assert vector_ids(index) == sorted(p.id for p in before)
+        index.update(docs)
+    check_whole(fresh)
+
+
+def test_damaged_vectors_are_told(tmp_path: Path, docs: Path) -> None:
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
+        index.update(docs)
+    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
+        connection.execute("UPDATE vectors SET data = x'0011' WHERE row = 3")
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index, pytest.raises(IndexCorruptedError):
+        index.retriever().retrieve("boat")
+
+
+def test_chroma_holds_metadata_and_the_vector_of_the_whole(tmp_path: Path, docs: Path) -> None:
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
+        index.update(docs)
+        (old,) = (p for p in index.passages() if p.metadata.get("year") == 1841)
+    client = chromadb.PersistentClient(str(tmp_path / "i" / "chroma"), settings=Settings(anonymized_telemetry=False))
+    (collection,) = client.list_collections()
+    plain = client.get_collection(collection.name, embedding_function=None)
+    assert plain.get(where={"year": {"$lt": 1900}}, include=[])["ids"] == [old.id]
+    vector = HashEmbedder().embed(windows(old))[-1]
+    assert plain.query(query_embeddings=[vector], n_results=1)["ids"] == [[old.id]]
 
 
 def test_an_index_is_bound_to_its_embedder(tmp_path: Path, docs: Path) -> None:
@@ -137,14 +174,37 @@ def test_a_server_that_is_down_is_no_damage(tmp_path: Path, docs: Path) -> None:
         assert len(index.sources()) == 13  # what was read is kept
 
 
+def held(server: str) -> list[str]:
+    return ChromaRetriever(url=server, collection="boats", embedder=HashEmbedder(), create=False).ids()
+
+
 def test_vectors_on_a_chroma_server(server: str, tmp_path: Path, docs: Path) -> None:
     with DocumentIndex(tmp_path / "i", chroma_url=server, embedder=HashEmbedder(), collection="boats") as index:
         report = index.update([docs])
         assert len(report.added) == 13
-        assert len(vector_ids(index)) == report.passages
+        assert len(held(server)) == report.passages
         assert index.retriever().retrieve("which boat has number 307", 3)[0].text.startswith("Boat 3")
     (docs / "d3.txt").unlink()
     with DocumentIndex(tmp_path / "i", chroma_url=server, embedder=HashEmbedder(), collection="boats") as index:
         assert index.update([docs]).deleted == ("d3.txt",)
-        assert not [i for i in vector_ids(index) if i.startswith("d3.txt")]
+        assert not [i for i in held(server) if i.startswith("d3.txt")]
     assert not (tmp_path / "i" / "chroma").exists(), "nothing is kept in a folder besides"
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:  # it remembers the server
+        assert index.retriever().retrieve("which boat has number 807", 3)[0].text.startswith("Boat 8")
+        assert index.update([docs]).passages == len(held(server))
+    assert not (tmp_path / "i" / "chroma").exists()
+
+
+def test_an_index_moves_to_a_server(server: str, tmp_path: Path, docs: Path) -> None:
+    with DocumentIndex(tmp_path / "i", embedder=HashEmbedder()) as index:
+        index.update([docs])
+    before = size_of(tmp_path / "i")
+    with DocumentIndex(tmp_path / "i", chroma_url=server, embedder=HashEmbedder()) as index:
+        index.update([docs])
+        assert index.retriever().retrieve("which boat has number 307", 3)[0].text.startswith("Boat 3")
+    assert not (tmp_path / "i" / "chroma").exists()
+    assert size_of(tmp_path / "i") < before
+
+
+def size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

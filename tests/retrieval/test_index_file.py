@@ -1,0 +1,358 @@
+"""The index as files: who may read them, what is remembered, reading where nothing may be written, earlier versions."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import sqlite3
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hashing_embedder import HashingEmbedder
+from typer.testing import CliRunner
+
+from shared_core.cli import app
+from shared_core.errors import IndexCorruptedError, IndexMissingError, StoreError
+from shared_core.retrieval import DocumentIndex, manifest_file, store
+from shared_core.retrieval.scan import INDEX_MARK
+
+pytest.importorskip("chromadb")
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name, text in {
+        "boats": "The Halcyon is a ferry. It was built in 1904 and carries ninety passengers to the island of Ellisk.",
+        "birds": "Terns nest on the cliffs of Ellisk from May to August, and the cliffs are closed to visitors then.",
+    }.items():
+        (folder / f"{name}.txt").write_text(text)
+    return folder
+
+
+def make(folder: Path, docs: Path, **options: bool) -> None:
+    with DocumentIndex(folder, embedder=HashingEmbedder(), **options) as index:
+        index.update(docs)
+
+
+def ask(folder: Path) -> list[str]:
+    """Ids of what is found by both retrievers."""
+    with DocumentIndex(folder, embedder=HashingEmbedder()) as index:
+        hybrid = index.retriever()
+        found = [p.id for p in hybrid.retrieve("a ferry to the island", 5)]
+        assert sorted(found) == sorted(p.id for p in hybrid.retrievers[-1].retrieve("a ferry to the island", 5))
+    return found
+
+
+# --- what is remembered ---------------------------------------------------------------------------------------------
+
+
+def test_an_index_without_vectors_stays_one(tmp_path: Path, docs: Path) -> None:
+    make(tmp_path / "i", docs, dense=False)
+    embedder = HashingEmbedder()
+    for use in (lambda i: i.retriever().retrieve("ferry"), lambda i: i.update(docs), lambda i: i.retriever()):
+        with DocumentIndex(tmp_path / "i", embedder=embedder) as index:
+            use(index)
+            assert index.stats().embedder == "none"
+    assert embedder.batches == []
+    assert not (tmp_path / "i" / "chroma").exists()
+    make(tmp_path / "i", docs, dense=True)  # until it is told otherwise
+    assert len(ask(tmp_path / "i")) == 2
+
+
+def test_the_command_line_remembers_it_too(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def embed(*_: object) -> None:
+        raise AssertionError("nothing of such an index may be embedded")
+
+    run = CliRunner().invoke(app, ["index", str(docs), "--index", str(tmp_path / "i"), "--no-dense"])
+    assert run.exit_code == 0, run.output
+    monkeypatch.setattr("shared_core.retrieval.embedding.MiniLMEmbedder.embed_passages", embed)
+    monkeypatch.setattr("shared_core.retrieval.embedding.MiniLMEmbedder.embed", embed)
+    run = CliRunner().invoke(app, ["index", str(docs), "--index", str(tmp_path / "i")])
+    assert run.exit_code == 0, run.output
+    with DocumentIndex(tmp_path / "i") as index:
+        assert index.retriever().retrieve("ferry")[0].metadata["source"] == "boats.txt"
+
+
+# --- who may read ---------------------------------------------------------------------------------------------------
+
+
+def test_an_index_is_not_more_readable_than_the_documents_may_be(tmp_path: Path, docs: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        make(tmp_path / "i", docs)
+        (docs / "more.txt").write_text("More about the tides of Ellisk.")
+        make(tmp_path / "i", docs)
+        with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
+            index.retriever()
+            modes = {path: path.stat().st_mode & 0o777 for path in (tmp_path / "i").rglob("*")}
+    finally:
+        os.umask(before)
+    assert (tmp_path / "i").stat().st_mode & 0o777 == 0o700
+    assert len(modes) >= 4
+    assert {path: mode for path, mode in modes.items() if mode & 0o077} == {}
+
+
+# --- where nothing may be written -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A folder that users other than the one who runs the tests may enter."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def without_rights(work: Callable[[], object]) -> object:
+    """What ``work`` gives, as JSON, run by a process that may not write anything (root's rights are laid down)."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            result: object = work()
+        except BaseException as error:
+            result = f"{type(error).__name__}: {error}"
+        os.write(write, json.dumps(result).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        found: object = json.loads(pipe.read())
+    os.waitpid(child, 0)
+    return found
+
+
+def make_read_only(folder: Path) -> None:
+    for path in (*folder.rglob("*"), folder):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+def test_an_index_that_may_not_be_written_can_be_asked(open_place: Path, docs: Path) -> None:
+    docs = Path(shutil.copytree(docs, open_place / "docs"))
+    make(open_place / "i", docs)
+    expected = ask(open_place / "i")
+    before = {path: path.read_bytes() for path in (open_place / "i").rglob("*") if path.is_file()}
+    make_read_only(open_place / "i")
+    assert without_rights(lambda: ask(open_place / "i")) == expected
+    assert {path: path.read_bytes() for path in (open_place / "i").rglob("*") if path.is_file()} == before
+    update = str(without_rights(lambda: make(open_place / "i", docs)))
+    assert update.startswith("StoreError")
+    assert "permission" in update.lower()
+
+
+def test_what_a_killed_writer_left_in_its_journal_is_read_too(open_place: Path, docs: Path) -> None:
+    with DocumentIndex(open_place / "i", embedder=HashingEmbedder(), dense=False) as index:
+        index.update(docs)
+        (docs / "late.txt").write_text("A late ferry.")
+        index.update(docs)
+        journal = open_place / "i" / f"{INDEX_MARK}-wal"
+        assert journal.stat().st_size
+        (open_place / "copy").mkdir()
+        for file in (open_place / "i" / INDEX_MARK, journal):
+            shutil.copy(file, open_place / "copy" / file.name)
+    make_read_only(open_place / "copy")
+
+    def sources() -> list[str]:
+        with DocumentIndex(open_place / "copy", embedder=HashingEmbedder()) as copy:
+            assert copy.retriever().retrieve("late ferry", 1)[0].metadata["source"] == "late.txt"
+            return copy.sources()
+
+    assert without_rights(sources) == ["birds.txt", "boats.txt", "late.txt"]
+
+
+def test_an_incomplete_index_is_searched_and_said_to_be_so(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(tmp_path / "i", docs)
+    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
+        connection.execute("DELETE FROM vectors WHERE row = 1")
+        connection.execute("UPDATE passages SET block = NULL WHERE row = 1")
+    monkeypatch.setattr(store, "_SOON", 0)  # too much to be done before the first answer
+    with (
+        caplog.at_level(logging.WARNING),
+        DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index,
+    ):
+        both = index.retriever()
+        assert len(both.retrievers[0].retrieve("ferry cliffs", 5)) == 2
+        assert len(both.retrievers[1].retrieve("ferry cliffs", 5)) == 1
+    assert "1 of its 2 passages" in caplog.text
+    monkeypatch.undo()
+    assert len(ask(tmp_path / "i")) == 2
+
+
+# --- busy, full, empty ----------------------------------------------------------------------------------------------
+
+
+def test_asking_during_the_first_indexing_says_wait(tmp_path: Path, docs: Path) -> None:
+    said: list[str] = []
+
+    def meanwhile(_: object) -> None:
+        if said:
+            return
+        with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("DELETE FROM files")
+        with pytest.raises(StoreError) as caught:
+            DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()).retriever()
+        said.append(f"{caught.value.message} {caught.value.hint}")
+
+    with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
+        index.update(docs, progress=meanwhile)
+    assert "being made by another process" in said[0]
+    assert "Wait" in said[0]
+    assert "Move" not in said[0]
+
+
+def test_an_index_without_documents_is_missing(tmp_path: Path, docs: Path) -> None:
+    make(tmp_path / "i", docs)
+    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("DELETE FROM files")
+    with pytest.raises(IndexMissingError, match="no documents"):
+        DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()).retriever()
+
+
+def test_a_full_disk_is_told_and_the_old_state_stays(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "i", docs)
+    expected = ask(tmp_path / "i")
+    opened = manifest_file.open_file
+
+    def without_room(*arguments: object, **options: object) -> sqlite3.Connection:
+        connection = opened(*arguments, **options)  # type: ignore[arg-type]
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    monkeypatch.setattr(manifest_file, "open_file", without_room)
+    for n in range(40):
+        (docs / f"more{n}.txt").write_text(f"Number {n}. " + " ".join(str(n * i) for i in range(8_000)))
+    with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index, pytest.raises(StoreError) as caught:
+        index.update(docs)
+    assert "full" in caught.value.message
+    assert "Free some space" in caught.value.hint
+    assert not isinstance(caught.value, IndexCorruptedError)
+    monkeypatch.undo()
+    for file in docs.glob("more*"):
+        file.unlink()
+    make(tmp_path / "i", docs)
+    assert ask(tmp_path / "i") == expected
+
+
+# --- snapshots ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_retriever_sees_no_later_updates(tmp_path: Path, docs: Path, in_memory: bool) -> None:
+    index = DocumentIndex(None if in_memory else tmp_path / "i", embedder=HashingEmbedder())
+    index.update(docs)
+    before = index.retriever()
+    expected = before.retrieve("ferry to the island", 5)
+    (docs / "boats.txt").write_text("Another text altogether, about trams.")
+    (docs / "birds.txt").unlink()
+    index.update(docs)
+    assert [p.text for p in index.retriever().retrieve("ferry to the island", 5)] == [
+        "Another text altogether, about trams."
+    ]
+    index.close()
+    assert before.retrieve("ferry to the island", 5) == expected
+    assert len(before) == 2
+    assert before.get([expected[0].id]) == [expected[0].with_score(None)]
+
+
+# --- earlier versions -----------------------------------------------------------------------------------------------
+
+FORMAT_1 = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL UNIQUE, location TEXT NOT NULL,
+    content_hash TEXT NOT NULL, config_hash TEXT NOT NULL, title TEXT NOT NULL, format TEXT NOT NULL,
+    characters INTEGER NOT NULL,
+    problems TEXT NOT NULL
+);
+CREATE TABLE texts (file_id INTEGER PRIMARY KEY REFERENCES files ON DELETE CASCADE, text BLOB NOT NULL);
+CREATE TABLE passages (
+    id TEXT PRIMARY KEY, file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, start INTEGER NOT NULL,
+    stop INTEGER NOT NULL, title TEXT NOT NULL, metadata TEXT NOT NULL
+);
+CREATE INDEX passages_of_file ON passages (file_id, start);
+CREATE TABLE retired (id TEXT PRIMARY KEY);
+"""
+
+
+def to_format_1(folder: Path, *, dense: bool) -> None:
+    """Rewrite an index's file as the first version would have written it."""
+    with DocumentIndex(folder, embedder=HashingEmbedder()) as index:
+        texts = {source: index.document_text(source) for source in index.sources()}
+    new = sqlite3.connect(folder / INDEX_MARK)
+    kept = {name: new.execute(f"SELECT * FROM {name}").fetchall() for name in ("files", "meta")}
+    passages = new.execute("SELECT id, file_id, start, stop, title, metadata FROM passages").fetchall()
+    new.close()
+    shutil.rmtree(folder / "chroma", ignore_errors=True)
+    for file in folder.iterdir():
+        file.unlink()
+    old = sqlite3.connect(folder / INDEX_MARK)
+    old.executescript(FORMAT_1)
+    known = {"identity", "settings", *(["embedder"] if dense else [])}
+    old.executemany("INSERT INTO meta VALUES (?, ?)", [row for row in kept["meta"] if row[0] in known])
+    old.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", kept["files"])
+    packed = [(row[0], zlib.compress(texts[row[1]].encode())) for row in kept["files"]]
+    old.executemany("INSERT INTO texts VALUES (?, ?)", packed)
+    old.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", passages)
+    old.execute(f"PRAGMA application_id = {manifest_file.APPLICATION_ID}")
+    old.execute("PRAGMA user_version = 1")
+    old.commit()
+    old.close()
+    if dense:  # its vectors, which are of no use any more
+        (folder / "chroma").mkdir()
+        (folder / "chroma" / "chroma.sqlite3").write_bytes(b"of the first version")
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_an_index_of_the_first_version_is_brought_up_to_date_by_indexing_again(
+    tmp_path: Path, docs: Path, dense: bool
+) -> None:
+    make(tmp_path / "made", docs, dense=dense)
+    with DocumentIndex(tmp_path / "made", embedder=HashingEmbedder()) as index:
+        passages = index.passages()
+    shutil.copytree(tmp_path / "made", tmp_path / "i")  # Chroma keeps what it opened by its path
+    to_format_1(tmp_path / "i", dense=dense)
+    with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index, pytest.raises(StoreError) as caught:
+        index.retriever()
+    assert "earlier version" in caught.value.message
+    assert f"selfreflect index DOCUMENTS --index {tmp_path / 'i'}" in caught.value.hint
+    with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
+        report = index.update(docs)
+        assert (report.unchanged, report.added) == (("birds.txt", "boats.txt"), ())
+        assert index.passages() == passages
+        assert index.document_text("boats.txt") == (docs / "boats.txt").read_text()
+        assert len(index.retriever().retrievers) == (2 if dense else 1)
+    assert len(ask(tmp_path / "i")) == (2 if dense else 1)
+
+
+def test_a_damaged_index_of_the_first_version_is_left_as_it_is(tmp_path: Path, docs: Path) -> None:
+    make(tmp_path / "i", docs, dense=False)
+    to_format_1(tmp_path / "i", dense=False)
+    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
+        connection.execute("UPDATE texts SET text = x'00'")
+    for _ in range(2):
+        with DocumentIndex(tmp_path / "i", dense=False) as index, pytest.raises(IndexCorruptedError):
+            index.update(docs)
+    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("SELECT count(*) FROM passages").fetchone() == (2,)
