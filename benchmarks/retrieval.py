@@ -1,11 +1,22 @@
-"""Recall of the gold passage by BM25, dense and hybrid retrieval on a closed corpus of 10,207 passages.
+"""What retrieval finds on a closed corpus of 10,207 passages, and what an index of files costs.
 
-    python benchmarks/retrieval.py [--quick] [--json FILE] [--data DIR] [--cache FILE]
+    python benchmarks/retrieval.py [--quick] [--json FILE] [--data DIR] [--cache FILE] [--only recall index]
+    python benchmarks/retrieval.py --large 100000
 
-`squad2_*`: is the question's paragraph among the first k? `hotpotqa`, `musique`: share of the gold passages among the
-first k (two to four a question). `nq`: as squad2, with the 1,300 gold passages added to the corpus. The data are not
-part of the project (see README).
-`--quick` takes a fifth of the questions and passages. `--cache` keeps vectors between runs, by the hash of each text.
+Recall of BM25, dense and hybrid retrieval. `squad2_*`: is the question's paragraph among the first k? `hotpotqa`,
+`musique`: share of the gold passages among the first k (two to four a question). `nq`: as squad2, with the 1,300 gold
+passages added to the corpus.
+
+Costs of an index, as ratios measured alternately in one process, in CPU time of all its threads:
+`index_ratio_plain`: indexing files (reading, cutting, embedding, writing) to one pass of MiniLM over the same passages,
+by the same functions in the same precision on as many threads; `index_ratio_sentence_transformers`: to
+`SentenceTransformer.encode` over them in that precision, if it is installed; `index_bytes_per_text_byte`: the index's
+folder to the files; `first_answer_ratio`: `selfreflect ask` with one question on the ready index to `import torch`,
+each a process of its own.
+
+`--large N` cuts Wikipedia articles into N passages, indexes, asks and updates them, and tells time and peak memory.
+The data are not part of the project (see README). `--quick` takes a fifth of the questions and passages. `--cache`
+keeps vectors between runs, by the hash of each text.
 """
 
 from __future__ import annotations
@@ -15,11 +26,13 @@ import gzip
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import index_costs
+import large_index as large
 from rich.console import Console
 from rich.table import Table
 
@@ -92,26 +105,30 @@ def seconds_per_query(retriever: Any, queries: Sequence[str], repeat: int = 3) -
     return sorted(times)[repeat // 2]
 
 
-def timed(make: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    made = make()
-    return made, time.perf_counter() - start
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--cache", type=Path, help="file (.npz) to keep vectors in")
+    parser.add_argument("--only", nargs="+", choices=("recall", "index"), default=("recall", "index"))
+    parser.add_argument("--large", type=int, metavar="N", help="only: index, ask and update N passages")
     options = parser.parse_args()
-    figures = run(options.data, quick=options.quick, cache=options.cache)
+    if options.large:
+        figures = large.run(options.data.parent / "text", options.large)
+    else:
+        corpus = [Passage(r["id"], r["text"], r["title"]) for r in read_lines(options.data / "corpus.jsonl.gz")]
+        figures = {"passages": float(len(corpus))}
+        if "recall" in options.only:
+            figures |= recalls(options.data, corpus, quick=options.quick, cache=options.cache)
+        if "index" in options.only:
+            figures |= index_costs.run(corpus[: 400 if options.quick else 2_000])
+    Console().print({k: round(v, 4) for k, v in figures.items() if "recall" not in k})
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1), "utf-8")
 
 
-def run(data: Path, *, quick: bool, cache: Path | None) -> dict[str, float]:
-    corpus = [Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / "corpus.jsonl.gz")]
+def recalls(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | None) -> dict[str, float]:
     sets, extra = questions(data, corpus)
     if quick:
         sets = {name: random.Random(0).sample(queries, max(20, len(queries) // 5)) for name, queries in sets.items()}
@@ -119,9 +136,8 @@ def run(data: Path, *, quick: bool, cache: Path | None) -> dict[str, float]:
         corpus = [p for i, p in enumerate(corpus) if i % 5 == 0 or p.id in gold]
         extra = [p for p in extra if p.id in gold]
     embedder = CachedEmbedder(cache)
-    figures: dict[str, float] = {"passages": len(corpus)}
-    lexical, dense = BM25Retriever(corpus), DenseRetriever(embedder=embedder)
-    _, figures["index_seconds_dense"] = timed(lambda: dense.add(corpus))
+    figures: dict[str, float] = {}
+    lexical, dense = BM25Retriever(corpus), DenseRetriever(corpus, embedder=embedder)
     embedder.save()
     retrievers: dict[str, Any] = {
         "bm25": lexical,
@@ -140,9 +156,7 @@ def run(data: Path, *, quick: bool, cache: Path | None) -> dict[str, float]:
             table.add_row(f"{name} ({len(queries):,})", kind, *(f"{found[k]:.3f}" for k in KS))
     embedder.save()
     Console().print(table)
-    figures.update(speed(corpus, [q.text for q in sets["squad2_tune"]], retrievers["hybrid"]))
-    Console().print({k: round(v, 4) for k, v in figures.items() if "recall" not in k})
-    return figures
+    return figures | speed(corpus, [q.text for q in sets["squad2_tune"]], retrievers["hybrid"])
 
 
 def speed(corpus: Sequence[Passage], queries: Sequence[str], hybrid: Any) -> dict[str, float]:

@@ -1,0 +1,120 @@
+"""What an index of files costs, for `retrieval.py`, which says what each figure is."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from shared_core.retrieval import DocumentIndex
+from shared_core.retrieval.embedding import MAX_TITLE
+from shared_core.retrieval.minilm import Pass, load_model
+from shared_core.retrieval.weights import find_model
+from shared_core.types import Passage
+
+ROOT = Path(__file__).resolve().parents[1]
+QUESTION = "When was the museum founded?"
+
+
+def run(corpus: Sequence[Passage], rounds: int = 3) -> dict[str, float]:
+    """The figures, over files made of these passages, one for each title that follows another."""
+    with tempfile.TemporaryDirectory() as place:
+        docs, folder = Path(place) / "docs", Path(place) / "index"
+        write_files(corpus, docs)
+        figures = index_ratios(docs, folder, rounds)
+        text = sum(file.stat().st_size for file in docs.iterdir())
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        figures["index_bytes_per_text_byte"] = size / text
+        figures["first_answer_ratio"] = first_answer_ratio(folder, 2 * rounds + 1)
+    return figures
+
+
+def write_files(corpus: Iterable[Passage], docs: Path) -> None:
+    docs.mkdir()
+    for number, (title, passages) in enumerate(groupby(corpus, key=lambda p: p.title)):
+        text = "\n\n".join(p.text for p in passages)
+        (docs / f"{number:06}.md").write_text(f"# {title}\n\n{text}\n", "utf-8")
+
+
+def index_ratios(docs: Path, folder: Path, rounds: int) -> dict[str, float]:
+    update(docs, folder)  # what is loaded at first use is loaded now
+    with DocumentIndex(folder) as index:
+        passages = index.passages()
+    library = library_pass()
+    ours: list[float] = []
+    plain: list[float] = []
+    theirs: list[float] = []
+    for _ in range(rounds):
+        plain.append(cpu_seconds(lambda: plain_pass(passages)))
+        ours.append(cpu_seconds(lambda: update(docs, folder)))
+        if library is not None:
+            theirs.append(cpu_seconds(lambda: library(passages)))
+    out = {
+        "indexed_passages": float(len(passages)),
+        "index_cpu_ms_per_passage": 1000 * statistics.median(ours) / len(passages),
+        "index_ratio_plain": statistics.median(ours) / statistics.median(plain),
+    }
+    if theirs:
+        out["index_ratio_sentence_transformers"] = statistics.median(ours) / statistics.median(theirs)
+    return out
+
+
+def update(docs: Path, folder: Path) -> None:
+    """Index into an empty folder of another name each time: Chroma keeps what it opened by its path."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+        with DocumentIndex(Path(place) / "index") as index:
+            index.update(docs)
+        shutil.move(Path(place) / "index", folder)
+
+
+def plain_pass(passages: Sequence[Passage]) -> None:
+    """Each passage through the model once, as one text, up to the length that it was published with; a mean each."""
+    model = load_model()
+    encoded = model.tokenize([f"{p.title[: 4 * MAX_TITLE]}\n{p.text}" for p in passages])
+    model.means([Pass([model.cls, *e.ids[:254], model.sep]) for e in encoded])
+
+
+def library_pass() -> Callable[[Sequence[Passage]], object] | None:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        return None
+    ours = load_model()
+    model: Any = SentenceTransformer(str(find_model()), device=str(ours.device), local_files_only=True)
+    model.to(ours.dtype)
+    return lambda passages: model.encode([f"{p.title}\n{p.text}" for p in passages], convert_to_tensor=True)
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def first_answer_ratio(folder: Path, rounds: int) -> float:
+    ask = ["-m", "shared_core.cli", "ask", QUESTION, "--index", str(folder)]
+    asked: list[float] = []
+    imported: list[float] = []
+    for _ in range(rounds):
+        imported.append(child_seconds(["-c", "import torch"], (0,)))
+        asked.append(child_seconds(ask, (0, 3)))
+    return statistics.median(asked) / statistics.median(imported)
+
+
+def child_seconds(arguments: Sequence[str], expected: Sequence[int]) -> float:
+    """CPU seconds of a Python process; CalledProcessError if it leaves with another code."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = subprocess.run([sys.executable, *arguments], capture_output=True, cwd=ROOT)
+    if run.returncode not in expected:
+        raise subprocess.CalledProcessError(run.returncode, run.args, run.stdout, run.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
