@@ -58,17 +58,18 @@ def model_folder(embedder: Embedder | None) -> Callable[[], Path]:
     Raises:
         InputError: ``embedder`` is no ``MiniLMEmbedder``: the reader's weights are for the vectors of that model only.
     """
-    from shared_core.retrieval import embedding
+    from shared_core.retrieval.embedding import MiniLMEmbedder
+    from shared_core.retrieval.weights import check_weights, find_model
 
-    if embedder is not None and not isinstance(embedder, embedding.MiniLMEmbedder):
+    if embedder is not None and not isinstance(embedder, MiniLMEmbedder):
         raise InputError(
             f"The extractive reader reads vectors of all-MiniLM-L6-v2, not of {embedder.name}.",
             hint="Leave embedder out; the retriever may use any other.",
         )
 
     def find() -> Path:
-        path = (embedder._path if embedder else None) or embedding._find()
-        embedding.check_weights(path)
+        path = (embedder.path if embedder else None) or find_model()
+        check_weights(path)
         return path
 
     return find
@@ -86,7 +87,7 @@ def load_parts(path: Path) -> tuple[Any, Any]:
         from tokenizers import Tokenizer
         from transformers import AutoModel
 
-        from shared_core.retrieval.embedding import quiet_loading
+        from shared_core.retrieval.weights import quiet_loading
     except ImportError as error:
         raise MissingDependencyError(error.name or "torch", extra="offline", purpose="The extractive reader") from error
     try:

@@ -18,16 +18,13 @@ from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 from shared_core.retrieval.base import PassageVectors
 from shared_core.retrieval.minilm import DIMENSION, MiniLM, Pass, Precision, load_model
-from shared_core.retrieval.weights import SHA256, check_weights, quiet_loading
-from shared_core.retrieval.weights import find_model as _find
+from shared_core.retrieval.weights import SHA256
 from shared_core.retrieval.windows import merge_short
 from shared_core.types import Passage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = ["MiniLMEmbedder", "_find", "check_weights", "quiet_loading"]
 
 ONE_PASS = 384
 """Word pieces of a passage, title and marks included, that go through the model at once; it has 512 positions."""
@@ -71,7 +68,7 @@ class MiniLMEmbedder:
     ) -> None:
         if precision not in ("auto", "float32", "bfloat16"):
             raise InputError(f"There is no precision {precision!r}.", hint="Known: auto, float32, bfloat16.")
-        self.path = self._path = None if path is None else Path(path)
+        self.path = None if path is None else Path(path)
         self._device = device
         self._precision: Precision = precision
         self._split = split_sentences
