@@ -28,7 +28,7 @@ PACKAGES = {
     "chromadb": "chroma",
     "pypdfium2": "documents",
     "lxml": "documents",
-    "transformers": "transformers",
+    "transformers": "offline, transformers",
     "llguidance": "transformers",
     "vllm": "vllm",
     "openai": "openai",
