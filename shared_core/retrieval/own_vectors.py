@@ -2,8 +2,7 @@
 
 Sentence vectors lie in the manifest, where they go when their passage goes, and are all that a question needs. Chroma,
 embedded in the index's folder, holds a record for each passage with the vector of the whole and the metadata, without
-the text: strings are kept twice there, and indexed word by word, which would make the index several times as large
-(docs/default.md has the figures).
+the text: strings are kept twice there, and indexed word by word, which would make the index several times as large.
 """
 
 from __future__ import annotations
