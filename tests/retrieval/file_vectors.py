@@ -1,8 +1,9 @@
 """A vector store in a file for the tests of the index, and a program that is killed while it indexes.
 
-``python file_vectors.py INDEX DOCS SEED``: brings INDEX up to date with DOCS again and again, each time in a process of
-its own that is killed (SIGKILL), first at every place where something is written, then at random moments; after each
-death it checks that the index can be read and that each file is there whole. Prints the number of deaths.
+``python -m tests.retrieval.file_vectors INDEX DOCS SEED``: brings INDEX up to date with DOCS again and again, each time
+in a process of its own that is killed (SIGKILL), first at every place where something is written, then at random
+moments; after each death it checks that the index can be read and that each file is there whole. Prints the number of
+deaths.
 """
 
 from __future__ import annotations

@@ -242,9 +242,8 @@ def test_passages_of_others_in_a_store_of_ones_own_are_left_alone(case: Case, do
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
-    program = Path(__file__).with_name("file_vectors.py")
     run = subprocess.run(
-        [sys.executable, str(program), str(tmp_path / "index"), str(docs), "7"],
+        [sys.executable, "-m", "tests.retrieval.file_vectors", str(tmp_path / "index"), str(docs), "7"],
         capture_output=True,
         text=True,
         timeout=120,
