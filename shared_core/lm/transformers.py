@@ -182,6 +182,11 @@ class TransformersLM(BaseLanguageModel):
         """How many tokens a prompt has for this model."""
         return len(self.encoder.encode(prompt))
 
+    def token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """The id of each string that is one token of the tokenizer and has an embedding; ``None`` for the others."""
+        found = [self.encoder.single_id(s) for s in strings]
+        return [i if i is not None and i < self._outputs else None for i in found]
+
     def clear_cache(self) -> None:
         """Forget the prompts kept between calls."""
         with self._lock:
