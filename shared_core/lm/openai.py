@@ -176,6 +176,24 @@ class OpenAICompatibleLM(BaseLanguageModel):
         """``score`` without blocking the event loop."""
         return await self._arun(self._all(requests, self._score))
 
+    def token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """The id of each string that is one token of the server's tokenizer (or of ``tokenizer=``).
+
+        ``None`` for the others, and for all where the server tells nothing of its tokenizer (no ``/tokenize``).
+
+        Raises:
+            LanguageModelError: the server cannot be asked now.
+        """
+        return _value(self._run(self._guarded(self._token_ids(strings))))
+
+    async def atoken_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """``token_ids`` without blocking the event loop."""
+        return _value(await self._arun(self._guarded(self._token_ids(strings))))
+
+    async def _token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        deadline = Deadline(self._deadline)
+        return await (await self._planned(deadline)).token_ids(strings, deadline)
+
     def close(self) -> None:
         """Close the connections and end the private loop; the object cannot be used after that."""
         self._loop.close()

@@ -11,12 +11,13 @@ from shared_core.errors import CapabilityError, ContextOverflowError, InputError
 from shared_core.lm._server import read
 from shared_core.lm._server.http import Deadline, Endpoint
 from shared_core.lm._server.probe import Abilities, Route, given_id_fields, grammar_fields, logprob_fields
-from shared_core.lm._server.prompt import ServerTokenizer, as_messages, as_text, control_strings, plain_layout
+from shared_core.lm._server.tokens import ServerTokenizer
 from shared_core.lm.base import Generate, Prompt, SamplingParams, Score, Scores
+from shared_core.lm.chat.layout import as_messages, as_text, control_strings, plain_layout
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from shared_core.lm.encoding import Encoder
 
@@ -54,8 +55,8 @@ class Planner:
         self._endpoint, self.able, self._encoder = endpoint, able, encoder
         self._control = control_strings(able.control_strings, control)
         self._server_tokenizer: ServerTokenizer | None = None
-        if able.tokenizes and able.id_prompts:
-            self._server_tokenizer = ServerTokenizer(endpoint, able.model, self._control)
+        if able.tokenizes:
+            self._server_tokenizer = ServerTokenizer(endpoint, able.model, self._control, able.control_strings)
 
     async def ask(self, request: Generate, deadline: Deadline) -> Ask:
         """The request to send for ``request``.
@@ -122,13 +123,9 @@ class Planner:
 
     async def _ids(self, prompt: Prompt, route: Route, deadline: Deadline) -> list[int] | None:
         """The prompt as ids; ``None`` where it goes out as text."""
-        if route.is_chat or not self.able.id_prompts:
+        if route.is_chat or not self.able.id_prompts or not (self._encoder or self._server_tokenizer):
             return None
-        if self._encoder is not None:
-            return self._encoder.encode(prompt)
-        if self._server_tokenizer is None:
-            return None
-        return await self._server_tokenizer.encode(plain_layout(prompt), deadline)
+        return await self._encoded(prompt, deadline)
 
     async def _verdicts(
         self, params: SamplingParams, route: Route, deadline: Deadline
@@ -154,6 +151,14 @@ class Planner:
             return token
         return None if self._server_tokenizer is None else await self._server_tokenizer.token_id(token, deadline)
 
+    async def token_ids(self, strings: Sequence[str], deadline: Deadline) -> list[int | None]:
+        """The id of each string that is one token; ``None`` for all where nobody can tell."""
+        if self._encoder is not None:
+            return [self._encoder.single_id(s) for s in strings]
+        if self._server_tokenizer is None:
+            return [None] * len(strings)
+        return await self._server_tokenizer.token_ids(strings, deadline)
+
     # --- scoring -----------------------------------------------------------------------------------------------
 
     async def score(self, request: Score, deadline: Deadline) -> Scores:
@@ -163,19 +168,29 @@ class Planner:
         by_ids = self.able.id_prompts and self.able.prompt_logprobs and (self._encoder or self._server_tokenizer)
         if not by_ids and not self.able.echo:
             raise CapabilityError("score", self.able.model, hint="Use a transformers model, or vLLM (prompt_logprobs).")
-        score = self._score_ids if by_ids else self._score_echo
-        scored = await asyncio.gather(*(score(request.prompt, c, deadline) for c in request.continuations))
+        given = await self._encoded(request.prompt, deadline) if by_ids else None
+        scored = await asyncio.gather(
+            *(
+                self._score_echo(request.prompt, c, deadline) if given is None else self._score_ids(given, c, deadline)
+                for c in request.continuations
+            )
+        )
         return Scores(tuple(s for s, _ in scored), sum((u for _, u in scored), Usage()))
 
+    async def _encoded(self, prompt: Prompt, deadline: Deadline) -> list[int]:
+        if self._encoder is not None:
+            return self._encoder.encode(prompt)
+        assert self._server_tokenizer is not None
+        return await self._server_tokenizer.encode(plain_layout(prompt), deadline)
+
     async def _score_ids(
-        self, prompt: Prompt, continuation: Prompt, deadline: Deadline
+        self, given: list[int], continuation: Prompt, deadline: Deadline
     ) -> tuple[tuple[float, ...], Usage]:
         assert self.able.completions is not None
         if self._encoder is not None:
-            given, wanted = self._encoder.encode(prompt), self._encoder.encode_continuation(continuation)
+            wanted = self._encoder.encode_continuation(continuation)
         else:
             assert self._server_tokenizer is not None
-            given = await self._server_tokenizer.encode(plain_layout(prompt), deadline)
             wanted = await self._server_tokenizer.continuation(continuation, deadline)
         if not wanted:
             return (), Usage()
