@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from shared_core.errors import InputError, LanguageModelError, ResponseError
 from shared_core.lm._server.http import Deadline, Endpoint
@@ -58,6 +59,19 @@ class _Separator:
             else:
                 found[-1].append(token_id)
         return found
+
+
+def id_list(value: object) -> list[int]:
+    """A list of token ids; an empty one if it is anything else."""
+    return list(value) if isinstance(value, list) and all(type(i) is int and i >= 0 for i in value) else []
+
+
+def prompt_ids(answer: Mapping[str, Any]) -> list[int]:
+    """The prompt's ids in an answer to a request for text (vLLM: of a chat, or with each choice); empty without."""
+    listed = answer.get("choices")
+    first = listed[0] if isinstance(listed, list) and listed else None
+    inner = id_list(first.get("prompt_token_ids")) if isinstance(first, Mapping) else []
+    return id_list(answer.get("prompt_token_ids")) or inner
 
 
 class _NotSplit(Exception):
@@ -244,9 +258,10 @@ class ServerTokenizer:
         body = {"model": self._model, "prompt": text, "add_special_tokens": special}
         answer = await self._endpoint.post(f"{self._endpoint.root}/tokenize", body, deadline)
         found = answer.get("tokens")
-        if not isinstance(found, list) or not all(type(i) is int and i >= 0 for i in found):
+        ids = id_list(found)
+        if not isinstance(found, list) or len(ids) != len(found):
             raise ResponseError(f"{self._endpoint.url} tokenized a text into something that is no list of ids.")
-        return list(found)
+        return ids
 
     # --- learning the tokenizer's ways -------------------------------------------------------------------------
 
