@@ -147,6 +147,8 @@ class TransformersLM(BaseLanguageModel):
         self.capabilities = Capabilities(
             token_logprobs=True,
             verdict_logprobs=True,
+            next_verdicts=True,
+            stop_tokens=True,
             grammar=fast and installed("llguidance"),
             hidden_states=True,
             token_prompts=True,
@@ -389,15 +391,18 @@ class TransformersLM(BaseLanguageModel):
         if branch.scanner is not None and branch.stop is not None:
             text = branch.scanner.cut(branch.stop, params.include_stop)
         else:
-            text = self._detokenizer.text(branch.ids[:-1] if branch.finish == "eos" else branch.ids)
+            silent = branch.finish == "eos" or (branch.stop_token_id is not None and not params.include_stop)
+            text = self._detokenizer.text(branch.ids[:-1] if silent else branch.ids)
         return Sample(
             text=text,
             token_ids=tuple(branch.ids),
             finish_reason=branch.finish or "length",
             stop=branch.stop,
+            stop_token_id=branch.stop_token_id,
             logprobs=tuple(branch.logprobs) if params.logprobs else None,
             tokens=tuple(self._detokenizer.text([t]) for t in branch.ids),
             verdict_logprobs=np.stack(branch.verdicts) if job.verdicts else None,
+            next_verdict_logprobs=branch.next_verdicts,
             entropy=tuple(branch.entropy) if params.token_statistics else None,
             logsumexp=tuple(branch.logsumexp) if params.token_statistics else None,
             hidden_state=branch.hidden,

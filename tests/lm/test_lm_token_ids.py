@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from shared_core.errors import BackendUnavailableError, InputError
 from shared_core.flow import Flow, Resources, Together, TokenIds, arun, arun_many, run, run_many
-from shared_core.lm.base import BaseLanguageModel, Generate, Prompt, Sample, SamplingParams
+from shared_core.lm.base import BaseLanguageModel, Capture, Generate, Grammar, Prompt, Sample, SamplingParams
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reflection.tokens import reflection_ids
@@ -54,8 +55,6 @@ def test_control_strings_of_a_transformers_model(tiny_lm: Any, tiny_tokenizer: A
 
 
 def test_a_token_without_an_embedding_is_none_of_the_models(tiny_model: Any, tiny_tokenizer: Any) -> None:
-    import copy
-
     from shared_core.lm.transformers import TransformersLM
 
     tokenizer = copy.deepcopy(tiny_tokenizer)
@@ -125,3 +124,104 @@ def test_a_scripted_sample_is_cut_at_a_stop_token_by_id_alone() -> None:
     np.testing.assert_array_equal(cut.verdict_logprobs, SAMPLE.verdict_logprobs[:3])  # type: ignore[index]
     np.testing.assert_array_equal(cut.next_verdict_logprobs, [6.0, 7.0])  # what stood behind the stop token
     assert (spelt.text, spelt.stop_token_id) == ("spelt [Utility:5] out", None)
+
+
+# --- transformers --------------------------------------------------------------------------------------------------
+
+RAW = Prompt.trusted("Question: Who built the bridge? Answer:")
+VERDICTS: tuple[int | str, ...] = ("[Relevant]", 17, "[Irrelevant]")
+
+
+@pytest.fixture(scope="module", params=["tree", "rows", "fallback"])
+def lm(request: pytest.FixtureRequest, tiny_model: Any, tiny_tokenizer: Any, one_thread: None) -> Any:
+    from shared_core.lm.transformers import TransformersLM
+
+    return TransformersLM(tiny_model, tiny_tokenizer, layout=request.param)
+
+
+def ask(lm: Any, *requests: dict[str, Any], prompt: Prompt = RAW) -> list[Any]:
+    results = lm.generate([Generate(prompt, SamplingParams(**r)) for r in requests])
+    return [r.samples[0] for r in results]
+
+
+def test_a_sample_ends_at_a_token_by_its_id(lm: Any) -> None:
+    (whole,) = ask(lm, {"max_tokens": 8, "logprobs": True, "verdicts": VERDICTS})
+    end = whole.token_ids[4]
+    at = whole.token_ids.index(end) + 1
+    params = {"max_tokens": 8, "logprobs": True, "verdicts": VERDICTS, "stop_token_ids": (end,)}
+    cut, kept, late = ask(lm, params, params | {"include_stop": True}, params | {"min_tokens": 7})
+    assert (cut.token_ids, cut.finish_reason, cut.stop, cut.stop_token_id) == (whole.token_ids[:at], "stop", None, end)
+    np.testing.assert_allclose(cut.logprobs, whole.logprobs[:at], atol=1e-4)
+    np.testing.assert_allclose(cut.verdict_logprobs, whole.verdict_logprobs[:at], atol=1e-4)
+    assert cut.text == "".join(cut.tokens[:-1])
+    assert kept.text == "".join(cut.tokens)
+    assert end not in late.token_ids[:7]
+
+
+def test_text_that_spells_a_stop_token_ends_nothing(lm: Any, tiny_model: Any, tiny_tokenizer: Any) -> None:
+    from shared_core.lm.transformers import TransformersLM
+
+    (whole,) = ask(lm, {"max_tokens": 8})
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    spelt = "".join(whole.tokens[2:5])
+    tokenizer.add_tokens([spelt])
+    stop = tokenizer.convert_tokens_to_ids(spelt)
+    (sample,) = ask(TransformersLM(tiny_model, tokenizer), {"max_tokens": 8, "stop_token_ids": (stop,)})
+    assert spelt in sample.text
+    assert (sample.token_ids, sample.stop_token_id) == (whole.token_ids, None)
+
+
+def test_the_verdicts_behind_the_last_token_wherever_the_sample_ends(lm: Any) -> None:
+    (whole,) = ask(lm, {"max_tokens": 8, "verdicts": VERDICTS})
+    assert whole.next_verdict_logprobs is None
+    params: dict[str, Any] = {"verdicts": VERDICTS, "next_verdicts": True}
+    stopped, limited, single, string, captured = ask(
+        lm,
+        params | {"max_tokens": 8, "stop_token_ids": (whole.token_ids[3],)},
+        params | {"max_tokens": 6},
+        params | {"max_tokens": 1},
+        params | {"max_tokens": 8, "stop": (whole.text[1:4],)},
+        params | {"max_tokens": 3, "capture": Capture(append_eos=True), "token_statistics": True},
+    )
+    for sample in (stopped, limited, single, string, captured):
+        assert len(sample.verdict_logprobs) == len(sample.token_ids)
+        row = whole.verdict_logprobs[len(sample.token_ids)]
+        np.testing.assert_allclose(sample.next_verdict_logprobs, row, atol=1e-4)
+    assert captured.hidden_state is not None
+
+
+def test_behind_samples_forced_by_a_grammar_and_behind_the_end(lm: Any, tiny_tokenizer: Any) -> None:
+    params: dict[str, Any] = {"verdicts": VERDICTS, "next_verdicts": True, "max_tokens": 40}
+    quote = Grammar('start: "The bridge was built in 1841."')
+    (forced,) = ask(lm, params | {"grammar": quote})
+    if forced.finish_reason == "grammar" and forced.token_ids[-1] != tiny_tokenizer.eos_token_id:
+        (again,) = ask(lm, {"max_tokens": 1, "verdicts": VERDICTS}, prompt=RAW + Prompt.tokens(forced.token_ids))
+        np.testing.assert_allclose(forced.next_verdict_logprobs, again.verdict_logprobs[0], atol=1e-4)
+    ended = Grammar(f"start: <[40]> <[{tiny_tokenizer.eos_token_id}]>")
+    (sample,) = ask(lm, params | {"grammar": ended})
+    assert sample.token_ids[-1] == tiny_tokenizer.eos_token_id
+    assert sample.next_verdict_logprobs is None
+
+
+def test_each_of_many_samples_has_what_comes_behind_it(lm: Any) -> None:
+    params = SamplingParams(
+        n=6, temperature=1.5, seed=3, max_tokens=5, stop=("e",), verdicts=VERDICTS, next_verdicts=True
+    )
+    (result, other) = lm.generate([Generate(RAW, params), Generate(Prompt.trusted("The town"), params)])
+    for found, prompt in ((result, RAW), (other, Prompt.trusted("The town"))):
+        for sample in found.samples:
+            if sample.finish_reason == "eos":
+                assert sample.next_verdict_logprobs is None
+                continue
+            (again,) = ask(lm, {"max_tokens": 1, "verdicts": VERDICTS}, prompt=prompt + Prompt.tokens(sample.token_ids))
+            np.testing.assert_allclose(sample.next_verdict_logprobs, again.verdict_logprobs[0], atol=1e-3)
+
+
+def test_deciding_what_follows_costs_no_request_and_one_forward_more(tiny_lm: Any) -> None:
+    plain, more = (
+        tiny_lm.generate([Generate(RAW, SamplingParams(n=4, max_tokens=5, temperature=1.0, seed=1, verdicts=(17,),
+                                                       min_tokens=5, next_verdicts=wanted))])[0]
+        for wanted in (False, True)
+    )  # fmt: skip
+    assert more.usage.calls == plain.usage.calls == 1
+    assert more.usage.forwards - plain.usage.forwards <= 1
