@@ -280,31 +280,31 @@ class Sample:
         finish_reason: ``stop`` (a string or a token of ``stop_token_ids``), ``eos``, ``length`` or a completed
             ``grammar``.
         stop: which stop string ended it.
-        stop_token_id: which token of ``stop_token_ids`` ended it; the last of ``token_ids``.
         logprobs: (T,) natural-log probabilities of the generated tokens, ``None`` where not asked for or not given.
         tokens: (T,) text of each token, where known.
         verdict_logprobs: (T, V) at each generated position for each of ``SamplingParams.verdicts``; NaN where
             the server did not say.
-        next_verdict_logprobs: (V,) the same at the position behind the last of ``token_ids``, where
-            ``SamplingParams.next_verdicts`` asks for it; ``None`` after the end of the sequence, which nothing follows.
         entropy: (T,) of the raw distribution, nats; ``logsumexp``: (T,) of the raw logits.
         hidden_state: (d,) float32, if captured.
         attention: last-layer weights, if asked for.
+        stop_token_id: which token of ``stop_token_ids`` ended it; the last of ``token_ids``.
+        next_verdict_logprobs: (V,) of the verdicts at the position behind the last of ``token_ids``, where
+            ``SamplingParams.next_verdicts`` asks for it; ``None`` after the end of the sequence, which nothing follows.
     """
 
     text: str
     token_ids: tuple[int, ...] = ()
     finish_reason: FinishReason = "eos"
     stop: str | None = None
-    stop_token_id: int | None = None
     logprobs: tuple[float, ...] | None = None
     tokens: tuple[str, ...] | None = None
     verdict_logprobs: NDArray[np.float64] | None = None
-    next_verdict_logprobs: NDArray[np.float64] | None = None
     entropy: tuple[float, ...] | None = None
     logsumexp: tuple[float, ...] | None = None
     hidden_state: NDArray[np.float32] | None = None
     attention: Attention | None = None
+    stop_token_id: int | None = None
+    next_verdict_logprobs: NDArray[np.float64] | None = None
 
     @property
     def cumulative_logprob(self) -> float | None:
