@@ -214,7 +214,7 @@ class TransformersLM(BaseLanguageModel):
             if not self.capabilities.grammar:
                 raise CapabilityError("grammar", self.name, hint="It needs llguidance and a fast tokenizer.")
             view = grammar_tokenizer(self.tokenizer, self._vocabulary, self._eos)
-            job.constraint = Constraint(view, params.grammar, self._eos)
+            job.constraint = Constraint(view, params.grammar, self._eos, self.encoder.plain)
         return job
 
     def _score_job(self, request: Score) -> Job:
