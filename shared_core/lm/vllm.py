@@ -25,8 +25,8 @@ from shared_core.errors import (
     LanguageModelError,
     ModelLoadError,
 )
-from shared_core.lm._detokenize import Detokenizer, StopScanner
 from shared_core.lm._vllm_engine import Engine, Job, engine_options, import_vllm, is_refusal
+from shared_core.lm._vllm_read import OutputReader, read_logprob, read_scores, read_usage
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,
@@ -36,11 +36,9 @@ from shared_core.lm.base import (
     HiddenKind,
     HiddenStates,
     Prompt,
-    Sample,
     SamplingParams,
     Score,
     ScoreResult,
-    Scores,
     States,
     StatesResult,
 )
@@ -91,7 +89,7 @@ class VLLM(BaseLanguageModel):
         self._engine = Engine(str(model), tokenizer, options)
         self._vllm = self._engine.vllm
         self.encoder = Encoder(self.tokenizer)
-        self._detokenizer = Detokenizer(self.tokenizer)
+        self._reader = OutputReader(self.encoder)
         self._lock = threading.RLock()
         self._layers = self._count_layers() if hidden_states else 0
         config = self._engine.config.model_config
@@ -155,7 +153,7 @@ class VLLM(BaseLanguageModel):
             self._engine.check_open()
             batches = [self._job(self._score_jobs, r) for r in requests]
             self._engine.run([j for b in batches if not isinstance(b, LanguageModelError) for j, _ in b])
-            return [b if isinstance(b, LanguageModelError) else _scores(b) for b in batches]
+            return [b if isinstance(b, LanguageModelError) else read_scores(b) for b in batches]
 
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
         """Hidden states of whole sequences at their last token, or at an end-of-sequence token put behind it.
@@ -282,44 +280,12 @@ class VLLM(BaseLanguageModel):
 
     def _generation(self, job: Job, params: SamplingParams) -> Generation:
         verdicts = [self.encoder.token_id(v) for v in params.verdicts]
-        samples = [self._sample(o, params, verdicts) for o in job.output.outputs]
+        samples = [self._reader.sample(o, params, verdicts) for o in job.output.outputs]
         if params.temperature == 0:
             samples *= params.n
         if len(samples) != params.n:
             raise GenerationError(f"vLLM gave {len(samples)} samples where {params.n} were asked for.")
-        return Generation(tuple(samples), _usage(job))
-
-    def _sample(self, output: Any, params: SamplingParams, verdicts: Sequence[int]) -> Sample:
-        ids = [int(i) for i in output.token_ids]
-        said = output.stop_reason
-        stop = said if isinstance(said, str) else None
-        stop_id = said if isinstance(said, int) and said in params.stop_token_ids else None
-        ended = output.finish_reason == "stop" and stop is None and stop_id is None
-        silent = ended or (stop_id is not None and not params.include_stop)  # the last token is not in the text
-        if stop is not None:
-            scanner = StopScanner([stop])
-            for token_id in ids:
-                scanner.feed(self._detokenizer.piece(token_id))
-            known = stop.encode() in b"".join(map(self._detokenizer.piece, ids))
-            text = scanner.cut(stop, params.include_stop) if known else output.text
-        else:
-            text = self._detokenizer.text(ids[:-1] if silent and ids else ids)
-        found = output.logprobs
-        matrix = None
-        if verdicts:
-            rows = [[_logprob(p, v) for v in verdicts] for p in found or ()]
-            matrix = np.asarray(rows, dtype=np.float64).reshape(len(rows), len(verdicts))
-        finish: Any = "stop" if not ended else "grammar" if params.grammar is not None else "eos"
-        return Sample(
-            text=text,
-            token_ids=tuple(ids),
-            finish_reason=finish if output.finish_reason == "stop" else "length",
-            stop=stop,
-            stop_token_id=stop_id,
-            logprobs=tuple(_logprob(p, i) for p, i in zip(found or (), ids)) if params.logprobs else None,
-            tokens=tuple(self._detokenizer.text([i]) for i in ids),
-            verdict_logprobs=matrix,
-        )
+        return Generation(tuple(samples), read_usage(job))
 
     def _followed(
         self, results: list[GenerateResult], jobs: Sequence[Job | LanguageModelError], requests: Sequence[Generate]
@@ -355,8 +321,8 @@ class VLLM(BaseLanguageModel):
             if job.error is not None:
                 raise job.error
             (first,) = job.output.outputs[0].logprobs
-            rows[ids] = np.asarray([_logprob(first, v) for v in verdicts], dtype=np.float64)
-            usage += _usage(job, generated=False)
+            rows[ids] = np.asarray([read_logprob(first, v) for v in verdicts], dtype=np.float64)
+            usage += read_usage(job, generated=False)
         samples = [dataclasses.replace(s, next_verdict_logprobs=rows.get(s.token_ids)) for s in result.samples]
         return Generation(tuple(samples), usage)
 
@@ -395,7 +361,7 @@ class VLLM(BaseLanguageModel):
             if raw is None:
                 raise GenerationError("vLLM ran a sequence whose last hidden state never passed by.")
             rows.append(np.frombuffer(raw, dtype=np.float32))
-        return States(np.stack(rows), sum((_usage(j, generated=False) for j in jobs), Usage()))
+        return States(np.stack(rows), sum((read_usage(j, generated=False) for j in jobs), Usage()))
 
     def _captured(self, result: GenerateResult, job: Any, params: SamplingParams) -> GenerateResult:
         """The samples with the states that ``capture`` asks for, by a second pass over what the cache still holds."""
@@ -431,31 +397,6 @@ def _load_tokenizer(name: str, trust: bool) -> Any:
         return AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
     except Exception as error:
         raise ModelLoadError(f"No tokenizer could be loaded from {name!r}: {error}") from error
-
-
-def _scores(jobs: Sequence[tuple[Job, int]]) -> ScoreResult:
-    found = []
-    for job, start in jobs:
-        if job.error is not None:
-            return job.error
-        logprobs = job.output.prompt_logprobs or [None] * len(job.ids)
-        found.append(tuple(_logprob(p, i) for p, i in zip(logprobs[start:], job.ids[start:])))
-    return Scores(tuple(found), sum((_usage(j, generated=False) for j, _ in jobs), Usage()))
-
-
-def _logprob(position: Any, token_id: int) -> float:
-    """NaN where vLLM said nothing."""
-    entry = position.get(token_id) if position is not None else None
-    return float("nan") if entry is None else float(entry.logprob)
-
-
-def _usage(job: Job, *, generated: bool = True) -> Usage:
-    return Usage(
-        calls=1,
-        prompt_tokens=len(job.ids),
-        generated_tokens=sum(len(o.token_ids) for o in job.output.outputs) if generated and job.output else 0,
-        cached_tokens=int(getattr(job.output, "num_cached_tokens", 0) or 0),
-    )
 
 
 def _as_result(error: Exception) -> LanguageModelError:

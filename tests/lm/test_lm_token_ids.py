@@ -181,7 +181,7 @@ def test_the_verdicts_behind_the_last_token_wherever_the_sample_ends(lm: Any) ->
         params | {"max_tokens": 6},
         params | {"max_tokens": 1},
         params | {"max_tokens": 8, "stop": (whole.text[1:4],)},
-        params | {"max_tokens": 3, "capture": Capture(append_eos=True), "token_statistics": True},
+        params | {"max_tokens": 3, "capture": Capture(position="eos"), "token_statistics": True},
     )
     for sample in (stopped, limited, single, string, captured):
         assert len(sample.verdict_logprobs) == len(sample.token_ids)

@@ -136,6 +136,22 @@ def test_control_tokens_by_id_in_a_grammar(lm: LanguageModel, tiny_tokenizer: An
     assert sample.text in ("[Relevant]", "[Irrelevant]")
 
 
+def test_text_of_a_grammar_that_spells_a_control_token_is_refused_by_name(engine: Any) -> None:
+    """vLLM places the token (or stops at it); a document could forge a verdict so."""
+    for text in ("so <|im_start|> it", "so [Relevant] it", "so </s> it"):
+        error, fine = engine.generate(
+            [
+                Generate(RAW, SamplingParams(max_tokens=40, grammar=Grammar(f'start: "{t}"', "quote")))
+                for t in (text, "so")
+            ]
+        )
+        assert isinstance(error, GrammarError)
+        assert "quote" in error.message
+        assert error.hint
+        assert isinstance(fine, Generation)
+        assert fine.text == "so"
+
+
 def test_stop_strings(lm: LanguageModel) -> None:
     text = one(lm, RAW, max_tokens=30).text
     stop = text[4:6]
