@@ -289,7 +289,8 @@ class Sample:
         attention: last-layer weights, if asked for.
         stop_token_id: which token of ``stop_token_ids`` ended it; the last of ``token_ids``.
         next_verdict_logprobs: (V,) of the verdicts at the position behind the last of ``token_ids``, where
-            ``SamplingParams.next_verdicts`` asks for it; ``None`` after the end of the sequence, which nothing follows.
+            ``SamplingParams.next_verdicts`` asks for it; NaN where the server did not say or the last token is not
+            known (thoughts taken off a reply); ``None`` after the end of the sequence, which nothing follows.
     """
 
     text: str

@@ -144,6 +144,17 @@ def test_no_answer_to_what_comes_next_is_unknown(connect: Connect) -> None:
         np.testing.assert_array_equal(sample.next_verdict_logprobs, [math.nan, math.nan])
 
 
+def test_what_follows_an_unknown_token_is_unknown_and_not_nothing(connect: Connect) -> None:
+    with FakeServer() as server:
+        lm = connect(server)
+        lm.probe()
+        choice = {"text": "<think>so</think>blue", "token_ids": [10, 11], "finish_reason": "length"}
+        server.faults.append({"body": {"choices": [choice | {"stop_reason": None}]}})
+        (sample,) = one(lm, verdicts=(3, 4), next_verdicts=True).samples
+        assert sample.text == "blue"
+        np.testing.assert_array_equal(sample.next_verdict_logprobs, [math.nan, math.nan])
+
+
 @pytest.mark.parametrize("features", [ALL - {"given_ids"}, ALL - {"returns_ids"}, ALL - {"id_prompts"}, PLAIN])
 def test_what_comes_next_needs_ids_all_the_way(connect: Connect, features: frozenset[str]) -> None:
     with FakeServer(features) as server:

@@ -205,13 +205,18 @@ class Planner:
         Raises:
             ResponseError: the server gave no ids of the prompt.
         """
-        ends = [_generated(s, ids) if s.finish_reason in ("length", "stop") else () for s, ids in samples]
-        going_on = dict.fromkeys(ids for ids in ends if ids)
+        ends = [_generated(s, ids) for s, ids in samples]
+        open_ends = [s.finish_reason in ("length", "stop") for s, _ in samples]
+        going_on = dict.fromkeys(ids for ids, is_open in zip(ends, open_ends) if ids and is_open)
         if going_on and not prompt:
             raise ResponseError(f"{self._endpoint.url} gave no ids of the prompt, so that nothing can follow it.")
         found = await asyncio.gather(*(self._row(ask, [*prompt, *ids], deadline) for ids in going_on))
         rows = {ids: row for ids, (row, _) in zip(going_on, found)}
-        done = [dataclasses.replace(s, next_verdict_logprobs=rows.get(e)) for (s, _), e in zip(samples, ends)]
+        unknown = np.full(len(ask.verdicts), math.nan)  # where the last token is not known
+        done = [
+            dataclasses.replace(s, next_verdict_logprobs=rows.get(ids, unknown) if is_open else None)
+            for (s, _), ids, is_open in zip(samples, ends, open_ends)
+        ]
         return done, sum((u for _, u in found), Usage())
 
     async def _row(self, ask: Ask, ids: list[int], deadline: Deadline) -> tuple[NDArray[np.float64], Usage]:
