@@ -28,7 +28,7 @@ _FIELDS = {"model", "messages", "prompt", "max_tokens", "temperature", "top_p", 
 _BY_FEATURE = {
     "given_ids": {"logprob_token_ids", "return_tokens_as_token_ids"},
     "returns_ids": {"return_token_ids", "skip_special_tokens", "spaces_between_special_tokens"},
-    "stop_tokens": {"stop_token_ids", "ignore_eos"},
+    "stop_tokens": {"stop_token_ids", "ignore_eos", "include_stop_str_in_output"},
     "penalties": {"presence_penalty", "frequency_penalty"},
     "top_k": {"top_k", "min_p", "repetition_penalty"},
     "grammar": {"structured_outputs"},
@@ -228,8 +228,9 @@ class FakeServer:
         ids = [*range(10, 10 + len(tokens)), 2]
         ends = body.get("stop_token_ids") if "stop_tokens" in self.features else None
         at = next((i for i, token in enumerate(ids) if token in (ends or ())), None)
-        if at is not None:  # the token that ends a text is not in it
-            said, tokens, ids = "".join(tokens[:at]), tokens[: at + 1], ids[: at + 1]
+        if at is not None:  # the token that ends a text is not in it unless asked for
+            shown = at + bool(body.get("include_stop_str_in_output"))
+            said, tokens, ids = "".join(tokens[:shown]), tokens[: at + 1], ids[: at + 1]
         offsets = [0, *accumulate(map(len, tokens))][: len(tokens)]
         choice: dict[str, Any] = {"index": index, "finish_reason": "stop"}
         choice |= {"message": {"role": "assistant", "content": said}} if chat else {"text": said}

@@ -342,7 +342,8 @@ def _with_room(ask: Ask, room: int) -> Ask:
     """The same with room for the model's thoughts, and without strings to stop at, which may be in them."""
     if ask.params.grammar is not None:
         return ask
-    body = {k: v for k, v in ask.body.items() if k not in ("stop", "include_stop_str_in_output")}
+    dropped = ("stop",) if ask.params.stop_token_ids else ("stop", "include_stop_str_in_output")
+    body = {k: v for k, v in ask.body.items() if k not in dropped}
     body[ask.route.limit] = ask.params.max_tokens + room
     return dataclasses.replace(ask, body=body)
 

@@ -144,6 +144,31 @@ def test_no_answer_to_what_comes_next_is_unknown(connect: Connect) -> None:
         np.testing.assert_array_equal(sample.next_verdict_logprobs, [math.nan, math.nan])
 
 
+@pytest.mark.parametrize("prompt", [RAW, CHAT], ids=["raw", "chat"])
+def test_half_a_character_is_no_thought_and_gets_no_more_room(connect: Connect, prompt: Prompt) -> None:
+    with FakeServer() as server:
+        lm = connect(server)
+        lm.probe()
+        choice = {"text": "", "message": {"content": ""}} if prompt is CHAT else {"text": ""}
+        choice |= {"token_ids": [107], "finish_reason": "length", "stop_reason": None}
+        server.faults.append({"body": {"choices": [choice]}})
+        result = one(lm, prompt, max_tokens=1)
+        assert (result.text, result.usage.calls) == ("", 1)
+        assert result.samples[0].token_ids == (107,)
+        one(lm, prompt, max_tokens=2)
+        assert server.texts()[-1]["max_tokens"] == 2
+
+
+def test_a_model_that_thinks_keeps_its_stop_token_in_the_text(connect: Connect) -> None:
+    with FakeServer(reply=lambda body: "The sky [Relevant] blue") as server:
+        lm = connect(server)
+        lm.probe()
+        thoughts = {"text": "<think>so", "token_ids": [10], "finish_reason": "length", "stop_reason": None}
+        server.faults.append({"body": {"choices": [thoughts]}})
+        sample = one(lm, RAW, stop_token_ids=(12,), include_stop=True).samples[0]
+        assert (sample.stop_token_id, sample.text) == (12, "The sky [Relevant]")
+
+
 def test_what_follows_an_unknown_token_is_unknown_and_not_nothing(connect: Connect) -> None:
     with FakeServer() as server:
         lm = connect(server)
