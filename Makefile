@@ -1,6 +1,7 @@
 # make demo   sets everything up, indexes the demo documents and asks five questions
 # make test   sets everything up, runs ruff, mypy and the tests
 # make test-vllm   tests the vLLM backends in an environment of their own (3 GB)
+# make bench-vllm  compares our trees with vLLM's CPU build in that environment (minutes)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-vllm test-train lint types unit format bench clean
+.PHONY: demo test test-vllm bench-vllm test-train lint types unit format bench clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -58,6 +59,9 @@ $(VLLM)/.ready: scripts/vllm_env.py
 
 test-vllm: $(VLLM)/.ready
 	$(VLLM)/bin/python -m pytest -m vllm tests/vllm
+
+bench-vllm: $(VLLM)/.ready
+	$(VLLM)/bin/python benchmarks/lm_vllm.py
 
 # Trains small models from scratch on the CPU: minutes.
 test-train: $(VENV)/.test

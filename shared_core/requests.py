@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from shared_core.lm.base import Generate, HiddenStates, Score
+from shared_core.lm.base import Generate, HiddenStates, Score, TokenIds
 from shared_core.reading.base import Judge, Read
 from shared_core.retrieval.base import Where
 from shared_core.types import Event
@@ -47,11 +47,11 @@ class Together:
         return_errors: give errors as values in the list instead of raising the first.
     """
 
-    requests: tuple[Generate | Score | HiddenStates | Retrieve | Read | Judge | Embed, ...]
+    requests: tuple[Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Embed, ...]
     return_errors: bool = False
 
 
-LeafRequest = Generate | Score | HiddenStates | Retrieve | Read | Judge | Embed
+LeafRequest = Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Embed
 Request = LeafRequest | Report | Together
 Flow = Generator[Request, Any, T]
 """``Flow[Answer]`` is a generator of requests that returns an ``Answer``."""

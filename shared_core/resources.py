@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from shared_core.errors import CapabilityError, InputError, LanguageModelError, RetrievalError, SelfReflectError
-from shared_core.lm.base import Generate, HiddenStates, LanguageModel, Score
+from shared_core.lm.base import Generate, HiddenStates, LanguageModel, Score, TokenIds
 from shared_core.reading.base import Judge, Read, Reader, SupportScorer
 from shared_core.requests import Embed, LeafRequest, Retrieve
 from shared_core.retrieval.base import Embedder, Retriever
@@ -102,6 +102,8 @@ class Resources:
             return list(self.model(first.model).score(group))
         if isinstance(first, HiddenStates):
             return list(self.model(first.model).hidden_states(group))
+        if isinstance(first, TokenIds):
+            return _split_ids(self.model(first.model).token_ids(_strings(group)), group)
         if isinstance(first, Retrieve):
             return _retrieve_all(_require(self.retriever, "retriever"), group)
         if isinstance(first, Read):
@@ -118,6 +120,8 @@ class Resources:
             return list(await self.model(first.model).ascore(group))
         if isinstance(first, HiddenStates):
             return list(await self.model(first.model).ahidden_states(group))
+        if isinstance(first, TokenIds):
+            return _split_ids(await self.model(first.model).atoken_ids(_strings(group)), group)
         if isinstance(first, Retrieve) and hasattr(self.retriever, "aretrieve"):
             return list(await asyncio.gather(*(_aretrieve(self.retriever, r) for r in group)))
         return await in_thread(self._call, group)
@@ -192,6 +196,15 @@ def _judge_all(judge: SupportScorer, group: list[Judge]) -> list[Any]:
 def _embed_all(embedder: Embedder, group: list[Embed]) -> list[Any]:
     vectors = embedder.embed([text for request in group for text in request.texts])
     return _split(vectors, [len(r.texts) for r in group], lambda rows: rows)
+
+
+def _strings(group: list[TokenIds]) -> list[str]:
+    return [string for request in group for string in request.strings]
+
+
+def _split_ids(ids: Sequence[int | None], group: list[TokenIds]) -> list[tuple[int | None, ...]]:
+    _check_count(_strings(group), list(ids))
+    return _split(ids, [len(r.strings) for r in group], tuple)
 
 
 def _split(values: Any, sizes: list[int], make: Callable[[Any], Any]) -> list[Any]:

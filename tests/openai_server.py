@@ -20,7 +20,7 @@ from typing import Any
 CONTROL = {"<s>": 1, "</s>": 2, "[Relevant]": 3, "[Irrelevant]": 4, "<|im_start|>": 5, "<|im_end|>": 6, "[Odd]": 7}
 ALL = frozenset(
     {"n", "logprobs", "given_ids", "returns_ids", "grammar", "id_prompts", "tokenize", "info", "prompt_logprobs"}
-    | {"echo", "chat", "completions", "continues"}
+    | {"echo", "chat", "completions", "continues", "stop_tokens", "penalties", "top_k"}
 )
 """What a vLLM server does."""
 
@@ -28,6 +28,9 @@ _FIELDS = {"model", "messages", "prompt", "max_tokens", "temperature", "top_p", 
 _BY_FEATURE = {
     "given_ids": {"logprob_token_ids", "return_tokens_as_token_ids"},
     "returns_ids": {"return_token_ids", "skip_special_tokens", "spaces_between_special_tokens"},
+    "stop_tokens": {"stop_token_ids", "ignore_eos", "include_stop_str_in_output"},
+    "penalties": {"presence_penalty", "frequency_penalty"},
+    "top_k": {"top_k", "min_p", "repetition_penalty"},
     "grammar": {"structured_outputs"},
     "prompt_logprobs": {"prompt_logprobs"},
     "continues": {"continue_final_message", "add_generation_prompt"},
@@ -60,6 +63,8 @@ class FakeServer:
         reply: the model: text for a request body.
         models: entries of ``/v1/models``.
         logprob: of every generated token.
+        refused: fields that are always refused.
+        defaults: what the model's ``generation_config.json`` says; it holds where a request says nothing.
 
     Attributes:
         faults: played for the next requests for text, one each, in the place of answers; ``None`` answers normally.
@@ -76,9 +81,12 @@ class FakeServer:
         models: Iterable[Mapping[str, Any]] = ({"id": "tiny", "max_model_len": 500},),
         logprob: Any = -0.5,
         rivals: Mapping[str, Any] | None = None,
+        refused: Iterable[str] = (),
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self.features, self.strict, self.reply, self.logprob = frozenset(features), strict, reply, logprob
         self.models, self.rivals = list(models), dict(rivals or {})
+        self.refused, self.defaults = frozenset(refused), dict(defaults or {})
         self.faults: deque[Fault | None] = deque()
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         self.lock = threading.Lock()
@@ -190,7 +198,8 @@ class FakeServer:
             return self.script(body, chat)
         known = _FIELDS.union(*(v for k, v in _BY_FEATURE.items() if k in self.features))
         unknown = sorted(set(body) - known)
-        if self.strict and unknown:
+        unknown = unknown if self.strict else sorted(self.refused & set(body))
+        if unknown:
             return 400, {"error": {"message": f"Unrecognized request argument supplied: {unknown[0]}"}}
         if "continues" in self.features and body.get("continue_final_message") and body.get("add_generation_prompt"):
             return 400, {"error": {"message": "Cannot set both"}}
@@ -203,23 +212,32 @@ class FakeServer:
         size = len(prompt) if isinstance(prompt, list) else len(tokenize(str(prompt or body.get("messages"))))
         choices = [self._choice(body, i, chat=chat) for i in range(n)]
         usage = {"prompt_tokens": size, "completion_tokens": 4 * n, "prompt_tokens_details": {"cached_tokens": 1}}
-        return 200, {"choices": choices, "usage": usage}
+        answer = {"choices": choices, "usage": usage}
+        if chat and body.get("return_token_ids") and "returns_ids" in self.features:
+            answer["prompt_token_ids"] = tokenize(str(body["messages"]))
+        return 200, answer
 
     def _choice(self, body: dict[str, Any], index: int, *, chat: bool) -> dict[str, Any]:
-        said = self.reply(body)
+        said = self.reply({**self.defaults, **body})
         if "grammar" in self.features and "structured_outputs" in body:
             said = _obey(body["structured_outputs"]["grammar"])
         tokens = re.findall(r"\s*\S+", said)
         if body.get("echo") and "echo" in self.features:
             tokens = re.findall(r"\s*\S+", body["prompt"]) + tokens[:1]
             said = "".join(tokens)
+        ids = [*range(10, 10 + len(tokens)), 2]
+        ends = body.get("stop_token_ids") if "stop_tokens" in self.features else None
+        at = next((i for i, token in enumerate(ids) if token in (ends or ())), None)
+        if at is not None:  # the token that ends a text is not in it unless asked for
+            shown = at + bool(body.get("include_stop_str_in_output"))
+            said, tokens, ids = "".join(tokens[:shown]), tokens[: at + 1], ids[: at + 1]
         offsets = [0, *accumulate(map(len, tokens))][: len(tokens)]
         choice: dict[str, Any] = {"index": index, "finish_reason": "stop"}
         choice |= {"message": {"role": "assistant", "content": said}} if chat else {"text": said}
         if "returns_ids" in self.features:
-            choice["stop_reason"] = None
+            choice["stop_reason"] = None if at is None else ids[at]
             if body.get("return_token_ids"):
-                choice["token_ids"] = [*range(10, 10 + len(tokens)), 2]
+                choice["token_ids"] = ids
         if body.get("logprobs") and "logprobs" in self.features:
             choice["logprobs"] = self._logprobs(body, tokens, offsets, chat=chat)
         if "prompt_logprobs" in body and "prompt_logprobs" in self.features and isinstance(body["prompt"], list):

@@ -24,6 +24,7 @@ from shared_core.lm.base import (
     Score,
     Scores,
     States,
+    TokenIds,
     require,
 )
 
@@ -52,6 +53,7 @@ __all__ = [
     "Scores",
     "ScriptedLM",
     "States",
+    "TokenIds",
     "TransformersLM",
     "require",
 ]

@@ -138,6 +138,11 @@ class SamplingParams:
             top-p and masks) of every generated token.
         verdicts: tokens whose log-probabilities are wanted at every generated position: ids, or strings that
             are one token each. At most 128.
+        stop_token_ids: tokens that end a sample, by id. No text ends it, however it is spelt: a model may write
+            ``[Retrieval]`` in ordinary tokens and goes on. The token is the last of ``Sample.token_ids`` and has its
+            log-probabilities; it is left out of the text unless ``include_stop``.
+        next_verdicts: also give the verdicts' log-probabilities at the position behind the last token
+            (``Sample.next_verdict_logprobs``), so that what comes next can be decided without another request.
         grammar: constrains the samples.
         capture: also return hidden states.
         token_statistics: also return per-position entropy and logsumexp of the raw logits.
@@ -156,6 +161,8 @@ class SamplingParams:
     seed: int | None = None
     logprobs: bool = False
     verdicts: tuple[int | str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    next_verdicts: bool = False
     grammar: Grammar | None = None
     capture: Capture | None = None
     token_statistics: bool = False
@@ -171,6 +178,25 @@ class SamplingParams:
         _require(0 <= self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, "in [0, max_tokens]")
         _require(len(self.verdicts) <= 128, "verdicts", len(self.verdicts), "at most 128 tokens")
         _require(all(self.stop), "stop", self.stop, "without empty strings")
+        ids = all(isinstance(i, int) and i >= 0 for i in self.stop_token_ids)
+        _require(ids, "stop_token_ids", self.stop_token_ids, "token ids, 0 or more")
+        _require(
+            bool(self.verdicts) or not self.next_verdicts, "verdicts", (), "given where next_verdicts is asked for"
+        )
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The capabilities without which this cannot be done as asked; token log-probabilities may stay unknown."""
+        asked = {
+            "verdict_logprobs": bool(self.verdicts),
+            "next_verdicts": self.next_verdicts,
+            "stop_tokens": bool(self.stop_token_ids),
+            "grammar": self.grammar is not None,
+            "hidden_states": self.capture is not None,
+            "token_statistics": self.token_statistics,
+            "attention": self.attention,
+        }
+        return tuple(name for name, wanted in asked.items() if wanted)
 
 
 def _require(holds: bool, name: str, value: object, rule: str) -> None:
@@ -216,6 +242,14 @@ class HiddenStates:
     model: str = "default"
 
 
+@dataclass(frozen=True, slots=True)
+class TokenIds:
+    """Which ids strings have. Result: ``tuple[int | None, ...]``, ``None`` for what is not one token of the model."""
+
+    strings: tuple[str, ...]
+    model: str = "default"
+
+
 # --- results -------------------------------------------------------------------------------------------------------
 
 
@@ -243,7 +277,8 @@ class Sample:
     Attributes:
         text: decoded, stop string cut off (unless asked otherwise), special tokens that were generated left in.
         token_ids: as generated; empty where the backend gives none.
-        finish_reason: ``stop`` string, ``eos``, ``length`` or a completed ``grammar``.
+        finish_reason: ``stop`` (a string or a token of ``stop_token_ids``), ``eos``, ``length`` or a completed
+            ``grammar``.
         stop: which stop string ended it.
         logprobs: (T,) natural-log probabilities of the generated tokens, ``None`` where not asked for or not given.
         tokens: (T,) text of each token, where known.
@@ -252,6 +287,10 @@ class Sample:
         entropy: (T,) of the raw distribution, nats; ``logsumexp``: (T,) of the raw logits.
         hidden_state: (d,) float32, if captured.
         attention: last-layer weights, if asked for.
+        stop_token_id: which token of ``stop_token_ids`` ended it; the last of ``token_ids``.
+        next_verdict_logprobs: (V,) of the verdicts at the position behind the last of ``token_ids``, where
+            ``SamplingParams.next_verdicts`` asks for it; NaN where the server did not say or the last token is not
+            known (thoughts taken off a reply); ``None`` after the end of the sequence, which nothing follows.
     """
 
     text: str
@@ -265,6 +304,8 @@ class Sample:
     logsumexp: tuple[float, ...] | None = None
     hidden_state: NDArray[np.float32] | None = None
     attention: Attention | None = None
+    stop_token_id: int | None = None
+    next_verdict_logprobs: NDArray[np.float64] | None = None
 
     @property
     def cumulative_logprob(self) -> float | None:
@@ -322,6 +363,8 @@ class Capabilities:
         text: generate text (every backend can).
         token_logprobs: log-probabilities of generated tokens.
         verdict_logprobs: log-probabilities of given tokens at generated positions.
+        next_verdicts: the same at the position behind the last generated token.
+        stop_tokens: end a sample at given token ids.
         grammar: constrained decoding from a Lark grammar.
         hidden_states: of any layer.
         token_prompts: prompts given as token ids, so that untrusted text is joined at id level.
@@ -335,6 +378,8 @@ class Capabilities:
     text: bool = True
     token_logprobs: bool = False
     verdict_logprobs: bool = False
+    next_verdicts: bool = False
+    stop_tokens: bool = False
     grammar: bool = False
     hidden_states: bool = False
     token_prompts: bool = False
@@ -386,6 +431,21 @@ class LanguageModel(Protocol):
         """``hidden_states`` without blocking the event loop."""
         ...
 
+    def token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """The id of each string that the model reads as exactly one token where we write it (reflection tokens, …).
+
+        ``None`` for every other string, one that becomes the unknown token among them, and for all where the
+        backend does not know the model's tokenizer. Whether a model has certain control tokens is asked by this.
+
+        Raises:
+            LanguageModelError: the backend cannot be asked now (a server that is down).
+        """
+        ...
+
+    async def atoken_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """``token_ids`` without blocking the event loop."""
+        ...
+
 
 T = TypeVar("T")
 
@@ -400,6 +460,8 @@ def require(lm: LanguageModel, *names: str, hint: str = "") -> None:
 _WAYS_OUT = {
     "token_logprobs": "Use a transformers or vLLM model, or a server that returns logprobs.",
     "verdict_logprobs": "Use a transformers model, or vLLM (logprob_token_ids).",
+    "next_verdicts": "Use a transformers or vLLM model; or ask for one more token in a request of its own.",
+    "stop_tokens": "Use a transformers or vLLM model.",
     "grammar": "Use a transformers model, or a vLLM server with the guidance backend.",
     "hidden_states": "Use a transformers model, or vLLM in-process; or allow another estimator in the settings.",
     "token_prompts": "Use a transformers or vLLM model.",
@@ -427,6 +489,10 @@ class BaseLanguageModel:
         """Refuse, unless overridden."""
         return [CapabilityError("hidden_states", self.name, hint=_WAYS_OUT["hidden_states"]) for _ in requests]
 
+    def token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """``None`` for each: the tokenizer is not known, unless overridden."""
+        return [None] * len(strings)
+
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         """``generate`` in a thread."""
         return await in_thread(self.generate, requests)
@@ -438,3 +504,7 @@ class BaseLanguageModel:
     async def ahidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
         """``hidden_states`` in a thread."""
         return await in_thread(self.hidden_states, requests)
+
+    async def atoken_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """``token_ids`` in a thread."""
+        return await in_thread(self.token_ids, strings)

@@ -111,15 +111,23 @@ class Encoder:
             if not 0 <= token < len(self.tokenizer):
                 raise InputError(f"There is no token {token}: the vocabulary has {len(self.tokenizer)} entries.")
             return token
-        if token in self._added:
-            return self._added[token][0]
-        ids = self.plain(token, "inner")
-        if len(ids) != 1:
+        found = self.single_id(token)
+        if found is None:
             raise InputError(
-                f"{token!r} is not one token of this tokenizer but {len(ids)}.",
+                f"{token!r} is not one token of this tokenizer.",
                 hint="Give a string that is a single token (mind a leading space), or a token id.",
             )
-        return ids[0]
+        return found
+
+    def single_id(self, string: str) -> int | None:
+        """The id of a string that is exactly one token where we write it; ``None`` otherwise, and if it is unknown."""
+        if string in self._added:
+            return self._added[string][0]
+        try:
+            ids = self.plain(string, "inner")
+        except InputError:  # a character that is nothing but a control token
+            return None
+        return ids[0] if len(ids) == 1 and ids[0] != getattr(self.tokenizer, "unk_token_id", None) else None
 
     @cached_property
     def prefix_ids(self) -> list[int]:

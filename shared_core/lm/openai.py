@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,9 +23,11 @@ from shared_core.errors import (
 )
 from shared_core.lm._loop import LoopThread
 from shared_core.lm._server import read
+from shared_core.lm._server.abilities import Abilities
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
-from shared_core.lm._server.probe import Abilities, Api, probe
-from shared_core.lm._server.request import Ask, Planner
+from shared_core.lm._server.probe import Api, probe
+from shared_core.lm._server.request import Ask, Planner, Sampled
+from shared_core.lm._server.tokens import id_list, prompt_ids
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,
@@ -43,6 +46,8 @@ from shared_core.types import Usage
 
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _ROUNDS = 3  # of asking for samples that a server left out
@@ -176,6 +181,24 @@ class OpenAICompatibleLM(BaseLanguageModel):
         """``score`` without blocking the event loop."""
         return await self._arun(self._all(requests, self._score))
 
+    def token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """The id of each string that is one token of the server's tokenizer (or of ``tokenizer=``).
+
+        ``None`` for the others, and for all where the server tells nothing of its tokenizer (no ``/tokenize``).
+
+        Raises:
+            LanguageModelError: the server cannot be asked now.
+        """
+        return _value(self._run(self._guarded(self._token_ids(strings))))
+
+    async def atoken_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """``token_ids`` without blocking the event loop."""
+        return _value(await self._arun(self._guarded(self._token_ids(strings))))
+
+    async def _token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        deadline = Deadline(self._deadline)
+        return await (await self._planned(deadline)).token_ids(strings, deadline)
+
     def close(self) -> None:
         """Close the connections and end the private loop; the object cannot be used after that."""
         self._loop.close()
@@ -233,6 +256,14 @@ class OpenAICompatibleLM(BaseLanguageModel):
 
     async def _probe(self, deadline: Deadline) -> Planner:
         able = await probe(self._endpoint, self._model, self._api, deadline)
+        for route in (able.chat, able.completions):
+            if route is not None and route.left_out:
+                logger.warning(
+                    "%s%s refuses %s: they are not sent, and what it does instead is its own.",
+                    self._endpoint.url,
+                    route.path,
+                    ", ".join(route.left_out),
+                )
         return Planner(self._endpoint, able, self._encoder, self._control)
 
     async def _score(self, request: Score, planner: Planner, deadline: Deadline) -> Scores:
@@ -248,10 +279,12 @@ class OpenAICompatibleLM(BaseLanguageModel):
             room = min(room, planner.able.context_length // 4)
         if self._thinks:
             ask = _with_room(ask, room)
-        samples: list[Sample] = []
+        samples: list[Sampled] = []
         usage = Usage()
         # vLLM refuses to give the same greedy sample n times; nobody needs to be asked for it.
-        wanted = request.params.n if request.params.temperature > 0 else 1
+        params = request.params
+        wanted = params.n if params.temperature > 0 or not ask.route.temperature else 1
+        prompt: list[int] = ask.body["prompt"] if isinstance(ask.body.get("prompt"), list) else []
         for _ in range(_ROUNDS):
             missing = wanted - len(samples)
             sizes = [missing] if ask.route.n else [1] * missing
@@ -260,9 +293,14 @@ class OpenAICompatibleLM(BaseLanguageModel):
             for answer in answers:
                 usage += read.usage(answer)
                 samples += self._samples(ask, answer, sent, room)
+                prompt = prompt or prompt_ids(answer)
             ask = _with_room(ask, room) if self._thinks else ask  # for those that only thought
             if len(samples) >= wanted:
-                return Generation(tuple(samples[:wanted]) * (request.params.n // wanted), usage)
+                found = [s for s, _ in samples[:wanted]]
+                if params.next_verdicts:
+                    found, more = await planner.next_verdicts(ask, prompt, samples[:wanted], deadline)
+                    usage += more
+                return Generation(tuple(found) * (params.n // wanted), usage)
         raise ResponseError(f"{self._endpoint.url} gave {len(samples)} samples where {wanted} were asked for.")
 
     async def _send(self, ask: Ask, n: int, seed_offset: int, deadline: Deadline) -> dict[str, Any]:
@@ -280,12 +318,12 @@ class OpenAICompatibleLM(BaseLanguageModel):
             raise GrammarError(f"The grammar {grammar.name!r} was refused. {error.message}", hint=error.hint)
         raise error
 
-    def _samples(self, ask: Ask, answer: Mapping[str, Any], sent: Outgoing | None, room: int) -> list[Sample]:
+    def _samples(self, ask: Ask, answer: Mapping[str, Any], sent: Outgoing | None, room: int) -> list[Sampled]:
         """The samples of an answer; those that ended before they began to answer are left out to be asked for again."""
-        samples: list[Sample] = []
+        samples: list[Sampled] = []
         for choice in read.choices(answer, self._endpoint.url):
             try:
-                samples.append(self._sample(ask, choice, sent))
+                samples.append((self._sample(ask, choice, sent), tuple(id_list(choice.get("token_ids")))))
             except OnlyThoughts as found:
                 self._thinks = True
                 if _with_room(ask, room) == ask:
@@ -293,14 +331,19 @@ class OpenAICompatibleLM(BaseLanguageModel):
         return samples
 
     def _sample(self, ask: Ask, choice: Mapping[str, Any], sent: Outgoing | None) -> Sample:
-        return read.sample(choice, ask.params, self._endpoint.url, verdicts=ask.verdicts, sent=sent)
+        params, said = ask.params, choice.get("stop_reason")
+        sample = read.sample(choice, params, self._endpoint.url, verdicts=ask.verdicts, sent=sent)
+        if type(said) is int and said in params.stop_token_ids:
+            return dataclasses.replace(sample, finish_reason="stop", stop=None, stop_token_id=said)
+        return sample
 
 
 def _with_room(ask: Ask, room: int) -> Ask:
     """The same with room for the model's thoughts, and without strings to stop at, which may be in them."""
     if ask.params.grammar is not None:
         return ask
-    body = {k: v for k, v in ask.body.items() if k not in ("stop", "include_stop_str_in_output")}
+    dropped = ("stop",) if ask.params.stop_token_ids else ("stop", "include_stop_str_in_output")
+    body = {k: v for k, v in ask.body.items() if k not in dropped}
     body[ask.route.limit] = ask.params.max_tokens + room
     return dataclasses.replace(ask, body=body)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -44,9 +44,10 @@ class ScriptedLM(BaseLanguageModel):
         name: the model's name.
         score: log-probabilities of a continuation: function of (request) → one tuple of floats per continuation.
         states: hidden states: function of (request) → (sequences, d) array.
+        token_ids: the ids of the strings that are one token of the scripted model.
 
     Attributes:
-        requests: every request received, in order.
+        requests: every request received, in order (``token_ids`` aside).
         batches: sizes of the batches they came in.
     """
 
@@ -58,6 +59,7 @@ class ScriptedLM(BaseLanguageModel):
         name: str = "scripted",
         score: Callable[[Score], Sequence[Sequence[float]]] | None = None,
         states: Callable[[HiddenStates], np.ndarray] | None = None,
+        token_ids: Mapping[str, int] | None = None,
     ) -> None:
         self.name = name
         self.capabilities = capabilities or Capabilities()
@@ -67,10 +69,11 @@ class ScriptedLM(BaseLanguageModel):
         self._queue = None if callable(replies) else iter(replies)
         self._score = score
         self._states = states
+        self._token_ids = dict(token_ids or {})
         self._lock = threading.Lock()
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """The scripted replies; a stop string in a reply cuts it as a real backend would."""
+        """The scripted replies, cut at a stop string or (by a sample's ids) at a stop token as a real backend would."""
         with self._lock:
             self.batches.append(len(requests))
             return [self._generate_one(r) for r in requests]
@@ -98,6 +101,10 @@ class ScriptedLM(BaseLanguageModel):
         self.requests.extend(requests)
         return [Scores(tuple(tuple(map(float, c)) for c in self._score(r)), Usage(calls=1)) for r in requests]
 
+    def token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """From the ``token_ids`` that were given."""
+        return [self._token_ids.get(s) for s in strings]
+
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
         """From the ``states`` function, if one was given."""
         if self._states is None:
@@ -107,9 +114,36 @@ class ScriptedLM(BaseLanguageModel):
 
 
 def _cut(sample: Sample, request: Generate) -> Sample:
+    if sample.stop is not None or sample.stop_token_id is not None:
+        return sample
+    sample = _cut_at_token(sample, request)
     places = [(sample.text.find(s), s) for s in request.params.stop if s in sample.text]
-    if not places or sample.stop is not None:
+    if not places:
         return sample
     place, stop = min(places)
     end = place + len(stop) if request.params.include_stop else place
-    return dataclasses.replace(sample, text=sample.text[:end], finish_reason="stop", stop=stop)
+    return dataclasses.replace(sample, text=sample.text[:end], finish_reason="stop", stop=stop, stop_token_id=None)
+
+
+def _cut_at_token(sample: Sample, request: Generate) -> Sample:
+    """The sample up to its first stop token; the text is cut where the sample says which text its tokens have."""
+    ends = set(request.params.stop_token_ids)
+    at = next((i for i, token in enumerate(sample.token_ids) if token in ends), None)
+    if at is None:
+        return sample
+    end = at + 1
+    tokens = sample.tokens and sample.tokens[:end]
+    text = "".join(tokens if request.params.include_stop else tokens[:at]) if tokens else sample.text
+    rows = sample.verdict_logprobs
+    return dataclasses.replace(
+        sample,
+        text=text,
+        token_ids=sample.token_ids[:end],
+        tokens=tokens,
+        logprobs=sample.logprobs and sample.logprobs[:end],
+        verdict_logprobs=None if rows is None else rows[:end],
+        # The row behind the token that now is the last is the one that stood at the token after it.
+        next_verdict_logprobs=sample.next_verdict_logprobs if rows is None or len(rows) <= end else rows[end],
+        finish_reason="stop",
+        stop_token_id=sample.token_ids[at],
+    )

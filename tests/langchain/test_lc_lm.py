@@ -325,6 +325,7 @@ def test_a_reply_that_was_withheld_or_used_up_is_an_error(text: str, finish: str
     [
         ({"grammar": Grammar("start: 'a'")}, "grammar"),
         ({"verdicts": ("yes",)}, "verdict_logprobs"),
+        ({"stop_token_ids": (7,)}, "stop_tokens"),
         ({"capture": Capture()}, "hidden_states"),
         ({"token_statistics": True}, "token_statistics"),
         ({"min_tokens": 2}, "min_tokens"),

@@ -296,6 +296,7 @@ def refusals() -> list[tuple[str, Generate]]:
     return [
         ("grammar", Generate(ASK, SamplingParams(grammar=grammar))),
         ("verdict_logprobs", Generate(ASK, SamplingParams(verdicts=("yes",)))),
+        ("stop_tokens", Generate(ASK, SamplingParams(stop_token_ids=(7,)))),
         ("hidden_states", Generate(ASK, SamplingParams(capture=Capture()))),
         ("token_statistics", Generate(ASK, SamplingParams(token_statistics=True))),
         ("token_logprobs", Generate(ASK, SamplingParams(logprobs=True))),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared_core.lm._server.prompt import as_text, control_strings, cut_text
 from shared_core.lm.base import Part
+from shared_core.lm.chat.layout import as_text, control_strings, cut_text
 from shared_core.lm.neutralise import MARK, restore
 from tests.openai_server import CONTROL, decode, tokenize
 

@@ -33,7 +33,8 @@ def test_a_server_that_does_everything_is_found_to(connect: Connect) -> None:
         lm = connect(server)
         able = lm.probe()
         assert set(lm.capabilities.names()) == {
-            "text", "token_logprobs", "verdict_logprobs", "grammar", "token_prompts", "score",
+            "text", "token_logprobs", "verdict_logprobs", "next_verdicts", "stop_tokens", "grammar", "token_prompts",
+            "score",
         }  # fmt: skip
         assert lm.capabilities.context_length == 500
         assert lm.name == able.model == "tiny"

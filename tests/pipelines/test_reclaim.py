@@ -99,6 +99,7 @@ def test_the_claim_model_sees_neither_question_nor_passages(tiny_lm: Any) -> Non
     class Spy:
         name, capabilities = tiny_lm.name, tiny_lm.capabilities
         score, hidden_states = tiny_lm.score, tiny_lm.hidden_states
+        token_ids, atoken_ids = tiny_lm.token_ids, tiny_lm.atoken_ids
         agenerate, ascore, ahidden_states = tiny_lm.agenerate, tiny_lm.ascore, tiny_lm.ahidden_states
 
         def generate(self, requests: Any) -> Any:

@@ -89,13 +89,21 @@ class Branch:
     constraint: Constraint | None = None
     finish: FinishReason | None = None
     stop: str | None = None
+    stop_token_id: int | None = None
     logprobs: list[float] = field(default_factory=list)
     entropy: list[float] = field(default_factory=list)
     logsumexp: list[float] = field(default_factory=list)
     verdicts: list[NDArray[np.float64]] = field(default_factory=list)
+    next_verdicts: NDArray[np.float64] | None = None
     hidden: NDArray[np.float32] | None = None
     saved: int = 0
     fed: int = 0
+
+    @property
+    def awaits_next(self) -> bool:
+        """Whether it has ended and the distribution behind its last token is still wanted."""
+        wanted = self.job.params.next_verdicts and self.next_verdicts is None
+        return wanted and self.closing and self.finish != "eos"
 
 
 class Decoder:
@@ -196,6 +204,7 @@ class Decoder:
         """
         self._refuse_nan(live, logits, rows)
         notes: list[tuple[Branch, int, int]] = []  # branch, row of the logits, token
+        behind: list[tuple[Branch, int]] = []  # branch, row of the logits behind its last token
         free: list[tuple[Branch, int]] = []
         for b, branch in live.items():
             if branch.job.error is not None:
@@ -204,6 +213,8 @@ class Decoder:
             if branch.job.records:
                 known = branch.ids[branch.recorded : branch.recorded + end - start]
                 notes += [(branch, start + j, token) for j, token in enumerate(known)]
+                if branch.awaits_next and len(known) < end - start:
+                    behind.append((branch, start + len(known)))
             if not branch.pending and not branch.closing:
                 free.append((branch, end - 1))
         if free:
@@ -212,6 +223,9 @@ class Decoder:
                     notes.append((branch, row, token))
                 self._take(branch, token)
         self._record(notes, logits)
+        raw = logits[[row for _, row in behind]]
+        for branch, values in _verdicts([b for b, _ in behind], raw, raw.logsumexp(1)):
+            branch.next_verdicts = values
 
     def _refuse_nan(self, live: dict[int, Branch], logits: torch.Tensor, rows: dict[int, tuple[int, int]]) -> None:
         good = logits.amax(1).isfinite() if logits.numel() else torch.zeros(0, dtype=torch.bool)
@@ -230,8 +244,10 @@ class Decoder:
         index = torch.tensor([r for _, r in free], device=logits.device)
         scores = logits[index, :vocabulary]  # a copy; outputs beyond the tokenizer's vocabulary are never chosen
         early = [i for i, (b, _) in enumerate(free) if len(b.ids) < b.job.params.min_tokens and b.constraint is None]
-        if early and self._eos_list:
-            scores[torch.tensor(early)[:, None], torch.tensor(self._eos_list)] = -torch.inf
+        forbidden = [(i, token) for i in early for token in self._ends(free[i][0].job, vocabulary)]
+        if forbidden:
+            at = torch.tensor(forbidden, device=logits.device)
+            scores[at[:, 0], at[:, 1]] = -torch.inf
         bound = [i for i, (b, _) in enumerate(free) if b.constraint is not None]
         if bound:
             allowed = np.stack([self._allowed(free[i][0], vocabulary) for i in bound])
@@ -243,13 +259,19 @@ class Decoder:
         tokens: list[int] = choose(scores, how, uniforms(keys, steps)).tolist()
         return tokens
 
+    def _ends(self, job: Job, vocabulary: int) -> list[int]:
+        """The tokens that end a sample of the job."""
+        return [*self._eos_list, *(i for i in job.params.stop_token_ids if i < vocabulary)]
+
     def _allowed(self, branch: Branch, vocabulary: int) -> NDArray[np.bool_]:
         assert branch.constraint is not None
         bits = branch.constraint.allowed[:vocabulary]
         allowed = np.zeros(vocabulary, dtype=bool)
         allowed[: len(bits)] = bits
-        if len(branch.ids) < branch.job.params.min_tokens and allowed.sum() > allowed[self._eos_list].sum():
-            allowed[self._eos_list] = False  # unless the grammar allows nothing but the end
+        if len(branch.ids) < branch.job.params.min_tokens:
+            going_on = allowed.copy()
+            going_on[self._ends(branch.job, vocabulary)] = False
+            return going_on if going_on.any() else allowed  # unless the grammar allows nothing but the end
         return allowed
 
     def _take(self, branch: Branch, token: int | None) -> None:
@@ -277,6 +299,8 @@ class Decoder:
         branch.pending.append(token)
         if token in self._eos:
             branch.finish = "eos"
+        elif token in branch.job.params.stop_token_ids:
+            branch.finish, branch.stop_token_id = "stop", token
         elif branch.scanner is not None and (found := branch.scanner.feed(self._detokenizer.piece(token))):
             branch.finish, branch.stop = "stop", found
         elif len(branch.ids) >= branch.job.params.max_tokens:
@@ -284,12 +308,14 @@ class Decoder:
         return branch.finish
 
     def _close(self, branch: Branch) -> None:
-        """What an ended sample still has to feed: its last tokens for a hidden state, forced ones for their records."""
+        """What an ended sample still has to feed: all for a state or for what follows, all but the last for records."""
         branch.closing = True
         capture = branch.job.params.capture
         if capture is not None:
             if capture.append_eos and branch.finish != "eos":
                 branch.pending.append(self._eos_list[0])
+        elif branch.awaits_next:
+            return  # the last token too: behind it stands what is wanted
         elif branch.job.records and branch.pending:
             branch.pending.pop()  # its own distribution comes from the token before it
         else:
@@ -316,14 +342,20 @@ class Decoder:
             if entropies and branch.job.params.token_statistics:
                 branch.entropy.append(entropies[i])
                 branch.logsumexp.append(totals[i])
-        self._record_verdicts(notes, raw, total)
+        for branch, values in _verdicts([b for b, _, _ in notes], raw, total):
+            branch.verdicts.append(values)
 
-    def _record_verdicts(self, notes: list[tuple[Branch, int, int]], raw: torch.Tensor, total: torch.Tensor) -> None:
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for i, (branch, _, _) in enumerate(notes):
-            if branch.job.verdicts:
-                groups.setdefault(branch.job.verdicts, []).append(i)
-        for verdicts, rows in groups.items():
-            values = (raw[rows][:, list(verdicts)] - total[rows][:, None]).double().cpu().numpy()
-            for i, value in zip(rows, values):
-                notes[i][0].verdicts.append(value)
+
+def _verdicts(
+    branches: Sequence[Branch], raw: torch.Tensor, total: torch.Tensor
+) -> list[tuple[Branch, NDArray[np.float64]]]:
+    """Log-probabilities of each branch's verdicts, from a row of (rows, vocabulary) logits for each and their sums."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for i, branch in enumerate(branches):
+        if branch.job.verdicts:
+            groups.setdefault(branch.job.verdicts, []).append(i)
+    found: list[tuple[Branch, NDArray[np.float64]]] = []
+    for verdicts, rows in groups.items():
+        values = (raw[rows][:, list(verdicts)] - total[rows][:, None]).double().cpu().numpy()
+        found += [(branches[i], value) for i, value in zip(rows, values)]
+    return found

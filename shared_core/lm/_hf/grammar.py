@@ -5,7 +5,8 @@ Imported by ``lm/transformers.py`` inside functions only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,12 +22,15 @@ _TOKENIZERS: WeakKeyDictionary[Any, dict[tuple[int, tuple[int, ...]], Any]] = We
 def grammar_tokenizer(tokenizer: Any, vocabulary: int, eos: Sequence[int]) -> Any:
     """llguidance's view of a tokenizer, built once.
 
+    Every added token counts as a special one there: a grammar may ask for it by its id (``<[402]>``), and no text makes
+    one, so that a quote from a document that spells ``[Relevant]`` is not that verdict.
+
     Raises:
         MissingDependencyError: llguidance is not installed.
         CapabilityError: the tokenizer is not a fast one.
     """
     try:
-        import llguidance.hf
+        from llguidance import LLTokenizer
     except ImportError as error:
         raise MissingDependencyError(
             "llguidance", extra="transformers", purpose="Grammar-constrained decoding"
@@ -35,7 +39,7 @@ def grammar_tokenizer(tokenizer: Any, vocabulary: int, eos: Sequence[int]) -> An
     key = (vocabulary, tuple(eos))
     if key not in known:
         try:
-            known[key] = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=list(eos) or None)
+            known[key] = LLTokenizer(_specification(tokenizer), n_vocab=vocabulary, eos_token=list(eos) or None)
         except ValueError as error:
             raise CapabilityError(
                 "grammar", type(tokenizer).__name__, hint=f"llguidance cannot read this tokenizer: {error}"
@@ -43,19 +47,36 @@ def grammar_tokenizer(tokenizer: Any, vocabulary: int, eos: Sequence[int]) -> An
     return known[key]
 
 
+def _specification(tokenizer: Any) -> str:
+    """The tokenizer as JSON, with every added token but runs of blanks marked special; ValueError if it is slow."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ValueError("only fast tokenizers can be read")
+    specification = json.loads(backend.to_str()) | {"truncation": None, "padding": None}
+    for token in specification["added_tokens"]:
+        token["special"] = token["special"] or bool(token["content"].strip())
+    return json.dumps(specification)
+
+
 class Constraint:
     """One sample's place in a grammar.
+
+    Args:
+        tokenizer: from ``grammar_tokenizer``.
+        grammar: to be kept to.
+        eos: ids that end a sequence.
+        spell: the ids of a text in which nothing is a control token, whatever it says (``Encoder.plain``).
 
     Attributes:
         done: the grammar is complete and nothing can follow.
         allowed: which tokens may come next, by id.
     """
 
-    def __init__(self, tokenizer: Any, grammar: Grammar, eos: Sequence[int]) -> None:
+    def __init__(self, tokenizer: Any, grammar: Grammar, eos: Sequence[int], spell: Callable[[str], list[int]]) -> None:
         """Compile; GrammarError with llguidance's message if the grammar is wrong."""
         from llguidance import LLMatcher
 
-        self._name, self._eos = grammar.name, list(eos)
+        self._name, self._eos, self._spell, self._tokenizer = grammar.name, list(eos), spell, tokenizer
         self._matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_lark(grammar.lark), log_level=0)
         self._check("cannot be compiled")
         self.allowed = np.zeros(0, dtype=bool)
@@ -65,6 +86,7 @@ class Constraint:
         """Another sample at the same place."""
         twin = object.__new__(Constraint)
         twin._name, twin._eos, twin.allowed, twin.done = self._name, self._eos, self.allowed, self.done
+        twin._spell, twin._tokenizer = self._spell, self._tokenizer
         twin._matcher = self._matcher.deep_copy()
         return twin
 
@@ -78,11 +100,16 @@ class Constraint:
             self._matcher.consume_token(token)
             self._check("was left")
         forced: list[int] = []
-        while len(forced) < room and (following := self._matcher.compute_ff_tokens()):
-            taken = self._matcher.try_consume_tokens(following)
-            self._check("was left")
+        while len(forced) < room:
+            following = self._matcher.compute_ff_tokens()
+            taken = self._take(following)
             forced += following[:taken]
-            if taken < len(following):  # the end of the sequence, which has to be chosen
+            if following and taken == len(following):
+                continue
+            spelt = self._spelt()
+            taken = self._take(spelt)
+            forced += spelt[:taken]
+            if not taken:  # nothing is forced, or the end of the sequence, which has to be chosen
                 break
         bits = np.unpackbits(np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8), bitorder="little")
         self._check("reached a dead end")
@@ -93,6 +120,28 @@ class Constraint:
             self._check("reached a dead end", always=True)
         self.done = accepting and (stopped or not open_ends) and len(forced) <= room
         return forced[:room]
+
+    def _take(self, tokens: list[int]) -> int:
+        """How many of the tokens the grammar takes; they are consumed."""
+        taken = int(self._matcher.try_consume_tokens(tokens)) if tokens else 0
+        self._check("was left")
+        return taken
+
+    def _spelt(self) -> list[int]:
+        """Ordinary tokens for text that must follow, if the tokenizer would see a control token at its beginning.
+
+        llguidance would see it too, and then refuse it, because no text makes a special token.
+        """
+        following: bytes = self._matcher.compute_ff_bytes()
+        if not following or following.startswith(b"\xff"):  # how a token is written that is asked for by its id
+            return []
+        special = self._tokenizer.is_special_token
+        if not special(self._tokenizer.tokenize_bytes(following)[0]):
+            return []
+        text = following.decode("utf-8", "ignore")
+        spelt = self._spell(text)
+        # The unknown token controls nothing, but some vocabularies have its name as a piece of text.
+        return [i for c in text for i in self._spell(c)] if any(map(special, spelt)) else spelt
 
     def _check(self, what: str, always: bool = False) -> None:
         # llguidance keeps errors as state and raises nothing.

@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from shared_core.errors import LanguageModelError, ModelLoadError, ResponseError
 from shared_core.lm._server import read
+from shared_core.lm._server.abilities import (
+    CHAT,
+    COMPLETIONS,
+    NEUTRAL,
+    Abilities,
+    Dialect,
+    Route,
+    given_id_fields,
+    grammar_fields,
+    logprob_fields,
+    request,
+)
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
-from shared_core.lm.base import Capabilities, Grammar
+from shared_core.lm._server.tokens import id_list, prompt_ids
+from shared_core.lm.base import Grammar
 
 Api = Literal["auto", "chat", "completions"]
-Dialect = Literal["structured_outputs", "llguidance"]
-CHAT, COMPLETIONS = "/chat/completions", "/completions"
 
 _UNLIKELY = "zq7-xylograph"
 # In the words of the grammars that quotes are made of (substrings, intersections): servers whose grammars know no more
@@ -27,96 +37,6 @@ _UNLIKELY_GRAMMAR = Grammar(
     'start: WORD\nWORD: PART & /zq.*h/\nPART: %regex {"substring_chunks": ["zq7-", "xylograph"]}', name="probe"
 )
 _IDS = (5, 6, 7)
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One of the two ways to ask for text, and what it can do.
-
-    Attributes:
-        path: of the endpoint.
-        limit: how it calls the limit on new tokens.
-        n: it gives as many choices as asked for.
-        logprobs: it gives log-probabilities of the generated tokens.
-        top_logprobs: how many likely tokens it names at each position.
-        given_ids: it gives log-probabilities of the tokens asked for (vLLM's ``logprob_token_ids``).
-        returns_ids: it gives the ids of the generated tokens (vLLM's ``return_token_ids``).
-        grammar: how it takes a grammar; ``None`` if it takes none or ignores it.
-        continues: it continues an assistant's message (vLLM's ``continue_final_message``).
-    """
-
-    path: str
-    limit: str = "max_tokens"
-    n: bool = False
-    logprobs: bool = False
-    top_logprobs: int = 0
-    given_ids: bool = False
-    returns_ids: bool = False
-    grammar: Dialect | None = None
-    continues: bool = False
-
-    @property
-    def is_chat(self) -> bool:
-        """Whether it takes messages."""
-        return self.path == CHAT
-
-    @property
-    def verdicts(self) -> bool:
-        """Whether verdicts can be read, be it only those among the likely tokens."""
-        return self.given_ids or self.top_logprobs > 1
-
-
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a server does.
-
-    Attributes:
-        model: the model's name there.
-        context_length: in tokens, if the server says.
-        chat, completions: the two routes, ``None`` where it does not work.
-        id_prompts: completions take prompts as token ids.
-        tokenizes: it has vLLM's ``/tokenize``.
-        prompt_logprobs: log-probabilities of prompts given as ids.
-        echo: log-probabilities of prompts by echoing them.
-        control_strings: the tokenizer's added tokens, if the server tells (vLLM's ``/tokenizer_info``).
-    """
-
-    model: str
-    context_length: int | None = None
-    chat: Route | None = None
-    completions: Route | None = None
-    id_prompts: bool = False
-    tokenizes: bool = False
-    prompt_logprobs: bool = False
-    echo: bool = False
-    control_strings: tuple[str, ...] = ()
-
-    def capabilities(self, *, own_tokenizer: bool) -> Capabilities:
-        """In the protocol's words: what every prompt can count on."""
-        ids = self.id_prompts and (self.tokenizes or own_tokenizer)
-        route = self.completions if own_tokenizer and self.id_prompts else self.chat or self.completions
-        assert route is not None
-        return Capabilities(
-            token_logprobs=route.logprobs,
-            verdict_logprobs=route.verdicts,
-            grammar=route.grammar is not None,
-            token_prompts=ids,
-            score=(ids and self.prompt_logprobs) or self.echo,
-            context_length=self.context_length,
-        )
-
-
-def request(route: Route, model: str, prompt: str, tokens: int, **more: Any) -> dict[str, Any]:
-    """The body of a greedy request."""
-    asked = {"messages": [{"role": "user", "content": prompt}]} if route.is_chat else {"prompt": prompt}
-    return {"model": model, **asked, route.limit: tokens, "temperature": 0, **more}
-
-
-def grammar_fields(dialect: Dialect, grammar: Grammar) -> dict[str, Any]:
-    """The fields that carry a grammar: vLLM's, or llama.cpp's where it was built with llguidance."""
-    if dialect == "structured_outputs":
-        return {"structured_outputs": {"grammar": grammar.lark}}
-    return {"grammar": "%llguidance {}\n" + grammar.lark}
 
 
 async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadline) -> Abilities:
@@ -150,7 +70,8 @@ async def _model(endpoint: Endpoint, model: str | None, deadline: Deadline) -> t
         if model is None or not failure.refused:
             raise
         listed = None
-    entries = [m for m in listed if isinstance(m, Mapping) and isinstance(m.get("id"), str)] if listed else []
+    listed = listed if isinstance(listed, list) else []
+    entries = [m for m in listed if isinstance(m, Mapping) and isinstance(m.get("id"), str)]
     names = [str(m["id"]) for m in entries]
     if model is None:
         if len(names) != 1:
@@ -163,7 +84,7 @@ async def _model(endpoint: Endpoint, model: str | None, deadline: Deadline) -> t
     entry = next((m for m in entries if m["id"] == model), {})
     meta = entry.get("meta")
     length = entry.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, Mapping) else None)
-    return model, length if isinstance(length, int) and length > 0 else None
+    return model, length if type(length) is int and length > 0 else None
 
 
 class _Prober:
@@ -172,29 +93,51 @@ class _Prober:
 
     async def route(self, path: str) -> Route | Failure:
         """The route with all it can do, or why it does not work."""
-        route = Route(path)
         try:
-            try:
-                await self._ask(route)
-            except Failure as failure:
-                # OpenAI's newer models know the limit under another name only.
-                if not (failure.refused and "max_completion_tokens" in str(failure.error)):
-                    raise
-                route = dataclasses.replace(route, limit="max_completion_tokens")
-                await self._ask(route)
+            route = await self._basic(path)
         except Failure as failure:
             if failure.busy:
                 raise
             return failure
         except LanguageModelError as error:
             return Failure(error)
-        names = ("n", "logprobs", "given_ids", "returns_ids")
+        route = dataclasses.replace(route, neutral=await self._neutral(route))
+        names = ("n", "logprobs", "given_ids")
         # One after another: vLLM 0.32 answers top_logprobs and given ids short where both are in one batch.
         found: dict[str, Any] = {name: await self.shows(getattr(self, f"_{name}")(route)) for name in names}
+        found |= await self._returned_ids(route)
         found["top_logprobs"] = await self._top_logprobs(route)
         found["grammar"] = await self._grammar(route)
         found["continues"] = await self.shows(self._continues(route))
         return dataclasses.replace(route, **found)
+
+    async def _basic(self, path: str) -> Route:
+        """The route with the fields that every request needs, in the words of this server; Failure if none do."""
+        route = Route(path)
+        while True:
+            try:
+                await self._ask(route)
+                return route
+            except Failure as failure:
+                said = str(failure.error)
+                # OpenAI's newer models know the limit under another name only, and take no temperature.
+                if failure.refused and "max_completion_tokens" in said and route.limit == "max_tokens":
+                    route = dataclasses.replace(route, limit="max_completion_tokens")
+                elif failure.refused and "temperature" in said and route.temperature:
+                    route = dataclasses.replace(route, temperature=False)
+                else:
+                    raise
+
+    async def _neutral(self, route: Route) -> tuple[str, ...]:
+        """Which of the fields that switch off the server's own ways of sampling it takes."""
+
+        async def takes(fields: Mapping[str, float]) -> bool:
+            body = request(route, self._model, "Hello", 1, **fields)
+            return bool(read.choices(await self._endpoint.post(route.path, body, self._deadline), self._endpoint.url))
+
+        if await self.shows(takes(NEUTRAL)):
+            return tuple(NEUTRAL)
+        return tuple([name for name, value in NEUTRAL.items() if await self.shows(takes({name: value}))])
 
     async def shows(self, attempt: Awaitable[bool]) -> bool:
         """Whether the attempt shows the ability; a refusal or an unusable answer shows that it is not there.
@@ -239,9 +182,29 @@ class _Prober:
         at = read.positions((await self._ask(route, **fields))[0])
         return bool(at) and {f"{read.ID_PREFIX}{i}" for i in _IDS} <= set(at[0].top)  # type: ignore[index]
 
-    async def _returns_ids(self, route: Route) -> bool:
-        ids = (await self._ask(route, return_token_ids=True))[0].get("token_ids")
-        return isinstance(ids, list) and len(ids) > 0
+    async def _returned_ids(self, route: Route) -> dict[str, bool]:
+        """Which ids come back, and whether the first of them, told as a stop token, ends the text."""
+        ids: list[int] = []
+        prompt: object = None
+
+        async def returns() -> bool:
+            nonlocal ids, prompt
+            body = request(route, self._model, "Hello", 3, return_token_ids=True, ignore_eos=True)
+            answer = await self._endpoint.post(route.path, body, self._deadline)
+            choice = read.choices(answer, self._endpoint.url)[0]
+            ids, prompt = id_list(choice.get("token_ids")), prompt_ids(answer)
+            return bool(ids)
+
+        async def ends() -> bool:
+            (choice, *_) = await self._ask(route, "Hello", 3, stop_token_ids=ids[:1], ignore_eos=True)
+            return choice.get("finish_reason") == "stop" and choice.get("stop_reason") == ids[0]
+
+        found = await self.shows(returns())
+        return {
+            "returns_ids": found,
+            "prompt_ids": bool(prompt),
+            "stop_tokens": found and await self.shows(ends()),
+        }
 
     async def _grammar(self, route: Route) -> Dialect | None:
         dialects: tuple[Dialect, ...] = ("structured_outputs", "llguidance")
@@ -260,7 +223,7 @@ class _Prober:
             return False
         said = [{"role": "user", "content": "Count."}, {"role": "assistant", "content": "One, two,"}]
         both = {"continue_final_message": True, "add_generation_prompt": True}
-        body = {"model": self._model, "messages": said, route.limit: 1, "temperature": 0}
+        body = request(route, self._model, "", 1, messages=said)
         try:
             await self._endpoint.post(route.path, {**body, **both}, self._deadline)
         except Failure as failure:
@@ -275,13 +238,13 @@ class _Prober:
 
     async def id_prompts(self, route: Route) -> bool:
         """A prompt of three ids counts as three tokens."""
-        body = {"model": self._model, "prompt": list(_IDS), route.limit: 1, "temperature": 0}
+        body = request(route, self._model, _IDS, 1)
         answer = await self._endpoint.post(route.path, body, self._deadline)
         return bool(read.choices(answer, self._endpoint.url)) and read.usage(answer).prompt_tokens == len(_IDS)
 
     async def prompt_logprobs(self, route: Route) -> bool:
         """Every prompt token but the first has a log-probability."""
-        body = {"model": self._model, "prompt": list(_IDS), route.limit: 1, "temperature": 0, "prompt_logprobs": 0}
+        body = request(route, self._model, _IDS, 1, prompt_logprobs=0)
         answer = await self._endpoint.post(route.path, body, self._deadline)
         values = read.prompt_logprobs(read.choices(answer, self._endpoint.url)[0], _IDS)
         return values is not None and all(v == v for v in values[1:])
@@ -297,8 +260,8 @@ class _Prober:
     async def tokenizes(self, route: Route) -> bool:
         """``/tokenize`` gives ids."""
         body = {"model": self._model, "prompt": "Hello", "add_special_tokens": False}
-        ids = (await self._endpoint.post(f"{self._endpoint.root}/tokenize", body, self._deadline)).get("tokens")
-        return isinstance(ids, list) and len(ids) > 0 and all(isinstance(i, int) for i in ids)
+        answer = await self._endpoint.post(f"{self._endpoint.root}/tokenize", body, self._deadline)
+        return bool(id_list(answer.get("tokens")))
 
     async def control_strings(self) -> tuple[str, ...]:
         """The tokenizer's added tokens; none if the server does not tell."""
@@ -307,7 +270,8 @@ class _Prober:
             answer = await self._endpoint.get(f"{self._endpoint.root}/tokenizer_info", self._deadline)
             added = answer.get("added_tokens_decoder")
             values = added.values() if isinstance(added, Mapping) else ()
-            return tuple(str(v.get("content") if isinstance(v, Mapping) else v) for v in values)
+            told = [v.get("content") if isinstance(v, Mapping) else v for v in values]
+            return tuple(v for v in told if isinstance(v, str))
 
         return await _or_nothing(told)
 
@@ -319,13 +283,3 @@ async def _or_nothing(attempt: Callable[[], Awaitable[tuple[str, ...]]]) -> tupl
         if failure.refused or isinstance(failure.error, ResponseError):
             return ()
         raise
-
-
-def logprob_fields(route: Route, top: int) -> dict[str, Any]:
-    """The fields that ask for log-probabilities, with ``top`` likely tokens at each position."""
-    return {"logprobs": True, "top_logprobs": top} if route.is_chat else {"logprobs": top}
-
-
-def given_id_fields(ids: Any) -> dict[str, Any]:
-    """The fields that ask for the log-probabilities of given tokens, named by id."""
-    return {"logprob_token_ids": list(ids), "return_tokens_as_token_ids": True}

@@ -65,6 +65,9 @@ def reply(choice: Mapping[str, Any], stops: Sequence[str]) -> Reply:
         thought=content.thought or any(inner.get(name) for name in ("reasoning_content", "reasoning")),
         called_tool=content.called_tool or bool(inner.get("tool_calls")) or bool(inner.get("function_call")),
         refusal=refusal if isinstance(refusal, str) else "",
+        # Completions have no place for thoughts, and vLLM, which gives ids, tells those that it takes out of a chat.
+        # Such a text is empty where the tokens are half a character.
+        shows_all=message is None or bool(choice.get("token_ids")),
     )
 
 

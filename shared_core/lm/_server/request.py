@@ -7,16 +7,29 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from shared_core.errors import CapabilityError, ContextOverflowError, InputError, ResponseError
+import numpy as np
+
+from shared_core.errors import CapabilityError, ContextOverflowError, InputError, LanguageModelError, ResponseError
 from shared_core.lm._server import read
+from shared_core.lm._server.abilities import (
+    NEUTRAL,
+    Abilities,
+    Route,
+    given_id_fields,
+    grammar_fields,
+    logprob_fields,
+    request,
+)
 from shared_core.lm._server.http import Deadline, Endpoint
-from shared_core.lm._server.probe import Abilities, Route, given_id_fields, grammar_fields, logprob_fields
-from shared_core.lm._server.prompt import ServerTokenizer, as_messages, as_text, control_strings, plain_layout
-from shared_core.lm.base import Generate, Prompt, SamplingParams, Score, Scores
+from shared_core.lm._server.tokens import ServerTokenizer
+from shared_core.lm.base import Generate, Prompt, Sample, SamplingParams, Score, Scores
+from shared_core.lm.chat.layout import as_messages, as_text, control_strings, plain_layout
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from shared_core.lm.encoding import Encoder
 
@@ -30,6 +43,7 @@ class Ask:
         body: the fields.
         params: what was asked for.
         verdicts: how the server will name the verdicts' tokens.
+        verdict_ids: their ids, where they are known.
         restored: control strings were neutralised in the prompt, to be restored in the samples.
     """
 
@@ -37,7 +51,12 @@ class Ask:
     body: dict[str, Any]
     params: SamplingParams
     verdicts: tuple[str, ...]
+    verdict_ids: tuple[int, ...]
     restored: bool
+
+
+Sampled = tuple[Sample, tuple[int, ...]]
+"""A sample, and all ids that the server generated for it, the model's thoughts among them."""
 
 
 class Planner:
@@ -54,28 +73,29 @@ class Planner:
         self._endpoint, self.able, self._encoder = endpoint, able, encoder
         self._control = control_strings(able.control_strings, control)
         self._server_tokenizer: ServerTokenizer | None = None
-        if able.tokenizes and able.id_prompts:
-            self._server_tokenizer = ServerTokenizer(endpoint, able.model, self._control)
+        if able.tokenizes:
+            self._server_tokenizer = ServerTokenizer(endpoint, able.model, self._control, able.control_strings)
 
-    async def ask(self, request: Generate, deadline: Deadline) -> Ask:
-        """The request to send for ``request``.
+    async def ask(self, wanted: Generate, deadline: Deadline) -> Ask:
+        """The request to send for what is wanted.
 
         Raises:
             CapabilityError, ContextOverflowError, InputError: it cannot be carried out.
             Failure: the server failed at tokenizing.
         """
-        params, prompt = request.params, request.prompt
+        params, prompt = wanted.params, wanted.prompt
         if not prompt:
             raise InputError("The prompt is empty.")
-        refuse_white_box(params, self.able.model)
         route = self._route(prompt, params)
-        verdicts, fields = await self._verdicts(params, route, deadline)
+        verdict_ids = await self._verdict_ids(params, route, deadline)
+        verdicts, fields = self._verdicts(params, route, verdict_ids)
         ids = await self._ids(prompt, route, deadline)
         body: dict[str, Any] = {"model": self.able.model}
         restored = False
         if ids is not None:
-            if self.able.context_length is not None and len(ids) + params.max_tokens > self.able.context_length:
-                raise ContextOverflowError(len(ids) + params.max_tokens, self.able.context_length)
+            needed = len(ids) + params.max_tokens + params.next_verdicts
+            if self.able.context_length is not None and needed > self.able.context_length:
+                raise ContextOverflowError(needed, self.able.context_length)
             body["prompt"] = ids
         elif any(p.token_ids is not None for p in prompt.parts):
             raise CapabilityError(
@@ -89,7 +109,7 @@ class Planner:
         else:
             body["prompt"], restored = as_text(plain_layout(prompt).parts, self._control)
         body |= _sampling_fields(params, route) | fields
-        return Ask(route, body, params, verdicts, restored)
+        return Ask(route, body, params, verdicts, verdict_ids, restored)
 
     def _route(self, prompt: Prompt, params: SamplingParams) -> Route:
         """The first route that does all that is asked for; CapabilityError with what the best one lacks."""
@@ -107,52 +127,117 @@ class Planner:
         routes = [r for r in order if r is not None] or [
             r for r in (self.able.chat, self.able.completions) if r is not None
         ]
-        for route in routes:
-            if not _lacking(route, params) and (route.logprobs or not params.logprobs):
-                return route
-        fitting = [r for r in routes if not _lacking(r, params)]
-        if fitting:
-            return fitting[0]
-        lacking = _lacking(routes[0], params)
-        hint = {
-            "grammar": 'Use vLLM with --structured-outputs-config \'{"backend":"guidance"}\', or a transformers model.',
-            "verdict_logprobs": "Use vLLM (logprob_token_ids), or a server that returns top_logprobs.",
+        fitting = [r for r in routes if not self._lacking(r, params)]
+        if not fitting:
+            raise CapabilityError(lacking := self._lacking(routes[0], params), self.able.model, hint=_HINTS[lacking])
+        return next((r for r in fitting if r.logprobs or not params.logprobs), fitting[0])
+
+    def _lacking(self, route: Route, params: SamplingParams) -> str:
+        """The first capability that is needed and that the route has not; empty if there is none."""
+        has = {
+            "verdict_logprobs": route.verdicts,
+            "next_verdicts": self.able.follows_up(route),
+            "stop_tokens": route.stop_tokens,
+            "grammar": route.grammar is not None,
         }
-        raise CapabilityError(lacking, self.able.model, hint=hint[lacking])
+        return next((name for name in params.needs if not has.get(name)), "")
 
     async def _ids(self, prompt: Prompt, route: Route, deadline: Deadline) -> list[int] | None:
         """The prompt as ids; ``None`` where it goes out as text."""
-        if route.is_chat or not self.able.id_prompts:
+        if route.is_chat or not self.able.id_prompts or not (self._encoder or self._server_tokenizer):
             return None
-        if self._encoder is not None:
-            return self._encoder.encode(prompt)
-        if self._server_tokenizer is None:
-            return None
-        return await self._server_tokenizer.encode(plain_layout(prompt), deadline)
+        return await self._encoded(prompt, deadline)
 
-    async def _verdicts(
-        self, params: SamplingParams, route: Route, deadline: Deadline
+    async def _verdict_ids(self, params: SamplingParams, route: Route, deadline: Deadline) -> tuple[int, ...]:
+        """The ids of the verdicts; empty where the server cannot be asked by id.
+
+        Raises:
+            InputError, LanguageModelError: a verdict is not one token.
+        """
+        given = params.verdicts
+        if not given or not route.given_ids:
+            return ()
+        if self._encoder is not None:
+            return tuple(self._encoder.token_id(v) for v in given)
+        named = list(dict.fromkeys(v for v in given if isinstance(v, str)))
+        if named and self._server_tokenizer is None:
+            return ()
+        known: dict[str, int] = {}
+        for name, token_id in zip(named, await self.token_ids(named, deadline)):
+            if token_id is None:
+                raise LanguageModelError(
+                    f"{name!r} is not one token of the server's tokenizer.",
+                    hint="Give a string that is a single token (mind a leading space), or a token id.",
+                )
+            known[name] = token_id
+        return tuple(v if isinstance(v, int) else known[v] for v in given)
+
+    def _verdicts(
+        self, params: SamplingParams, route: Route, ids: tuple[int, ...]
     ) -> tuple[tuple[str, ...], dict[str, Any]]:
         """How the server will name the verdicts' tokens, and the fields that ask for their log-probabilities."""
         if not params.verdicts:
             return (), logprob_fields(route, 1) if params.logprobs and route.logprobs else {}
-        ids = [await self._token_id(v, deadline) for v in params.verdicts]
-        known = [i for i in ids if i is not None]
-        if route.given_ids and len(known) == len(ids):
-            named = tuple(f"{read.ID_PREFIX}{i}" for i in known)
-            return named, logprob_fields(route, 1) | given_id_fields(dict.fromkeys(known))
+        if ids:
+            named = tuple(f"{read.ID_PREFIX}{i}" for i in ids)
+            return named, logprob_fields(route, 1) | given_id_fields(dict.fromkeys(ids))
         if route.top_logprobs < 2 or not all(isinstance(v, str) for v in params.verdicts):
             raise CapabilityError(
                 "verdict_logprobs", self.able.model, hint="Give verdicts as text; ids need vLLM (logprob_token_ids)."
             )
+        if params.next_verdicts:
+            raise CapabilityError("next_verdicts", self.able.model, hint=_HINTS["next_verdicts"])
         return tuple(str(v) for v in params.verdicts), logprob_fields(route, route.top_logprobs)
 
-    async def _token_id(self, token: int | str, deadline: Deadline) -> int | None:
+    # --- what comes next ---------------------------------------------------------------------------------------
+
+    async def next_verdicts(
+        self, ask: Ask, prompt: Sequence[int], samples: Sequence[Sampled], deadline: Deadline
+    ) -> tuple[list[Sample], Usage]:
+        """The samples with the verdicts behind their last tokens, each asked for with one token more.
+
+        Args:
+            ask: the request the samples are from.
+            prompt: its prompt's ids as the server saw them.
+            samples: and all ids that were generated for each; those that have ended with the sequence stay as they are.
+            deadline: for all.
+
+        Raises:
+            ResponseError: the server gave no ids of the prompt.
+        """
+        ends = [_generated(s, ids) for s, ids in samples]
+        open_ends = [s.finish_reason in ("length", "stop") for s, _ in samples]
+        going_on = dict.fromkeys(ids for ids, is_open in zip(ends, open_ends) if ids and is_open)
+        if going_on and not prompt:
+            raise ResponseError(f"{self._endpoint.url} gave no ids of the prompt, so that nothing can follow it.")
+        found = await asyncio.gather(*(self._row(ask, [*prompt, *ids], deadline) for ids in going_on))
+        rows = {ids: row for ids, (row, _) in zip(going_on, found)}
+        unknown = np.full(len(ask.verdicts), math.nan)  # where the last token is not known
+        done = [
+            dataclasses.replace(s, next_verdict_logprobs=rows.get(ids, unknown) if is_open else None)
+            for (s, _), ids, is_open in zip(samples, ends, open_ends)
+        ]
+        return done, sum((u for _, u in found), Usage())
+
+    async def _row(self, ask: Ask, ids: list[int], deadline: Deadline) -> tuple[NDArray[np.float64], Usage]:
+        route = self.able.completions
+        assert route is not None
+        fields = logprob_fields(route, 1) | given_id_fields(dict.fromkeys(ask.verdict_ids))
+        answer = await self._endpoint.post(route.path, request(route, self.able.model, ids, 1, **fields), deadline)
+        at = read.positions(read.choices(answer, self._endpoint.url)[0])
+        rows = read.verdict_matrix(at, ask.verdicts)
+        unknown = np.full(len(ask.verdicts), math.nan)
+        return rows[0] if len(rows) else unknown, dataclasses.replace(read.usage(answer), generated_tokens=0)
+
+    # --- ids ---------------------------------------------------------------------------------------------------
+
+    async def token_ids(self, strings: Sequence[str], deadline: Deadline) -> list[int | None]:
+        """The id of each string that is one token; ``None`` for all where nobody can tell."""
         if self._encoder is not None:
-            return self._encoder.token_id(token)
-        if isinstance(token, int):
-            return token
-        return None if self._server_tokenizer is None else await self._server_tokenizer.token_id(token, deadline)
+            return [self._encoder.single_id(s) for s in strings]
+        if self._server_tokenizer is None:
+            return [None] * len(strings)
+        return await self._server_tokenizer.token_ids(strings, deadline)
 
     # --- scoring -----------------------------------------------------------------------------------------------
 
@@ -163,19 +248,29 @@ class Planner:
         by_ids = self.able.id_prompts and self.able.prompt_logprobs and (self._encoder or self._server_tokenizer)
         if not by_ids and not self.able.echo:
             raise CapabilityError("score", self.able.model, hint="Use a transformers model, or vLLM (prompt_logprobs).")
-        score = self._score_ids if by_ids else self._score_echo
-        scored = await asyncio.gather(*(score(request.prompt, c, deadline) for c in request.continuations))
+        given = await self._encoded(request.prompt, deadline) if by_ids else None
+        scored = await asyncio.gather(
+            *(
+                self._score_echo(request.prompt, c, deadline) if given is None else self._score_ids(given, c, deadline)
+                for c in request.continuations
+            )
+        )
         return Scores(tuple(s for s, _ in scored), sum((u for _, u in scored), Usage()))
 
+    async def _encoded(self, prompt: Prompt, deadline: Deadline) -> list[int]:
+        if self._encoder is not None:
+            return self._encoder.encode(prompt)
+        assert self._server_tokenizer is not None
+        return await self._server_tokenizer.encode(plain_layout(prompt), deadline)
+
     async def _score_ids(
-        self, prompt: Prompt, continuation: Prompt, deadline: Deadline
+        self, given: list[int], continuation: Prompt, deadline: Deadline
     ) -> tuple[tuple[float, ...], Usage]:
         assert self.able.completions is not None
         if self._encoder is not None:
-            given, wanted = self._encoder.encode(prompt), self._encoder.encode_continuation(continuation)
+            wanted = self._encoder.encode_continuation(continuation)
         else:
             assert self._server_tokenizer is not None
-            given = await self._server_tokenizer.encode(plain_layout(prompt), deadline)
             wanted = await self._server_tokenizer.continuation(continuation, deadline)
         if not wanted:
             return (), Usage()
@@ -218,13 +313,26 @@ class Planner:
         return tuple(p.logprob for p in inside), dataclasses.replace(read.usage(answer), generated_tokens=0)
 
 
+def _generated(sample: Sample, ids: tuple[int, ...]) -> tuple[int, ...]:
+    """The ids up to the sample's last token; empty where that is not known."""
+    own = sample.token_ids
+    if own and ids[-len(own) :] == own:
+        return ids  # thoughts stand before it, if anything
+    return own if ids[: len(own)] == own else ()
+
+
 def _sampling_fields(params: SamplingParams, route: Route) -> dict[str, Any]:
     """Fields for how to sample; what only some servers know is sent only where it is asked for or known to work."""
-    fields: dict[str, Any] = {route.limit: params.max_tokens, "temperature": params.temperature}
+    fields: dict[str, Any] = {route.limit: params.max_tokens}
+    if route.temperature:
+        fields["temperature"] = params.temperature
+    fields |= {name: NEUTRAL[name] for name in route.neutral}
     if params.top_p < 1:
         fields["top_p"] = params.top_p
     if params.stop:
         fields["stop"] = list(params.stop)
+    if params.stop_token_ids:
+        fields["stop_token_ids"] = list(params.stop_token_ids)
     if params.top_k:
         fields["top_k"] = params.top_k
     if params.min_tokens:
@@ -233,21 +341,17 @@ def _sampling_fields(params: SamplingParams, route: Route) -> dict[str, Any]:
         fields |= grammar_fields(route.grammar, params.grammar)
     if route.returns_ids:  # vLLM
         fields |= {"return_token_ids": True, "skip_special_tokens": False, "spaces_between_special_tokens": False}
-        if params.include_stop and params.stop:
+        if params.include_stop and (params.stop or params.stop_token_ids):
             fields["include_stop_str_in_output"] = True
     return fields
 
 
-def refuse_white_box(params: SamplingParams, name: str) -> None:
-    """CapabilityError if what only the model's insides could tell is asked for."""
-    for asked, capability in (("capture", "hidden_states"), ("token_statistics",) * 2, ("attention",) * 2):
-        if getattr(params, asked, None):
-            raise CapabilityError(capability, name, hint="Use a transformers model, or allow another estimator.")
-
-
-def _lacking(route: Route, params: SamplingParams) -> str:
-    if params.grammar is not None and route.grammar is None:
-        return "grammar"
-    if params.verdicts and not route.verdicts:
-        return "verdict_logprobs"
-    return ""
+_HINTS = {
+    "grammar": 'Use vLLM with --structured-outputs-config \'{"backend":"guidance"}\', or a transformers model.',
+    "verdict_logprobs": "Use vLLM (logprob_token_ids), or a server that returns top_logprobs.",
+    "next_verdicts": "Use vLLM; or ask for one more token in a request of its own.",
+    "stop_tokens": "Use vLLM (stop_token_ids), or a transformers model.",
+    "hidden_states": "Use a transformers model, or allow another estimator.",
+    "token_statistics": "Use a transformers model, or allow another estimator.",
+    "attention": "Use a transformers model, or allow another estimator.",
+}

@@ -209,19 +209,15 @@ class ChatAdapter(BaseLanguageModel):
     def _asks(self, request: Generate) -> list[Ask] | LanguageModelError:
         """The calls to make for a request, or why none can be."""
         params = request.params
-        wanted = {
-            "token_prompts": any(p.token_ids is not None for p in request.prompt.parts),
-            "grammar": params.grammar is not None,
-            "verdict_logprobs": bool(params.verdicts),
-            "hidden_states": params.capture is not None,
-            "token_statistics": params.token_statistics,
-            "attention": params.attention,
-            "min_tokens": params.min_tokens > 0,
-            "token_logprobs": params.logprobs and self._logprobs is False,
-        }
-        for capability, asked in wanted.items():
-            if asked:
-                return CapabilityError(capability, self.name, hint="Use a transformers or vLLM model (shared_core.lm).")
+        lacking = next(iter(params.needs), "")
+        if any(p.token_ids is not None for p in request.prompt.parts):
+            lacking = "token_prompts"
+        elif not lacking and params.min_tokens > 0:
+            lacking = "min_tokens"
+        elif not lacking and params.logprobs and self._logprobs is False:
+            lacking = "token_logprobs"
+        if lacking:
+            return CapabilityError(lacking, self.name, hint="Use a transformers or vLLM model (shared_core.lm).")
         if not request.prompt:
             return LanguageModelError("The prompt is empty.")
         sent = outgoing(request.prompt, self._control)

@@ -125,7 +125,7 @@ def read_reply(reply: Reply, params: SamplingParams, sent: Outgoing | None, who:
     text = kept.text
     if not text.strip() and (not finished or (thought and reply.finish != "eos")):
         raise OnlyThoughts(_unfinished(reply, who))
-    if not text and raw == "" and reply.cut_off and reply.tokens is None:
+    if not text and raw == "" and reply.cut_off and reply.tokens is None and not reply.shows_all:
         raise OnlyThoughts(_unfinished(reply, who))
     end, stop = find_stop(text, params)
     kept = kept.between(0, end)

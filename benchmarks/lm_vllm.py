@@ -1,0 +1,142 @@
+"""The same sampling by our trees and by vLLM's CPU build, on a random Llama made here.
+
+    make bench-vllm
+    .venv-vllm/bin/python benchmarks/lm_vllm.py [--quick] [--json FILE] [--clock cpu|wall] [--threads N] [--rounds N]
+
+It needs the environment that ``make test-vllm`` builds. Both draw the same number of samples of the same prompts with
+the same settings in float32, with empty caches, in turns, while the other waits; reported are the medians and their
+ratio (above 1: our trees are faster). vLLM is measured with a seed, as the settings have one, and without.
+
+By default the clock is processor time, of one thread here and of one thread of vLLM's with all its processes, so that
+other work on the machine does not count; ``--clock wall --threads N`` measures as a user would feel it on an idle one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.lm import make_model, make_tokenizer, sentences
+from shared_core.lm.base import BaseLanguageModel, Generate, Generation, Prompt, SamplingParams
+
+DRAW = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
+NEW_TOKENS = 10
+ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+def make_checkpoint(folder: str, quick: bool) -> tuple[float, int]:
+    """Write model and tokenizer; millions of parameters, size of the vocabulary."""
+    tokenizer = make_tokenizer(sentences(400, random.Random(0)))
+    model = make_model(len(tokenizer), *((256, 6) if quick else (512, 10)))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return sum(p.numel() for p in model.parameters()) / 1e6, len(tokenizer)
+
+
+def make_requests(prompts: int, length: int, n: int, vocabulary: int, seed: int | None) -> list[Generate]:
+    """Prompts that share nothing, each to be continued ``n`` times."""
+    rng = random.Random(1)
+    # As many tokens for all: nobody may end a sample early.
+    params = SamplingParams(n=n, max_tokens=NEW_TOKENS, min_tokens=NEW_TOKENS, seed=seed, **DRAW)  # type: ignore[arg-type]
+    return [
+        Generate(Prompt.tokens([rng.randrange(3, vocabulary) for _ in range(length)]), params) for _ in range(prompts)
+    ]
+
+
+def processor_seconds(*, children: bool) -> float:
+    """Processor time of this process so far, with or without the processes it started (vLLM's)."""
+    import psutil
+
+    me = psutil.Process()
+    processes = [me, *(me.children(recursive=True) if children else ())]
+    return sum(t.user + t.system for t in (p.cpu_times() for p in processes))
+
+
+def draw(lm: BaseLanguageModel, requests: Sequence[Generate], clock: Callable[[], float]) -> float:
+    """Seconds that it took."""
+    start = clock()
+    results = lm.generate(requests)
+    taken = clock() - start
+    for result, request in zip(results, requests, strict=True):
+        if not isinstance(result, Generation):
+            raise result
+        lengths = [len(s.token_ids) for s in result.samples]
+        assert lengths == [NEW_TOKENS] * request.params.n, lengths
+    return taken
+
+
+def measure(folder: str, options: argparse.Namespace, vocabulary: int) -> dict[str, float]:
+    """Median seconds of each way, taken in turns."""
+    from shared_core.lm.transformers import TransformersLM
+    from shared_core.lm.vllm import VLLM
+
+    size = (8, 300, 5) if options.quick else (32, 900, 20)
+    seeded, free = (make_requests(*size, vocabulary, seed) for seed in (1, None))
+    length = size[1] + NEW_TOKENS
+    with VLLM(folder, dtype="float32", max_model_len=-(-length // 32) * 32, hidden_states=False) as engine:
+        trees = TransformersLM(folder, device="cpu", prefix_cache_bytes=0)
+
+        def clock(children: bool) -> float:
+            return processor_seconds(children=children) if options.clock == "cpu" else time.perf_counter()
+
+        def of_vllm(requests: list[Generate]) -> float:
+            engine._engine._llm.reset_prefix_cache()
+            return draw(engine, requests, lambda: clock(True))
+
+        ways: dict[str, Callable[[], float]] = {
+            "trees_seconds": lambda: draw(trees, seeded, lambda: clock(False)),
+            "vllm_seconds": lambda: of_vllm(free),
+            "vllm_seeded_seconds": lambda: of_vllm(seeded),
+        }
+        for way in ways.values():
+            way()  # warm up: both compile or allocate at first
+        taken: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(options.rounds):
+            for name, way in ways.items():
+                taken[name].append(way())
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="8 prompts of 300 tokens, n = 5, a smaller model")
+    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
+    parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    os.environ["VLLM_CPU_OMP_THREADS_BIND"] = f"0-{options.threads - 1}" if options.threads > 1 else "0"
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    import torch
+
+    torch.set_num_threads(options.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        millions, vocabulary = make_checkpoint(folder, options.quick)
+        figures: dict[str, Any] = {"model_parameters": millions * 1e6, **measure(folder, options, vocabulary)}
+    figures["vllm_ratio"] = figures["vllm_seconds"] / figures["trees_seconds"]
+    figures["vllm_seeded_ratio"] = figures["vllm_seeded_seconds"] / figures["trees_seconds"]
+    table = Table("figure", "value", title=f"Our trees and vLLM's CPU build, {millions:.1f} M")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}")
+    Console().print(table)
+    if options.json:
+        Path(options.json).write_text(json.dumps(figures, indent=2), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

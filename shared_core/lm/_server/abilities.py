@@ -1,0 +1,153 @@
+"""What an OpenAI-compatible server can do, in our words, and the fields by which it is asked for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+from shared_core.lm.base import Capabilities, Grammar
+
+Dialect = Literal["structured_outputs", "llguidance"]
+CHAT, COMPLETIONS = "/chat/completions", "/completions"
+NEUTRAL: Mapping[str, float] = MappingProxyType(
+    {
+        "top_p": 1.0,
+        "top_k": -1,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+    }
+)
+"""Sampling as the model gives it. A server fills in what is not sent: vLLM from the model's ``generation_config.json``,
+llama.cpp with top_k 40, top_p .95 and min_p .05."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One of the two ways to ask for text, and what it can do.
+
+    Attributes:
+        path: of the endpoint.
+        limit: how it calls the limit on new tokens.
+        temperature: it takes one; where not, it draws as it pleases.
+        neutral: the fields of ``NEUTRAL`` that it takes; they are sent with every request.
+        n: it gives as many choices as asked for.
+        logprobs: it gives log-probabilities of the generated tokens.
+        top_logprobs: how many likely tokens it names at each position.
+        given_ids: it gives log-probabilities of the tokens asked for (vLLM's ``logprob_token_ids``).
+        returns_ids: it gives the ids of the generated tokens (vLLM's ``return_token_ids``).
+        prompt_ids: and those of the prompt.
+        stop_tokens: it ends a text at given token ids (vLLM's ``stop_token_ids``).
+        grammar: how it takes a grammar; ``None`` if it takes none or ignores it.
+        continues: it continues an assistant's message (vLLM's ``continue_final_message``).
+    """
+
+    path: str
+    limit: str = "max_tokens"
+    temperature: bool = True
+    neutral: tuple[str, ...] = ()
+    n: bool = False
+    logprobs: bool = False
+    top_logprobs: int = 0
+    given_ids: bool = False
+    returns_ids: bool = False
+    prompt_ids: bool = False
+    stop_tokens: bool = False
+    grammar: Dialect | None = None
+    continues: bool = False
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether it takes messages."""
+        return self.path == CHAT
+
+    @property
+    def verdicts(self) -> bool:
+        """Whether verdicts can be read, be it only those among the likely tokens."""
+        return self.given_ids or self.top_logprobs > 1
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the server refuses to be told of how to sample."""
+        refused = tuple(name for name in NEUTRAL if name not in self.neutral)
+        return refused if self.temperature else ("temperature", *refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a server does.
+
+    Attributes:
+        model: the model's name there.
+        context_length: in tokens, if the server says.
+        chat, completions: the two routes, ``None`` where it does not work.
+        id_prompts: completions take prompts as token ids.
+        tokenizes: it has vLLM's ``/tokenize``.
+        prompt_logprobs: log-probabilities of prompts given as ids.
+        echo: log-probabilities of prompts by echoing them.
+        control_strings: the tokenizer's added tokens, if the server tells (vLLM's ``/tokenizer_info``).
+    """
+
+    model: str
+    context_length: int | None = None
+    chat: Route | None = None
+    completions: Route | None = None
+    id_prompts: bool = False
+    tokenizes: bool = False
+    prompt_logprobs: bool = False
+    echo: bool = False
+    control_strings: tuple[str, ...] = ()
+
+    def follows_up(self, route: Route) -> bool:
+        """Whether what a sample of that route ends in can be put into a prompt, to be asked what comes next."""
+        ids = self.completions is not None and self.id_prompts and self.completions.given_ids
+        return ids and route.returns_ids and (route.prompt_ids or not route.is_chat)
+
+    def capabilities(self, *, own_tokenizer: bool) -> Capabilities:
+        """In the protocol's words: what every prompt can count on."""
+        ids = self.id_prompts and (self.tokenizes or own_tokenizer)
+        route = self.completions if own_tokenizer and self.id_prompts else self.chat or self.completions
+        assert route is not None
+        return Capabilities(
+            token_logprobs=route.logprobs,
+            verdict_logprobs=route.verdicts,
+            next_verdicts=ids and self.follows_up(route),
+            stop_tokens=route.stop_tokens,
+            grammar=route.grammar is not None,
+            token_prompts=ids,
+            score=(ids and self.prompt_logprobs) or self.echo,
+            context_length=self.context_length,
+        )
+
+
+def request(route: Route, model: str, prompt: str | Sequence[int], tokens: int, **more: Any) -> dict[str, Any]:
+    """The body of a greedy request (where the server takes a temperature)."""
+    body: dict[str, Any] = {"model": model, route.limit: tokens, "temperature": 0}
+    if route.is_chat:
+        body["messages"] = [{"role": "user", "content": prompt}]
+    else:
+        body["prompt"] = prompt if isinstance(prompt, str) else list(prompt)
+    body |= more
+    if not route.temperature:
+        del body["temperature"]
+    return body
+
+
+def grammar_fields(dialect: Dialect, grammar: Grammar) -> dict[str, Any]:
+    """The fields that carry a grammar: vLLM's, or llama.cpp's where it was built with llguidance."""
+    if dialect == "structured_outputs":
+        return {"structured_outputs": {"grammar": grammar.lark}}
+    return {"grammar": "%llguidance {}\n" + grammar.lark}
+
+
+def logprob_fields(route: Route, top: int) -> dict[str, Any]:
+    """The fields that ask for log-probabilities, with ``top`` likely tokens at each position."""
+    return {"logprobs": True, "top_logprobs": top} if route.is_chat else {"logprobs": top}
+
+
+def given_id_fields(ids: Any) -> dict[str, Any]:
+    """The fields that ask for the log-probabilities of given tokens, named by id."""
+    return {"logprob_token_ids": list(ids), "return_tokens_as_token_ids": True}

@@ -1,0 +1,200 @@
+"""How a server samples: as the model gives it, ended by token ids, and told what comes behind the last token."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared_core.errors import CapabilityError, ContextOverflowError, ResponseError
+from shared_core.lm.base import Generation, Prompt
+from tests.lm.openai_client import CHAT, PLAIN, RAW, Connect, one, text_of
+from tests.openai_server import ALL, FakeServer, tokenize
+
+GENERATION_CONFIG = {"repetition_penalty": 1.3, "top_k": 20, "min_p": 0.1, "top_p": 0.8, "presence_penalty": 1.5}
+
+
+def told(body: Any) -> str:
+    """A model that says how it was sampled."""
+    return " ".join(f"{k}={body.get(k)}" for k in GENERATION_CONFIG)
+
+
+# --- as the model gives it -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prompt", [RAW, CHAT], ids=["raw", "chat"])
+def test_the_servers_generation_config_does_not_apply(connect: Connect, prompt: Prompt) -> None:
+    with FakeServer(reply=told, defaults=GENERATION_CONFIG) as server:
+        lm = connect(server)
+        assert text_of(one(lm, prompt)) == "repetition_penalty=1.0 top_k=-1 min_p=0.0 top_p=1.0 presence_penalty=0.0"
+        asked = text_of(one(lm, prompt, temperature=1.0, top_k=5, top_p=0.5))
+        assert "top_k=5" in asked
+        assert "top_p=0.5" in asked
+        assert server.texts()[-1]["temperature"] == 1.0
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["unknown fields refused", "one field refused"])
+def test_what_a_server_refuses_is_left_out_and_said_once(
+    connect: Connect, caplog: pytest.LogCaptureFixture, strict: bool
+) -> None:
+    features = PLAIN | {"penalties"} if strict else ALL
+    with FakeServer(features, strict=strict, refused=() if strict else ["min_p"]) as server:
+        lm = connect(server, api="chat")
+        for _ in range(3):
+            assert text_of(one(lm, CHAT)) == "The sky is blue"
+        sent = server.texts()[-1]
+        left_out = ("top_k", "min_p", "repetition_penalty") if strict else ("min_p",)
+        assert not set(left_out) & set(sent)
+        assert (sent["presence_penalty"], sent["frequency_penalty"], sent["top_p"]) == (0.0, 0.0, 1.0)
+        route = lm.probe().chat
+        assert route is not None
+        assert route.left_out == left_out
+        said = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+        assert len(said) == 1
+        assert all(name in said[0] for name in left_out)
+
+
+def test_a_server_that_takes_no_temperature_is_used_and_said_to_draw_as_it_pleases(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Reasoning(FakeServer):
+        def _text(self, body: dict[str, Any], *, chat: bool) -> tuple[int, Any]:
+            if body.get("temperature", 1) != 1:
+                return 400, {"error": {"message": "Unsupported value: 'temperature' does not support 0."}}
+            return super()._text(body, chat=chat)
+
+    with Reasoning(PLAIN | {"n"}) as server:
+        lm = connect(server)
+        result = one(lm, CHAT, n=3)
+        assert isinstance(result, Generation)
+        assert len(result.samples) == 3
+        assert server.texts()[-1]["n"] == 3  # they are draws, not one greedy text
+        assert "temperature" in caplog.text
+
+
+# --- ended by ids --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prompt", [RAW, CHAT], ids=["raw", "chat"])
+def test_a_sample_ends_at_a_token_by_its_id(connect: Connect, prompt: Prompt) -> None:
+    with FakeServer(reply=lambda body: "The sky [Relevant] blue") as server:
+        lm = connect(server)
+        sample = one(lm, prompt, stop_token_ids=(12,), logprobs=True, verdicts=(3, 4)).samples[0]
+        assert (sample.text, sample.finish_reason, sample.stop, sample.stop_token_id) == ("The sky", "stop", None, 12)
+        assert sample.token_ids == (10, 11, 12)
+        assert len(sample.logprobs) == len(sample.verdict_logprobs) == 3
+        spelt = one(lm, prompt, stop_token_ids=(3,)).samples[0]  # the text is spelt, the token never came
+        assert (spelt.text, spelt.stop_token_id, spelt.finish_reason) == ("The sky [Relevant] blue", None, "eos")
+
+
+@pytest.mark.parametrize("features", [ALL - {"stop_tokens"}, ALL - {"returns_ids"}, PLAIN])
+def test_a_server_that_does_not_end_there_is_found_out(connect: Connect, features: frozenset[str]) -> None:
+    with FakeServer(features) as server:
+        lm = connect(server)
+        assert not lm.capabilities.stop_tokens
+        refused = one(lm, stop_token_ids=(12,))
+        assert isinstance(refused, CapabilityError)
+        assert refused.capability == "stop_tokens"
+        assert refused.hint
+
+
+# --- what comes next -----------------------------------------------------------------------------------------------
+
+
+def test_the_verdicts_behind_the_last_token(connect: Connect) -> None:
+    with FakeServer() as server:
+        lm = connect(server)
+        params: dict[str, Any] = {"verdicts": ("[Relevant]", 4), "next_verdicts": True}
+        result = one(lm, stop_token_ids=(11,), n=3, temperature=1.0, **params)
+        assert isinstance(result, Generation)
+        for sample in result.samples:
+            np.testing.assert_allclose(sample.next_verdict_logprobs, [-3.0, -4.0])  # type: ignore[arg-type]
+        asked = server.texts()[-1]
+        assert asked["prompt"] == [*tokenize(RAW.text), 10, 11]
+        assert asked["max_tokens"] == 1
+        assert result.usage.calls == 2  # equal samples are asked about once
+        ended = one(lm, **params)
+        assert ended.samples[0].finish_reason == "eos"
+        assert ended.samples[0].next_verdict_logprobs is None
+        assert one(lm, stop_token_ids=(11,), verdicts=(3,)).samples[0].next_verdict_logprobs is None  # not asked for
+
+
+def test_the_verdicts_behind_a_chat(connect: Connect) -> None:
+    with FakeServer() as server:
+        lm = connect(server)
+        sample = one(lm, CHAT, stop_token_ids=(11,), verdicts=(3,), next_verdicts=True).samples[0]
+        np.testing.assert_allclose(sample.next_verdict_logprobs, [-3.0])
+        messages = [{"role": "user", "content": CHAT.text}]
+        assert server.texts()[-1]["prompt"] == [*tokenize(str(messages)), 10, 11]
+        body = {"choices": [{"message": {"content": "x"}, "token_ids": [10], "finish_reason": "length"}]}
+        server.faults.append({"body": body})
+        assert isinstance(one(lm, CHAT, verdicts=(3,), next_verdicts=True), ResponseError)
+
+
+def test_no_answer_to_what_comes_next_is_unknown(connect: Connect) -> None:
+    with FakeServer() as server:
+        lm = connect(server)
+        lm.probe()
+        first = {"choices": [{"text": "x", "token_ids": [10], "finish_reason": "length", "stop_reason": None}]}
+        server.faults.extend([{"body": first}, {"body": {"choices": [{"text": "y"}]}}])
+        (sample,) = one(lm, verdicts=(3, 4), next_verdicts=True).samples
+        np.testing.assert_array_equal(sample.next_verdict_logprobs, [math.nan, math.nan])
+
+
+@pytest.mark.parametrize("prompt", [RAW, CHAT], ids=["raw", "chat"])
+def test_half_a_character_is_no_thought_and_gets_no_more_room(connect: Connect, prompt: Prompt) -> None:
+    with FakeServer() as server:
+        lm = connect(server)
+        lm.probe()
+        choice = {"text": "", "message": {"content": ""}} if prompt is CHAT else {"text": ""}
+        choice |= {"token_ids": [107], "finish_reason": "length", "stop_reason": None}
+        server.faults.append({"body": {"choices": [choice]}})
+        result = one(lm, prompt, max_tokens=1)
+        assert (result.text, result.usage.calls) == ("", 1)
+        assert result.samples[0].token_ids == (107,)
+        one(lm, prompt, max_tokens=2)
+        assert server.texts()[-1]["max_tokens"] == 2
+
+
+def test_a_model_that_thinks_keeps_its_stop_token_in_the_text(connect: Connect) -> None:
+    with FakeServer(reply=lambda body: "The sky [Relevant] blue") as server:
+        lm = connect(server)
+        lm.probe()
+        thoughts = {"text": "<think>so", "token_ids": [10], "finish_reason": "length", "stop_reason": None}
+        server.faults.append({"body": {"choices": [thoughts]}})
+        sample = one(lm, RAW, stop_token_ids=(12,), include_stop=True).samples[0]
+        assert (sample.stop_token_id, sample.text) == (12, "The sky [Relevant]")
+
+
+def test_what_follows_an_unknown_token_is_unknown_and_not_nothing(connect: Connect) -> None:
+    with FakeServer() as server:
+        lm = connect(server)
+        lm.probe()
+        choice = {"text": "<think>so</think>blue", "token_ids": [10, 11], "finish_reason": "length"}
+        server.faults.append({"body": {"choices": [choice | {"stop_reason": None}]}})
+        (sample,) = one(lm, verdicts=(3, 4), next_verdicts=True).samples
+        assert sample.text == "blue"
+        np.testing.assert_array_equal(sample.next_verdict_logprobs, [math.nan, math.nan])
+
+
+@pytest.mark.parametrize("features", [ALL - {"given_ids"}, ALL - {"returns_ids"}, ALL - {"id_prompts"}, PLAIN])
+def test_what_comes_next_needs_ids_all_the_way(connect: Connect, features: frozenset[str]) -> None:
+    with FakeServer(features) as server:
+        lm = connect(server)
+        assert not lm.capabilities.next_verdicts
+        refused = one(lm, verdicts=("[Relevant]",), next_verdicts=True)
+        assert isinstance(refused, CapabilityError)
+        assert refused.capability == "next_verdicts"
+
+
+def test_room_is_kept_for_what_comes_next(connect: Connect) -> None:
+    with FakeServer() as server:
+        lm = connect(server)
+        prompt = Prompt.trusted("x" * 449)
+        assert isinstance(one(lm, prompt, max_tokens=50), Generation)
+        error = one(lm, prompt, max_tokens=50, verdicts=(3,), next_verdicts=True)
+        assert isinstance(error, ContextOverflowError)
+        assert error.needed == 501

@@ -1,0 +1,124 @@
+"""One tiny random model, made here, behind vLLM in this process, behind its server, and in transformers."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared_core.lm.base import LanguageModel
+from shared_core.lm.openai import OpenAICompatibleLM
+
+ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+GENERATION_CONFIG = {"repetition_penalty": 1.8, "temperature": 0.7, "top_k": 3, "top_p": 0.5}
+"""What the model's authors would have vLLM's server do where a request says nothing."""
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: Any) -> Path:
+    """A random Llama of 3 layers with heads of 32, the least that vLLM's CPU attention takes."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tiny_tokenizer),
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=1024,
+        bos_token_id=tiny_tokenizer.bos_token_id,
+        eos_token_id=tiny_tokenizer.eos_token_id,
+        pad_token_id=tiny_tokenizer.pad_token_id,
+        initializer_range=0.15,
+    )
+    path = tmp_path_factory.mktemp("checkpoint") / "tiny"
+    LlamaForCausalLM(config).save_pretrained(path)
+    tiny_tokenizer.save_pretrained(path)
+    own = json.loads((path / "generation_config.json").read_text())
+    (path / "generation_config.json").write_text(json.dumps(own | GENERATION_CONFIG | {"do_sample": True}))
+    return path
+
+
+@pytest.fixture(scope="session")
+def reference(checkpoint: Path) -> Any:
+    from shared_core.lm.transformers import TransformersLM
+
+    return TransformersLM(str(checkpoint), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def engine(checkpoint: Path) -> Iterator[Any]:
+    from shared_core.lm.vllm import VLLM
+
+    os.environ.update(ENVIRONMENT)
+    with VLLM(str(checkpoint), dtype="float32") as lm:
+        yield lm
+
+
+@pytest.fixture(scope="session")
+def server_url(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("server") / "log.txt"
+    command = [
+        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)),
+        *("--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32"),
+        *(
+            "--enforce-eager",
+            "--block-size",
+            "32",
+            "--no-enable-chunked-prefill",
+            "--structured-outputs-config",
+            '{"backend":"guidance"}',
+        ),
+        *("--enable-tokenizer-info-endpoint", "--enable-prompt-tokens-details"),
+    ]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **ENVIRONMENT})
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/health", process, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + 600
+    while time.monotonic() < end:
+        assert process.poll() is None, log.read_text()[-4000:]
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(1)
+    raise AssertionError(f"The server did not start:\n{log.read_text()[-4000:]}")
+
+
+@pytest.fixture(scope="session")
+def client(server_url: str) -> Iterator[OpenAICompatibleLM]:
+    with OpenAICompatibleLM(server_url, api_key="sk-unused", timeout=300) as lm:
+        yield lm
+
+
+@pytest.fixture(params=["engine", "client"])
+def lm(request: pytest.FixtureRequest) -> LanguageModel:
+    """Both ways to vLLM."""
+    found: LanguageModel = request.getfixturevalue(request.param)
+    return found
