@@ -2,7 +2,7 @@
 
 A backend takes many requests at once and gives one result for each, in order; a request that fails gives its
 error as the result, so that one bad prompt never takes the others down. Requests that share a prefix share its
-computation where the backend can (``TransformersLM`` decodes them as one tree); callers never have to arrange for that.
+computation where the backend can; callers never have to arrange for that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 from shared_core.errors import CapabilityError, InputError, LanguageModelError
@@ -133,7 +134,9 @@ class SamplingParams:
         stop: strings that end a sample; cut off the text unless ``include_stop``.
         include_stop: leave the stop string in the text.
         min_tokens: end-of-sequence is forbidden before that many tokens.
-        seed: makes sampling reproducible: same model, request and seed give the same samples, however batched.
+        seed: makes sampling reproducible: same model, request and seed give the same samples, however batched, up to
+            rounding. In half precision rounding is coarse and differs from batch to batch: there a seed gives the
+            same samples only for the same batch.
         logprobs: return the log-probability (natural log, of the raw distribution before temperature, top-k,
             top-p and masks) of every generated token.
         verdicts: tokens whose log-probabilities are wanted at every generated position: ids, or strings that
@@ -169,7 +172,14 @@ class SamplingParams:
     attention: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse values out of range."""
+        """Refuse values of the wrong type or out of range."""
+        for name in ("n", "max_tokens", "top_k", "min_tokens"):
+            value = getattr(self, name)
+            _require(isinstance(value, Integral) and not isinstance(value, bool), name, value, "a whole number")
+        _require(not isinstance(self.stop, str), "stop", self.stop, "a tuple of strings, such as (stop,)")
+        _require(not isinstance(self.verdicts, str), "verdicts", self.verdicts, "a tuple of tokens")
+        _require(all(isinstance(s, str) for s in self.stop), "stop", self.stop, "a tuple of strings")
+        _require(self.seed is None or isinstance(self.seed, Integral), "seed", self.seed, "a whole number or None")
         _require(self.n >= 1, "n", self.n, ">= 1")
         _require(self.max_tokens >= 1, "max_tokens", self.max_tokens, ">= 1")
         _require(self.temperature >= 0, "temperature", self.temperature, ">= 0")
