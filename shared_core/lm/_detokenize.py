@@ -80,7 +80,8 @@ class StopScanner:
     """Watches the bytes of one sample for stop strings, wherever token borders lie."""
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops = [(s, s.encode()) for s in stops]
+        # A lone surrogate has no bytes in UTF-8: such a stop string is never found, and is no reason to fail.
+        self._stops = [(s, s.encode("utf-8", "surrogatepass")) for s in stops]
         self._longest = max((len(b) for _, b in self._stops), default=0)
         self._buffer = bytearray()
 
@@ -93,6 +94,6 @@ class StopScanner:
 
     def cut(self, stop: str, include: bool) -> str:
         """The text up to the stop string, with or without it."""
-        raw = stop.encode()
+        raw = stop.encode("utf-8", "surrogatepass")
         start = self._buffer.find(raw)
         return self._buffer[: start + len(raw) if include else start].decode("utf-8", "replace")

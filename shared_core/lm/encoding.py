@@ -15,8 +15,9 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 from shared_core.errors import InputError, LanguageModelError
@@ -27,6 +28,7 @@ Place = Literal["first", "after_control", "inner"]
 """Where a stretch of text stands: at the start of the prompt, behind a control token, or behind other text. Some
 SentencePiece tokenizers put a space before the first, or the first two."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: no tokenizer takes it
 _EDGE = "\u2003"  # a space that no template writes: shows whether the template trims contents
 
 
@@ -155,7 +157,7 @@ class Encoder:
                 flush()
                 ids.extend(part.token_ids)
             elif part.text:
-                run.append(part)
+                run.append(replace(part, text=_SURROGATE.sub("\ufffd", part.text)))
         flush()
         return ids
 
@@ -219,18 +221,25 @@ class Encoder:
         Raises:
             InputError: a single character of it is a control token of this tokenizer.
         """
-        if not text:
-            return []
-        ids, spans = self._tokenize(text, place)
-        for i, token_id in enumerate(ids):
-            if token_id in self.control_ids:  # a vocabulary that spells it in ordinary pieces too (Unigram)
-                start, end = spans[i]
-                if end - start < 2:
+        ids: list[int] = []
+        rest = [text] if text else []  # what is still to be read, the next piece last
+        while rest:
+            piece = rest.pop()
+            found, spans = self._tokenize(piece, place)
+            # A vocabulary may spell a control token in ordinary pieces too (Unigram): cut inside each such span.
+            control = [spans[i] for i, token_id in enumerate(found) if token_id in self.control_ids]
+            if control:
+                if any(end - start < 2 for start, end in control):
+                    start, end = next(span for span in control if span[1] - span[0] < 2)
                     raise InputError(
-                        f"The character {text[start:end]!r} is a control token of this tokenizer and nothing else.",
+                        f"The character {piece[start:end]!r} is a control token of this tokenizer and nothing else.",
                         hint="Remove the character from the documents or the question.",
                     )
-                return self.plain(text[: start + 1], place) + self.plain(text[start + 1 :], "inner")
+                cuts = [0, *(start + 1 for start, _ in control), len(piece)]
+                rest += reversed([piece[a:b] for a, b in pairwise(cuts)])
+                continue
+            ids += found
+            place = "inner"
         return ids
 
     def _tokenize(self, text: str, place: Place) -> tuple[list[int], list[tuple[int, int]]]:
