@@ -6,31 +6,39 @@ torch and transformers are imported inside the functions, after ``require_packag
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shared_core.errors import MissingDependencyError, ModelLoadError
+from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
 
 
 def load(name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote_code: bool) -> tuple[Any, Any]:
     """Model and tokenizer from a hub name or a local path.
 
     Raises:
-        ModelLoadError: neither exists, the path is not a checkpoint, or the hub cannot be reached.
+        ModelLoadError: neither exists, the path is not a checkpoint, weights are missing, or the hub cannot be
+            reached.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     path = Path(name).expanduser()
     local = path.exists()
     if local:
         _check_checkpoint(path)
     offline = any(os.environ.get(v, "").lower() in {"1", "true", "yes", "on"} for v in _OFFLINE)
-    options = {"local_files_only": local or offline, "trust_remote_code": trust_remote_code}
+    options: dict[str, Any] = {"local_files_only": local or offline, "trust_remote_code": trust_remote_code}
     source = str(path) if local else name
+    device = device or default_device()
     try:
         if tokenizer is None or isinstance(tokenizer, str):
             tokenizer = AutoTokenizer.from_pretrained(tokenizer or source, **options)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype or default_dtype(device), **options)
+        config = AutoConfig.from_pretrained(source, **options)
+        if getattr(config, "quantization_config", None) is not None:  # it cannot be moved after it is loaded
+            options["device_map"] = {"": device}
+        model, report = AutoModelForCausalLM.from_pretrained(
+            source, dtype=dtype or default_dtype(device), output_loading_info=True, **options
+        )
     except Exception as error:
         if isinstance(error, (KeyboardInterrupt, MemoryError)):
             raise
@@ -38,7 +46,61 @@ def load(name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote
             f"No causal language model could be loaded from {name!r}: {type(error).__name__}: {_first_line(error)}",
             hint=_load_hint(name, local, offline),
         ) from error
-    return model.to(device or default_device()), tokenizer
+    _check_complete(name, report)
+    return model if "device_map" in options else model.to(device), tokenizer
+
+
+_SHOWN = 5  # weights named in a message
+
+
+def _check_complete(name: str, report: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint some of whose weights would be random numbers."""
+    missing = sorted(report.get("missing_keys") or ())
+    if missing:
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        raise ModelLoadError(
+            f"The checkpoint {name!r} lacks {', '.join(missing[:_SHOWN])}{more}: they would be random.",
+            hint="Download or save it again in full; config.json must be that of these weights.",
+        )
+
+
+def moved(model: Any, device: str | None, dtype: Any) -> Any:
+    """A loaded model on that device and in that type.
+
+    Raises:
+        InputError: it is quantised or spread over devices, which is settled when it is loaded.
+    """
+    if device is None and dtype is None:
+        return model
+    import torch
+
+    places = getattr(model, "hf_device_map", None) or {}
+    fixed = getattr(model, "is_quantized", False) or len(set(map(str, places.values()))) > 1
+    if not fixed:
+        return model.to(device=device, dtype=dtype)
+    there = device is None or torch.device(device).type == model.device.type
+    if dtype is None and there:
+        return model
+    raise InputError(
+        "A model that is quantised or spread over devices cannot be moved or converted.",
+        hint="Load it where it is to run (device_map= and dtype= of from_pretrained) and leave them out here.",
+    )
+
+
+_NEUTRAL: dict[str, tuple[object, ...]] = {
+    "repetition_penalty": (1, 1.0), "no_repeat_ngram_size": (0,), "encoder_repetition_penalty": (1, 1.0),
+    "encoder_no_repeat_ngram_size": (0,), "exponential_decay_length_penalty": (), "min_p": (0, 0.0), "top_h": (),
+    "typical_p": (1, 1.0), "epsilon_cutoff": (0, 0.0), "eta_cutoff": (0, 0.0), "bad_words_ids": (),
+    "suppress_tokens": (), "begin_suppress_tokens": (), "sequence_bias": (), "guidance_scale": (1, 1.0),
+    "forced_bos_token_id": (), "forced_eos_token_id": (), "watermarking_config": (), "penalty_alpha": (0, 0.0),
+}  # fmt: skip
+
+
+def ignored_settings(model: Any) -> list[str]:
+    """What the model's ``generation_config`` would change about its distribution, and is not applied."""
+    config = getattr(model, "generation_config", None)
+    found = {name: getattr(config, name, None) for name in _NEUTRAL}
+    return [f"{n}={v!r}" for n, v in found.items() if v is not None and v not in _NEUTRAL[n] and v != []]
 
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
