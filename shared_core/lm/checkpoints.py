@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from shared_core.lm._hf import load as _load
+from shared_core.lm._hf import traits as _traits
 
 __all__ = ["context_length", "default_device", "load_checkpoint", "load_tokenizer"]
 
@@ -45,6 +46,4 @@ def default_device() -> str:
 
 def context_length(config: Any) -> int | None:
     """Positions that a model of this configuration can take; ``None`` if it does not say."""
-    from shared_core.lm._hf import model  # needs torch
-
-    return model.context_length(config)
+    return _traits.context_length(config)
