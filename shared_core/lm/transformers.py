@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 import secrets
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -24,7 +25,16 @@ from shared_core.errors import (
 )
 from shared_core.lm._detokenize import Detokenizer
 from shared_core.lm._hf.adapters import Adapters
-from shared_core.lm._hf.load import default_cache_bytes, eos_ids, given_tokenizer, installed, load, require_packages
+from shared_core.lm._hf.load import (
+    default_cache_bytes,
+    eos_ids,
+    given_tokenizer,
+    ignored_settings,
+    installed,
+    load,
+    moved,
+    require_packages,
+)
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,
@@ -45,13 +55,14 @@ from shared_core.lm.encoding import Encoder
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
-    from shared_core.lm._hf.decode import Branch, Job, Session
-    from shared_core.lm._hf.plan import Ids, Row
+    from shared_core.lm._hf.decode import Branch, Job
+    from shared_core.lm._hf.plan import Ids
 
 logger = logging.getLogger(__name__)
 
 Layout = Literal["auto", "tree", "rows", "fallback"]
 T = TypeVar("T")
+Q = TypeVar("Q")
 
 
 class TransformersLM(BaseLanguageModel):
@@ -106,17 +117,21 @@ class TransformersLM(BaseLanguageModel):
         trust_remote_code: bool = False,
     ) -> None:
         require_packages()
-        from shared_core.lm._hf import model as hf
         from shared_core.lm._hf.attention import attention_module
-        from shared_core.lm._hf.cache import PrefixCache
+        from shared_core.lm._hf.decode import Decoder
+        from shared_core.lm._hf.model import Runner
+        from shared_core.lm._hf.probe import examine
+        from shared_core.lm._hf.schedule import Scheduler
+        from shared_core.lm._hf.traits import context_length as declared_length
 
+        if layout not in get_args(Layout):
+            raise InputError(f"There is no layout {layout!r}.", hint=f"It is one of {', '.join(get_args(Layout))}.")
         if isinstance(model, str) or hasattr(model, "__fspath__"):
             given = str(model)
             model, tokenizer = load(given, tokenizer, device, dtype, trust_remote_code)
             self.name = name or given.rstrip("/")
         else:
-            if device is not None or dtype is not None:
-                model = model.to(device=device, dtype=dtype)
+            model = moved(model, device, dtype)
             self.name = name or getattr(model, "name_or_path", "") or type(model).__name__
             tokenizer = given_tokenizer(tokenizer, self.name)
         self._adapters = Adapters(model, adapter)
@@ -125,24 +140,32 @@ class TransformersLM(BaseLanguageModel):
         self.model, self.tokenizer = self._adapters.base, tokenizer
         self.encoder = Encoder(tokenizer)
         self._detokenizer = Detokenizer(tokenizer)
-        self._runner = hf.Runner(self.model)
+        self._runner = Runner(self.model)
         self._eos = eos_ids(self.model, tokenizer)
-        self._layout = layout
         self._lock = self._adapters.lock
-        self._prefixes = PrefixCache(prefix_cache_bytes)
-        self._window = hf.window(self._runner.config)
-        self._window_told = False
         with self._lock, self._inference():
-            self.fallback = (
-                "layout='fallback' was asked for" if layout == "fallback" else hf.tree_obstacle(self._runner)
-            )
+            suits = examine(self._runner, layout)
+        self.fallback = suits.obstacle
         if self.fallback and layout != "fallback":
             logger.warning(
                 "%s: no tree decoding, because %s; every sample repeats its prompt.", self.name, self.fallback
             )
-        self._cost = self._runner.cost
-        self._cache_bytes = cache_bytes or default_cache_bytes(self._runner.device)
-        self.peak_cache_bytes = 0
+        if ignored := ignored_settings(self.model):
+            logger.warning(
+                "%s: its generation_config sets %s, which is not applied; SamplingParams say how to sample.",
+                self.name,
+                ", ".join(ignored),
+            )
+        self._scheduler = Scheduler(
+            self._runner,
+            suits,
+            lambda session: Decoder(session, self._runner, self._detokenizer, self._eos, self._vocabulary),
+            layout=layout,
+            outputs=self._outputs,
+            cache_bytes=cache_bytes or default_cache_bytes(self._runner.device),
+            prefix_bytes=prefix_cache_bytes,
+            name=self.name,
+        )
         fast = getattr(tokenizer, "backend_tokenizer", None) is not None
         self.capabilities = Capabilities(
             token_logprobs=True,
@@ -155,7 +178,7 @@ class TransformersLM(BaseLanguageModel):
             score=True,
             attention=attention_module(self._runner) is not None,
             token_statistics=True,
-            context_length=context_length or hf.context_length(self._runner.config),
+            context_length=context_length or declared_length(self._runner.config),
         )
 
     # --- the protocol ------------------------------------------------------------------------------------------
@@ -192,7 +215,12 @@ class TransformersLM(BaseLanguageModel):
     def clear_cache(self) -> None:
         """Forget the prompts kept between calls."""
         with self._lock:
-            self._prefixes.clear()
+            self._scheduler.prefixes.clear()
+
+    @property
+    def peak_cache_bytes(self) -> int:
+        """The most bytes of keys and values that a batch of the last call held."""
+        return self._scheduler.peak_bytes
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
@@ -266,7 +294,7 @@ class TransformersLM(BaseLanguageModel):
     # --- running -----------------------------------------------------------------------------------------------
 
     def _all(
-        self, requests: Sequence[Any], make: Callable[[Any], Job], read: Callable[[Job], T]
+        self, requests: Sequence[Q], make: Callable[[Q], Job], read: Callable[[Job], T]
     ) -> list[T | LanguageModelError]:
         results: list[T | LanguageModelError | None] = [None] * len(requests)
         jobs: dict[int, Job] = {}
@@ -277,93 +305,24 @@ class TransformersLM(BaseLanguageModel):
                 results[i] = error
             except InputError as error:
                 results[i] = _as_result(error)
+            except Exception as error:  # tokenizers fail in all ways on odd input, and it must not reach the others
+                results[i] = _unprepared(error)
         with self._lock, self._inference():
-            self._run(list(jobs.values()))
+            self._scheduler.run(list(jobs.values()))
         for i, job in jobs.items():
             results[i] = job.error if job.error is not None else read(job)
         return [r for r in results if r is not None]
 
-    def _run(self, jobs: list[Job]) -> None:
-        for session, wave in self._waves(jobs):
-            chosen = sorted({i for row in wave for i in row.members})
-            self._attempt(session, [jobs[i] for i in chosen], [[chosen.index(i) for i in r.members] for r in wave])
-            # One bad request must not fail its neighbours in a tree: what failed in company is tried alone.
-            failed = [jobs[i] for i in chosen if isinstance(jobs[i].error, GenerationError)]
-            for job in failed if len(chosen) > 1 else []:
-                job.error = None
-                for again, row in self._waves([job]):
-                    self._attempt(again, [job], [[0] for _ in row])
-
-    def _waves(self, jobs: list[Job]) -> list[tuple[Session, list[Row]]]:
-        """The jobs cut into batches that fit in memory, each with a session of the kind that suits it."""
-        from shared_core.lm._hf.forest import Forest
-        from shared_core.lm._hf.plan import Row, plan_rows, waves
-        from shared_core.lm._hf.repeated import Repeated
-
-        in_tree = [i for i, j in enumerate(jobs) if not self.fallback and self._in_window(j)]
-        found: list[tuple[Session, list[Row]]] = []
-        most, branches = self._most_slots(), max(1, (1 << 29) // (4 * self._outputs))
-        if in_tree:
-            chosen = [jobs[i] for i in in_tree]
-            shape = [j.ids[:-1] for j in chosen], [j.width for j in chosen], [j.steps for j in chosen]
-            force = {"tree": True, "rows": False}.get(self._layout)
-            rows = plan_rows(*shape, self._cost, join=force)
-            if force is None and len(rows) * max(r.slots for r in rows) > most:
-                joined = plan_rows(*shape, self._cost, join=True)
-                rows = joined if joined[0].slots <= most else rows
-            rows = [Row(tuple(in_tree[i] for i in r.members), r.fresh, r.branches, r.steps, r.root) for r in rows]
-            found += [(Forest(self._runner, self._prefixes), w) for w in waves(rows, most, branches)]
-        if len(in_tree) < len(jobs) and not self.fallback and not self._window_told:
-            self._window_told = True
-            logger.warning(
-                "%s: sequences longer than its sliding window of %s tokens are decoded as a plain batch, not as trees.",
-                self.name,
-                self._window,
-            )
-        others = sorted((i for i in range(len(jobs)) if i not in set(in_tree)), key=lambda i: len(jobs[i].ids))
-        groups: dict[int, list[int]] = {}
-        for i in others:  # a recurrent state cannot be padded
-            groups.setdefault(len(jobs[i].ids) if self._recurrent else 0, []).append(i)
-        for group in groups.values():
-            rows = [
-                Row((i,), 0, jobs[i].width, jobs[i].steps * jobs[i].width, jobs[i].width * len(jobs[i].ids))
-                for i in group
-            ]
-            found += [(Repeated(self._runner), w) for w in waves(rows, most, branches)]
-        return found
-
-    def _attempt(self, session: Session, jobs: list[Job], rows: list[list[int]]) -> None:
-        from shared_core.lm._hf.decode import Decoder
-
-        decoder = Decoder(session, self._runner, self._detokenizer, self._eos, self._vocabulary)
-        try:
-            with self._runner.tapped([j.tap for j in jobs if j.tap is not None]):
-                decoder.run(jobs, rows)
-        except (RuntimeError, IndexError, ValueError) as error:  # out of memory, or the model itself fails
-            logger.debug("A batch of %d requests failed.", len(jobs), exc_info=True)
-            for job in jobs:
-                job.error = job.error or GenerationError(
-                    f"The model failed: {type(error).__name__}: {error}",
-                    hint="If memory ran out: fewer or shorter prompts at once, a smaller n, or a smaller dtype.",
-                )
-                job.error.__cause__ = error
-        self.peak_cache_bytes = max(decoder.peak_bytes, session.cache_bytes)
-
-    def _in_window(self, job: Job) -> bool:
-        return self._window is None or len(job.ids) + job.steps <= self._window
-
-    @property
-    def _recurrent(self) -> bool:
-        return bool(getattr(self.model, "_is_stateful", False)) or self._runner.cache_name != "past_key_values"
-
-    def _most_slots(self) -> int:
-        return max(1, self._cache_bytes // self._runner.slot_bytes)
-
-    def _inference(self) -> Any:
+    @contextmanager
+    def _inference(self) -> Iterator[None]:
         import torch
 
+        from shared_core.lm._hf.stem import installed as stems
+
         self._adapters.switch()
-        return torch.inference_mode()
+        attention = stems(self.model) if self._runner.stems else nullcontext()
+        with torch.inference_mode(), self._runner.evaluating(), attention:
+            yield
 
     # --- results -----------------------------------------------------------------------------------------------
 
@@ -440,6 +399,15 @@ def _usage(job: Job) -> Usage:
         forwards_saved=sum(b.saved for b in job.branches),
         cached_tokens=job.cached_tokens,
     )
+
+
+def _unprepared(error: Exception) -> LanguageModelError:
+    result = LanguageModelError(
+        f"The request cannot be prepared: {type(error).__name__}: {error}",
+        hint="The tokenizer refused its text, or it holds values of the wrong type.",
+    )
+    result.__cause__ = error
+    return result
 
 
 def _as_result(error: InputError) -> LanguageModelError:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core.lm.base import Generate, Prompt, SamplingParams
+from shared_core.lm.base import Generate, Generation, Prompt, SamplingParams
+from shared_core.lm.transformers import TransformersLM
+from tests.lm.tiny_models import make, number_tokenizer
 
 PROMPT = Prompt.trusted("Who built the bridge over the river Thale?")
 
@@ -48,3 +50,18 @@ def test_asking_for_weights_changes_nothing_else(tiny_lm: Any) -> None:
     assert tiny_lm.model.config._attn_implementation == implementation
     assert second.usage.forwards == first.usage.forwards + 1
     assert tiny_lm.capabilities.attention
+
+
+def test_weights_of_a_sequence_are_not_those_that_a_longer_one_left_behind() -> None:
+    """Rotary frequencies with dynamic scaling stay at the longest sequence seen, as long as none is short."""
+    lm = TransformersLM(make("llama with dynamic rope"), number_tokenizer(), context_length=256)
+    params = SamplingParams(max_tokens=4, attention=True)
+    middle, long = (Generate(Prompt.tokens([3 + i % 90 for i in range(n)]), params) for n in (50, 110))
+    [alone] = lm.generate([middle])
+    behind = lm.generate([long, middle])[1]
+    assert isinstance(alone, Generation)
+    assert isinstance(behind, Generation)
+    for first, second in zip(alone.samples, behind.samples):
+        assert first.attention is not None
+        assert second.attention is not None
+        np.testing.assert_allclose(first.attention.within, second.attention.within, atol=1e-6)

@@ -142,10 +142,12 @@ def test_unsuitable_models_fall_back(kind: str, tiny_tokenizer: Any) -> None:
 
 def test_within_its_window_a_sliding_model_decodes_as_a_tree(tiny_tokenizer: Any, caplog: Any) -> None:
     lm = TransformersLM(make("window", tiny_tokenizer), tiny_tokenizer)
-    [short] = lm._waves([lm._generate_job(Generate(Prompt.untrusted("The"), SamplingParams(max_tokens=4)))])
-    [long] = lm._waves([lm._generate_job(Generate(FEW_SHOT, SamplingParams(max_tokens=4)))])
-    assert type(short[0]).__name__ == "Forest"
-    assert type(long[0]).__name__ == "Repeated"
+    params = SamplingParams(max_tokens=4)
+    with lm._inference():
+        [short] = lm._scheduler.waves([lm._generate_job(Generate(Prompt.untrusted("The"), params))])
+        [long] = lm._scheduler.waves([lm._generate_job(Generate(FEW_SHOT, params))])
+    assert type(short.session).__name__ == "Forest"
+    assert type(long.session).__name__ == "Repeated"
     assert "sliding window of 16" in caplog.text
 
 
@@ -189,10 +191,10 @@ def test_the_prefix_cache_is_bounded(tiny_model: Any, tiny_tokenizer: Any) -> No
     lm = TransformersLM(tiny_model, tiny_tokenizer, prefix_cache_bytes=40_000)
     for q in QUESTIONS * 3:
         lm.generate([Generate(FEW_SHOT + Prompt.untrusted(q), SamplingParams(max_tokens=3))])
-        assert lm._prefixes.nbytes <= 40_000
+        assert lm._scheduler.prefixes.nbytes <= 40_000
     off = TransformersLM(tiny_model, tiny_tokenizer, prefix_cache_bytes=0)
     off.generate(requests())
-    assert len(off._prefixes) == 0
+    assert len(off._scheduler.prefixes) == 0
 
 
 # --- sampling

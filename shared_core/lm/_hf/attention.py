@@ -65,11 +65,14 @@ def last_layer_attention(
         with _eager(runner.model):
             for ids in generated:
                 sequence = torch.tensor([[*prompt, *ids]], device=runner.device)
+                runner.settle()
                 runner.forward(sequence, None, None, None, [])
                 weights = kept[-1][0, :, len(prompt) :].float().cpu().numpy()
                 start = len(prompt)
                 found.append(Attention(weights[:, :, start:], weights[:, :, :start].mean(0), tokens, text))
-    except (RuntimeError, ValueError, IndexError) as error:
+    except GenerationError:
+        raise
+    except Exception as error:  # a model may refuse another implementation of attention in any way it likes
         raise GenerationError(f"The model gave no attention weights: {type(error).__name__}: {error}") from error
     finally:
         handle.remove()

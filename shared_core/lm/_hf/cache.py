@@ -12,17 +12,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-KeyValues = list[tuple[torch.Tensor, torch.Tensor]]
-"""Per layer keys and values, each (rows, heads, slots, width)."""
+from shared_core.lm._hf.plan import Ids, common_prefix
+
+KeyValues = dict[int, tuple[torch.Tensor, torch.Tensor]]
+"""For each layer that has a cache of its own keys and values, each (rows, heads, slots, width)."""
 
 
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     """One layer's slots in a buffer that grows in steps: appending writes in place instead of copying everything.
 
-    Unused slots are zero, never uninitialised memory: a masked NaN would still spoil a sum.
+    Buffers are (rows, heads, slots, width). Slots behind ``length`` are uninitialised and never looked at; those of
+    shorter rows before it are zero, because a masked NaN would still spoil a sum.
     """
 
     is_sliding = False
@@ -52,6 +54,10 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         self.length = end
         return self.keys[:, :, :end], self.values[:, :, :end]
 
+    def trim(self, count: int) -> None:
+        """Give up the last slots."""
+        self.length -= count
+
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.length + query_length, 0
 
@@ -65,13 +71,13 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
 def _room(states: torch.Tensor, reserve: int) -> torch.Tensor:
     shape = list(states.shape)
     shape[-2] += reserve
-    return states.new_zeros(shape)
+    return states.new_empty(shape)
 
 
 def _grown(buffer: torch.Tensor, length: int, capacity: int) -> torch.Tensor:
     shape = list(buffer.shape)
     shape[-2] = capacity
-    grown = buffer.new_zeros(shape)
+    grown = buffer.new_empty(shape)
     grown[:, :, :length] = buffer[:, :, :length]
     return grown
 
@@ -85,7 +91,7 @@ class SlotCache(Cache):  # type: ignore[misc]
     @property
     def slots(self) -> int:
         """Used slots per row, padding included."""
-        return int(self.layers[0].length) if self.layers else 0
+        return max((int(x.length) for x in self.used), default=0)
 
     def reserve(self, slots: int) -> None:
         """Grow by at least that many slots whenever it grows."""
@@ -101,68 +107,157 @@ class SlotCache(Cache):  # type: ignore[misc]
         """Bytes of the buffers."""
         return sum(t.numel() * t.element_size() for layer in self.used for t in (layer.keys, layer.values))
 
-    def read(self, row: int, slots: slice | torch.Tensor) -> KeyValues | None:
-        """Keys and values of some slots of a row, a copy if ``slots`` are indices; ``None`` if layers are empty."""
-        if len(self.used) != len(self.layers):
-            return None
-        return [(x.keys[row : row + 1, :, slots], x.values[row : row + 1, :, slots]) for x in self.layers]
+    def trim(self, count: int) -> None:
+        """Give up the last slots of every row."""
+        for layer in self.used:
+            layer.trim(count)
 
-    def write(self, rows: Sequence[KeyValues | None]) -> None:
+    def read(self, row: int, slots: slice | torch.Tensor) -> KeyValues:
+        """Keys and values of some slots of a row, a copy if ``slots`` are indices; empty if nothing is cached."""
+        return {
+            i: (_picked(x.keys, row, slots), _picked(x.values, row, slots))
+            for i, x in enumerate(self.layers)
+            if x.is_initialized
+        }
+
+    def write(self, rows: Sequence[KeyValues]) -> None:
         """Fill an empty cache: each row's slots from the start, zeros behind; rows may be of different length."""
-        longest = max((r[0][0].shape[-2] for r in rows if r), default=0)
-        if not longest:
+        template = next((r for r in rows if r), None)
+        if template is None:
             return
-        template = next(r for r in rows if r)
-        for i, layer in enumerate(self.layers):
-            for kind in (0, 1):
-                like = template[i][kind]
-                buffer = like.new_zeros((len(rows), like.shape[1], longest + layer.reserve, like.shape[3]))
-                for j, row in enumerate(rows):
-                    if row:
-                        buffer[j : j + 1, :, : row[i][kind].shape[-2]] = row[i][kind]
-                setattr(layer, "keys" if kind == 0 else "values", buffer)
+        longest = max(slot_count(r) for r in rows)
+        for i, pair in template.items():
+            layer = self.layers[i]
+            layer.keys, layer.values = (_beside(rows, i, kind, pair[kind], longest + layer.reserve) for kind in (0, 1))
             layer.length, layer.is_initialized = longest, True
 
     def select_rows(self, rows: torch.Tensor) -> None:
-        """Keep some rows."""
+        """Keep some rows, in that order; a row may be there several times."""
         for layer in self.used:
-            layer.keys, layer.values = layer.keys.index_select(0, rows), layer.values.index_select(0, rows)
+            index = rows.to(layer.keys.device)  # a model may be spread over devices
+            layer.keys, layer.values = _taken(layer.keys, index, layer), _taken(layer.values, index, layer)
 
-    def select_slots(self, slots: torch.Tensor) -> None:
-        """Keep some slots of each row: ``slots`` is (rows, number kept)."""
+    def select_slots(self, rows: Sequence[int], slots: torch.Tensor) -> None:
+        """New rows of some slots of the old ones: row i has the slots ``slots[i]`` of the old row ``rows[i]``.
+
+        Args:
+            rows: old rows, as often as they are wanted.
+            slots: (len(rows), number kept).
+        """
+        of: dict[int, list[int]] = {}
+        for new, old in enumerate(rows):
+            of.setdefault(old, []).append(new)
         for layer in self.used:
-            layer.keys, layer.values = _gathered(layer.keys, slots), _gathered(layer.values, slots)
+            index = slots.to(layer.keys.device)
+            layer.keys = _regrouped(layer.keys, of, index, layer.reserve)
+            layer.values = _regrouped(layer.values, of, index, layer.reserve)
             layer.length = slots.shape[1]
 
 
-def _gathered(buffer: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
-    rows, heads, _, width = buffer.shape
-    index = slots[:, None, :, None].expand(rows, heads, slots.shape[1], width)
-    return buffer.gather(2, index)
+def slot_count(states: KeyValues) -> int:
+    """Slots of a row's states."""
+    return next((int(k.shape[-2]) for k, _ in states.values()), 0)
 
 
-@dataclass(slots=True)
-class _Entry:
-    ids: NDArray[np.int64]
+def behind(states: KeyValues, start: int) -> KeyValues:
+    """A view of a row's states without its first slots."""
+    return {i: (k[:, :, start:], v[:, :, start:]) for i, (k, v) in states.items()}
+
+
+def _beside(rows: Sequence[KeyValues], layer: int, kind: int, like: torch.Tensor, room: int) -> torch.Tensor:
+    buffer = like.new_zeros((len(rows), like.shape[1], room, like.shape[3]))
+    for r, row in enumerate(rows):
+        if row:
+            states = row[layer][kind]
+            buffer[r : r + 1, :, : states.shape[-2]] = states
+    return buffer
+
+
+def _picked(buffer: torch.Tensor, row: int, slots: slice | torch.Tensor) -> torch.Tensor:
+    if isinstance(slots, slice):
+        return buffer[row : row + 1, :, slots]
+    return buffer[row : row + 1].index_select(2, slots.to(buffer.device))
+
+
+def _taken(buffer: torch.Tensor, rows: torch.Tensor, layer: SlotLayer) -> torch.Tensor:
+    """Rows of a buffer (rows, heads, slots, width), with room for more slots."""
+    if len(rows) <= buffer.shape[0]:
+        return buffer.index_select(0, rows)
+    _, heads, _, width = buffer.shape
+    taken = buffer.new_empty((len(rows), heads, layer.length + layer.reserve, width))
+    torch.index_select(buffer[:, :, : layer.length], 0, rows, out=taken[:, :, : layer.length])
+    return taken
+
+
+def _regrouped(buffer: torch.Tensor, of: dict[int, list[int]], slots: torch.Tensor, reserve: int) -> torch.Tensor:
+    """The buffer (rows, heads, slots, width) of ``select_slots``, with room for more slots.
+
+    One ``index_select`` for each old row copies whole vectors at a time; one ``gather`` over all rows would need an
+    index as large as the buffer.
+    """
+    _, heads, _, width = buffer.shape
+    count, kept = slots.shape
+    grown = buffer.new_empty((count, heads, kept + reserve, width))
+    for old, new in of.items():
+        chosen = buffer[old].index_select(1, slots[new].flatten())  # (heads, len(new) * kept, width)
+        grown[new, :, :kept] = chosen.view(heads, len(new), kept, width).transpose(0, 1)
+    return grown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """Keys and values of a stretch of tokens, which several kept sequences may have in common."""
+
     states: KeyValues
     nbytes: int
+
+    @classmethod
+    def of(cls, states: KeyValues) -> Segment:
+        """The states by themselves: a view into a much larger buffer would keep all of it alive."""
+        exact = sum(t.numel() * t.element_size() for pair in states.values() for t in pair)
+        held = sum(t.untyped_storage().nbytes() for pair in states.values() for t in pair)
+        if held > 1.25 * exact:
+            states, held = {i: (k.clone(), v.clone()) for i, (k, v) in states.items()}, exact
+        return cls(states, held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    ids: Ids
+    segments: tuple[Segment, ...]
+    side: int
+
+    def states(self, length: int) -> KeyValues:
+        """Of the first tokens; a view where they lie in the first segment."""
+        pieces: list[KeyValues] = []
+        for segment in self.segments:
+            if length > 0:
+                pieces.append({i: (k[:, :, :length], v[:, :, :length]) for i, (k, v) in segment.states.items()})
+            length -= slot_count(segment.states)
+        if len(pieces) == 1:
+            return pieces[0]
+        return {
+            i: (torch.cat([p[i][0] for p in pieces], 2), torch.cat([p[i][1] for p in pieces], 2)) for i in pieces[0]
+        }
 
 
 class PrefixCache:
     """Keys and values of token sequences, least recently used first out, bounded in bytes.
 
-    Any common beginning with a kept sequence is reused, not only whole ones.
+    Any common beginning with a kept sequence is reused, not only whole ones. States of different *sides* (of a switch
+    of the rotary frequencies) are never mixed.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
         self._next = 0
+        self._stamp: object = None
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
-        return sum(e.nbytes for e in self._entries.values())
+        """Bytes held; segments that sequences have in common count once."""
+        return sum({id(s): s.nbytes for e in self._entries.values() for s in e.segments}.values())
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -171,45 +266,37 @@ class PrefixCache:
         """Forget everything."""
         self._entries.clear()
 
-    def match(self, ids: NDArray[np.int64]) -> tuple[int, KeyValues | None]:
-        """Length and states of the longest kept beginning of ``ids``; (0, None) if there is none."""
+    def belong_to(self, stamp: object) -> None:
+        """Forget everything if the stamp, which stands for the weights, is not the last call's."""
+        if stamp != self._stamp:
+            self.clear()
+        self._stamp = stamp
+
+    def match(self, ids: Ids, side: int = 0) -> tuple[int, KeyValues]:
+        """Length and states of the longest kept beginning of ``ids``; (0, {}) if there is none."""
         best, length = None, 0
         for key, entry in self._entries.items():
-            common = common_prefix(entry.ids, ids)
+            common = common_prefix(entry.ids, ids) if entry.side == side else 0
             if common > length:
                 best, length = key, common
         if best is None:
-            return 0, None
+            return 0, {}
         self._entries.move_to_end(best)
-        return length, [(k[:, :, :length], v[:, :, :length]) for k, v in self._entries[best].states]
+        return length, self._entries[best].states(length)
 
-    def put(self, ids: Sequence[int] | NDArray[np.int64], states: KeyValues | None) -> None:
+    def put(self, ids: Sequence[int] | Ids, segments: Sequence[Segment], side: int = 0) -> None:
         """Keep the states of a sequence; too large ones are not kept. Sequences that it continues are dropped."""
-        if not len(ids) or states is None:
+        if not len(ids) or not segments or sum(s.nbytes for s in segments) > self.max_bytes:
             return
         sequence = np.asarray(ids, dtype=np.int64)
-        # What is stored may be a view into a larger buffer: its storage is what it costs.
-        nbytes = sum(t.untyped_storage().nbytes() for pair in states for t in pair)
-        exact = sum(t.numel() * t.element_size() for pair in states for t in pair)
-        if exact > self.max_bytes:
-            return
         for key, entry in list(self._entries.items()):
-            common = common_prefix(entry.ids, sequence)
+            common = common_prefix(entry.ids, sequence) if entry.side == side else -1
             if common == len(sequence):
                 self._entries.move_to_end(key)
                 return
             if common == len(entry.ids):
                 del self._entries[key]
-        if nbytes > 1.25 * exact:
-            states, nbytes = [(k.clone(), v.clone()) for k, v in states], exact
-        self._entries[self._next] = _Entry(sequence, states, nbytes)
+        self._entries[self._next] = _Entry(sequence, tuple(segments), side)
         self._next += 1
         while self.nbytes > self.max_bytes:
             self._entries.popitem(last=False)
-
-
-def common_prefix(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
-    """How many ids the two begin with in common."""
-    size = min(len(a), len(b))
-    different = np.flatnonzero(a[:size] != b[:size])
-    return int(different[0]) if len(different) else size

@@ -36,7 +36,7 @@ class Session(Protocol):
     def cache_bytes(self) -> int: ...
     def open(self, bodies: Sequence[Ids], rows: Sequence[Sequence[int]]) -> Opened: ...
     def feed(self, feeds: Sequence[Feed], every: Sequence[bool]) -> torch.Tensor: ...
-    def fork(self, counts: Sequence[int]) -> None: ...
+    def fork(self, counts: Sequence[int], lanes: Sequence[int], steps: int) -> None: ...
     def drop(self, branches: Sequence[int]) -> None: ...
     def keep_root(self) -> None: ...
     def keep(self, branch: int, ids: Sequence[int]) -> None: ...
@@ -68,6 +68,15 @@ class Job:
     def steps(self) -> int:
         """How many tokens a branch may get."""
         return max(map(len, self.given)) if self.given else self.params.max_tokens + 1
+
+    @property
+    def reach(self) -> int:
+        """The longest sequence, in tokens, that the model sees for it."""
+        if self.given:
+            return len(self.ids) + max(0, max(map(len, self.given)) - 1)
+        # A sample's last token is fed only where something behind it is wanted, perhaps with an end of sequence.
+        behind = self.params.capture is not None and self.params.capture.append_eos
+        return len(self.ids) + self.params.max_tokens + behind
 
     @property
     def records(self) -> bool:
@@ -120,16 +129,17 @@ class Decoder:
         self._vocabulary = vocabulary
         self.peak_bytes = 0
 
-    def run(self, jobs: Sequence[Job], rows: Sequence[Sequence[int]]) -> None:
-        """Carry out the jobs; ``rows`` are trees of job indices."""
+    def run(self, jobs: Sequence[Job], rows: Sequence[Sequence[int]], lanes: Sequence[int]) -> None:
+        """Carry out the jobs; ``rows`` are trees of job indices, whose samples are spread over so many ``lanes``."""
         before = self._run.forwards
         opened = self._session.open([j.ids[:-1] for j in jobs], rows)
+        # (jobs, vocabulary): what follows each prompt; below, a row of it for each sample.
         logits = self._session.feed([(i, [int(j.ids[-1])]) for i, j in enumerate(jobs)], [False] * len(jobs))
         jobs[0].forwards += self._run.forwards - before
         ends = {tap: states.cpu().numpy() for tap, states in self._run.hidden.items()}
         for job, tokens, cached in zip(jobs, opened.prompt_tokens, opened.cached_tokens):
             job.prompt_tokens, job.cached_tokens = tokens, cached
-        self._session.fork([j.width for j in jobs])
+        self._session.fork([j.width for j in jobs], lanes, max(j.steps for j in jobs))
         live = dict(enumerate(branch for job in jobs for branch in self._branches(job)))
         owner = torch.tensor([i for i, j in enumerate(jobs) for _ in range(j.width)], device=logits.device)
         for i, job in enumerate(jobs):
@@ -356,6 +366,6 @@ def _verdicts(
             groups.setdefault(branch.job.verdicts, []).append(i)
     found: list[tuple[Branch, NDArray[np.float64]]] = []
     for verdicts, rows in groups.items():
-        values = (raw[rows][:, list(verdicts)] - total[rows][:, None]).double().cpu().numpy()
+        values = (raw[rows][:, list(verdicts)] - total[rows][:, None]).cpu().double().numpy()
         found += [(branches[i], value) for i, value in zip(rows, values)]
     return found

@@ -2,9 +2,13 @@
 
 A *row* of the batch holds one tree: slots of the cache in the order they were written, and for each live *branch*
 the set of slots that are its past (``visible``). A step feeds the new tokens of all branches of a row as one sequence
-under a 4-D additive mask, with explicit position ids. k samples of a prompt are k branches of one row; prompts that
-share only their first part are rows beside each other whose shared part was computed once and copied; padding is
-simply invisible. See ``reference: tree decoding`` in the documentation for what it is worth.
+under a 4-D additive mask, with explicit position ids. k samples of a prompt are k branches of one row, or of several
+(*lanes*), where a row would mostly hold what its branches must not see; prompts that share only their first part are
+rows beside each other whose shared part was computed once; padding is simply invisible. What all prompts begin with
+is held once for all rows where the model's attention can be exchanged (``stem``), and copied to each where not.
+
+Shapes, throughout: R rows, B branches in the fullest row, S slots in use, w tokens fed to each row at a time.
+A stem is not among the slots. ``visible`` is (R, B, S + room) bool, a mask (R, 1, w, S + w) of the model's dtype.
 
 Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
@@ -17,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from shared_core.lm._hf.cache import KeyValues, PrefixCache, SlotCache
+from shared_core.lm._hf import stem
+from shared_core.lm._hf.cache import KeyValues, PrefixCache, Segment, SlotCache, behind, slot_count
 from shared_core.lm._hf.model import Runner
 from shared_core.lm._hf.plan import Ids, RowTree, common_length, row_tree, similar_lengths, sort_key
 
@@ -43,20 +48,28 @@ class Forest:
 
     lockstep = False
 
-    def __init__(self, runner: Runner, prefixes: PrefixCache) -> None:
+    def __init__(self, runner: Runner, prefixes: PrefixCache, anchor: int | None = None) -> None:
+        """``anchor``: a position that every forward pass shall hold, for frequencies that depend on the longest."""
         self._run = runner
         self._prefixes = prefixes
+        self._anchor = anchor
+        self._side = 0 if anchor is None else 1
         self._device = runner.device
         self._at: dict[int, tuple[int, int]] = {}
         self._position: dict[int, int] = {}
         self._visible = torch.zeros(0)
+        self._most = 0
         self._cache = SlotCache(runner.layers)
+        self._root_ids: Ids = np.zeros(0, dtype=np.int64)
         self._root_cache: SlotCache | None = None
+        self._root_states: KeyValues = {}
+        self._root_kept: Segment | None = None
+        self._stem: KeyValues = {}
 
     @property
     def cache_bytes(self) -> int:
         """Bytes of keys and values held by this session."""
-        return self._cache.nbytes()
+        return self._cache.nbytes() + sum(t.nbytes for pair in self._stem.values() for t in pair)
 
     # --- prefill -----------------------------------------------------------------------------------------------
 
@@ -67,44 +80,46 @@ class Forest:
             bodies: token ids of each prompt without its last token (which the first feed brings).
             rows: which prompts form a tree; every prompt in exactly one row.
         """
-        root, found = self._root(bodies, rows)
-        starts: list[tuple[int, KeyValues | None]] = []
+        root, found = self._root(bodies)
+        self._stem = self._root_states if self._run.stems else {}
+        starts: list[tuple[int, KeyValues]] = []
         for members in rows:
             trunk = bodies[members[0]][: common_length([bodies[i] for i in members])]
-            length, states = self._prefixes.match(trunk) if len(rows) > 1 else (0, None)
+            length, states = self._prefixes.match(trunk, self._side) if len(rows) > 1 else (0, {})
             starts.append((length, states) if length > len(root) else (len(root), self._root_states))
             found = [max(f, length) if i in members else f for i, f in enumerate(found)]
         trees = [row_tree([bodies[i] for i in m], start) for m, (start, _) in zip(rows, starts)]
-        self._fill(trees, [states for _, states in starts])
+        held = slot_count(self._stem)
+        self._fill(trees, [behind(states, held) if held else states for _, states in starts])
         for r, members in enumerate(rows):
             for q, i in enumerate(members):
                 self._at[i], self._position[i] = (r, q), len(bodies[i])
         return _opened(bodies, found)
 
-    def _root(self, bodies: Sequence[Ids], rows: Sequence[Sequence[int]]) -> tuple[Ids, list[int]]:
+    def _root(self, bodies: Sequence[Ids]) -> tuple[Ids, list[int]]:
         """What all prompts begin with, computed once as a plain sequence; how much of it each found in the cache."""
         root = bodies[0][: common_length(bodies)]
-        length, states = self._prefixes.match(root)
+        length, states = self._prefixes.match(root, self._side)
         self._root_states = states
         if length < len(root):
             cache = SlotCache(self._run.layers)
-            cache.reserve(64)
+            cache.reserve(len(root) - length if self._run.stems else 64)
             cache.write([states])
             for start in range(length, len(root), _CHUNK):
                 piece = root[start : min(start + _CHUNK, len(root))]
                 ids = torch.from_numpy(piece)[None].to(self._device)
                 positions = torch.arange(start, start + len(piece), device=self._device)[None]
-                self._run.forward(ids, positions, cache, None, [])
+                self._forward(ids, positions, cache, None, [])
             self._root_states = cache.read(0, slice(0, len(root)))
             self._root_cache = cache
         self._root_ids = root
         return root, [length] * len(bodies)
 
-    def _fill(self, trees: list[RowTree], states: list[KeyValues | None]) -> None:
+    def _fill(self, trees: list[RowTree], states: list[KeyValues]) -> None:
         """Compute the rows' trees behind their starts, rows of similar length together; set what branches see."""
         buckets = similar_lengths([len(t.tokens) for t in trees])
         single = len(buckets) == 1
-        pieces: list[KeyValues | None] = [None] * len(trees)
+        pieces: list[KeyValues] = [{}] * len(trees)
         offsets = [0] * len(trees)
         for bucket in buckets:
             chosen = [trees[i] for i in bucket]
@@ -123,12 +138,12 @@ class Forest:
         branches = max(len(t.paths) for t in trees)
         visible = np.zeros((len(trees), branches, self._cache.slots + 256), dtype=bool)
         for r, tree in enumerate(trees):
-            visible[r, :, : tree.start] = True
+            visible[r, :, : tree.start - slot_count(self._stem)] = True
             for q, path in enumerate(tree.paths):
                 visible[r, q, offsets[r] + path] = True
         self._visible = torch.from_numpy(visible).to(self._device)
 
-    def _started(self, states: list[KeyValues | None]) -> SlotCache:
+    def _started(self, states: list[KeyValues]) -> SlotCache:
         if len(states) == 1 and self._root_cache is not None and states[0] is self._root_states:
             cache = self._root_cache  # the root's own buffer goes on being used: nothing is copied
             self._root_cache = None
@@ -147,27 +162,63 @@ class Forest:
         for r, tree in enumerate(trees):
             ids[r, : len(tree.tokens)], positions[r, : len(tree.tokens)] = tree.tokens, tree.positions
         # Causal attention from the first slot on needs no mask of ours: padding stands behind all that is real.
-        plain = width == 0 and all(len(t.paths) == 1 for t in trees) and rows * longest <= _BATCH
+        alone = not self._stem and width == 0
+        plain = alone and all(len(t.paths) == 1 for t in trees) and rows * longest <= _BATCH
         chunk = longest if plain else _chunk(rows, width + longest)
         for start in range(0, longest, chunk):
             end = min(start + chunk, longest)
             mask = None if plain else self._prefill_mask(trees, width, start, end)
             tokens, places = (torch.from_numpy(x[:, start:end]).to(self._device) for x in (ids, positions))
-            self._run.forward(tokens, places, cache, mask, [])
+            self._forward(tokens, places, cache, mask, [])
 
     def _prefill_mask(self, trees: list[RowTree], width: int, start: int, end: int) -> torch.Tensor:
         seen = np.zeros((len(trees), end - start, width + end), dtype=bool)
         seen[:, np.arange(end - start), width + np.arange(start, end)] = True  # padding sees itself: no empty softmax
         for r, tree in enumerate(trees):
             size, last = len(tree.tokens), min(end, len(tree.tokens))
-            seen[r, : max(0, last - start), : tree.start] = True
+            seen[r, : max(0, last - start), : tree.start - slot_count(self._stem)] = True
             if last > start:
                 seen[r, : last - start, width : width + min(size, end)] = tree.mask(start, last)[:, :end]
         return self._additive(torch.from_numpy(seen).to(self._device))
 
     def _additive(self, seen: torch.Tensor) -> torch.Tensor:
+        """(R, w, S) whether a token sees a slot, as (R, 1, w, S) zeros and lowest numbers to add to attention."""
         mask = torch.zeros(seen.shape, dtype=self._run.dtype, device=self._device)
         return mask.masked_fill_(~seen, torch.finfo(self._run.dtype).min)[:, None]
+
+    def _forward(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        cache: SlotCache,
+        mask: torch.Tensor | None,
+        columns: list[int],
+    ) -> torch.Tensor:
+        """``Runner.forward``, with a token at the anchor's position beside the others, which no other token sees."""
+        if self._anchor is None:
+            return self._grown(ids, positions, cache, mask, columns)
+        ids = torch.nn.functional.pad(ids, (0, 1))
+        positions = torch.nn.functional.pad(positions, (0, 1), value=self._anchor)
+        if mask is not None:  # one more query and one more slot: the slot is seen by that query alone
+            lowest = float(torch.finfo(mask.dtype).min)
+            mask = torch.nn.functional.pad(mask, (0, 1, 0, 1), value=lowest)
+            mask[:, :, -1, -1] = 0.0
+        logits = self._grown(ids, positions, cache, mask, columns)
+        cache.trim(1)
+        return logits
+
+    def _grown(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        cache: SlotCache,
+        mask: torch.Tensor | None,
+        columns: list[int],
+    ) -> torch.Tensor:
+        if not self._stem:
+            return self._run.forward(ids, positions, cache, mask, columns)
+        with stem.grown_from(self._stem):
+            return self._run.forward(ids, positions, cache, mask, columns)
 
     # --- decoding ----------------------------------------------------------------------------------------------
 
@@ -222,26 +273,50 @@ class Forest:
         row = torch.arange(rows, device=self._device)[:, None]
         past = self._visible[row, own.clamp(min=0), :slots]
         new = (own[:, :, None] == own[:, None, :]).tril()  # padding sees padding, itself at least
-        mask = self._additive(torch.cat([past, new], dim=2))
-        self._cache.reserve(max(64, 16 * width))
-        logits = self._run.forward(tokens, place, self._cache, mask, columns)
+        seen = torch.cat([past, new], dim=2)  # (R, w, S + w)
+        one = width == 1 and self._anchor is None  # then a mask that hides nothing can be left out
+        mask = None if one and bool(seen.all()) else self._additive(seen)
+        self._cache.reserve(self._room(width))
+        logits = self._forward(tokens, place, self._cache, mask, columns)
         branch = torch.arange(self._visible.shape[1], device=self._device)
         self._visible[:, :, slots : slots + width] = branch[None, :, None] == own[:, None, :]
         return logits
 
-    def fork(self, counts: Sequence[int]) -> None:
-        """Branch i becomes ``counts[i]`` branches, numbered on in order; all branches must be live."""
-        members: list[list[int]] = [[] for _ in range(self._visible.shape[0])]
-        at: dict[int, tuple[int, int]] = {}
+    def fork(self, counts: Sequence[int], lanes: Sequence[int], steps: int) -> None:
+        """Branch i becomes ``counts[i]`` branches, numbered on in order; all branches must be live.
+
+        Args:
+            counts: for each branch, at least 1.
+            lanes: for each row over how many rows its branches are spread from now on.
+            steps: tokens that a branch may still get.
+        """
+        of_row: list[list[tuple[int, int]]] = [[] for _ in lanes]  # place in the old row, new branch
         position: dict[int, int] = {}
         for branch, count in enumerate(counts):
             r, q = self._at[branch]
             for _ in range(count):
-                at[len(at)] = (r, len(members[r]))
+                of_row[r].append((q, len(position)))
                 position[len(position)] = self._position[branch]
-                members[r].append(q)
+        rows: list[int] = []
+        members: list[list[int]] = []
+        at: dict[int, tuple[int, int]] = {}
+        for r, branches in enumerate(of_row):
+            branches.sort()  # prompts stand in the order in which neighbours share most
+            width = -(-len(branches) // lanes[r])
+            for start in range(0, len(branches), width):
+                lane = branches[start : start + width]
+                at |= {branch: (len(rows), i) for i, (_, branch) in enumerate(lane)}
+                rows.append(r)
+                members.append([q for q, _ in lane])
         self._at, self._position = at, position
-        self._select(list(range(len(members))), members)
+        self._most = self._cache.slots + steps * max(map(len, members))
+        self._cache.reserve(self._room(0))
+        self._select(rows, members)
+
+    def _room(self, width: int) -> int:
+        """Slots to grow by: as many again as there are, which copies each a few times at most, or all that may come."""
+        slots = self._cache.slots
+        return max(width, min(self._most - slots, max(64, slots)))
 
     def drop(self, branches: Sequence[int]) -> None:
         """Forget branches; rows and slots that nothing needs any more are given up when it pays."""
@@ -265,45 +340,59 @@ class Forest:
             for q, branch in enumerate(live[r]):
                 self._at[branch] = (new, q)
         self._select(kept, members)
-        self._compact(members)
 
     def _select(self, rows: list[int], members: list[list[int]]) -> None:
-        width = max(map(len, members))
-        index = np.zeros((len(rows), width), dtype=np.int64)
+        """New rows: the i-th has the branches ``members[i]`` of the old row ``rows[i]``."""
+        before = self._visible.shape[0]
+        index = np.zeros((len(rows), max(map(len, members))), dtype=np.int64)
         for r, row in enumerate(members):
             index[r, : len(row)] = row
         chosen = torch.tensor(rows, device=self._device)
-        if len(rows) < self._visible.shape[0]:
-            self._cache.select_rows(chosen)
+        # (R', 1) and (R', B') index the old (R, B, S): visible becomes (R', B', S).
         self._visible = self._visible[chosen[:, None], torch.from_numpy(index).to(self._device)]
+        if not self._compact(rows, members) and rows != list(range(before)):
+            self._cache.select_rows(chosen)
 
-    def _compact(self, members: list[list[int]]) -> None:
+    def _compact(self, rows: list[int], members: list[list[int]]) -> bool:
+        """Take only the slots that some branch of a new row sees; False (and nothing done) where it does not pay."""
         slots = self._cache.slots
         counts = torch.tensor([len(m) for m in members], device=self._device)
         real = torch.arange(self._visible.shape[1], device=self._device)[None, :] < counts[:, None]
-        used = (self._visible[:, :, :slots] & real[:, :, None]).any(1)
+        used = (self._visible[:, :, :slots] & real[:, :, None]).any(1)  # (R', S)
         needed = int(used.sum(1).max())
         if slots < 256 or needed > _SPARSE * slots:
-            return
-        order = (~used).int().argsort(dim=1, stable=True)[:, :needed]
-        self._cache.select_slots(order)
+            return False
+        order = (~used).int().argsort(dim=1, stable=True)[:, :needed]  # used slots first, in their old order
+        self._cache.select_slots(rows, order)
         row = torch.arange(len(members), device=self._device)[:, None, None]
         branch = torch.arange(self._visible.shape[1], device=self._device)[None, :, None]
         kept = self._visible[row, branch, order[:, None, :]]
         self._visible = torch.cat([kept, kept.new_zeros((*kept.shape[:2], 256))], dim=2)
+        return True
 
     # --- what stays --------------------------------------------------------------------------------------------
 
     def keep_root(self) -> None:
         """Keep the common beginning of the prompts for later calls."""
-        self._prefixes.put(self._root_ids, self._root_states)
+        if self._root_states:
+            self._prefixes.put(self._root_ids, [self._root_segment()], self._side)
 
     def keep(self, branch: int, ids: Sequence[int]) -> None:
         """Keep a branch for later calls; ``ids`` are all the tokens it holds."""
         r, q = self._at[branch]
         slots = self._visible[r, q, : self._cache.slots].nonzero()[:, 0]
-        if len(slots) == len(ids):
-            self._prefixes.put(ids, self._cache.read(r, slots))
+        if slot_count(self._stem) + len(slots) != len(ids):
+            return
+        root = slot_count(self._root_states)
+        # Slots were written in the order of the tokens, so the first are the root's: every branch shares those.
+        rest = self._cache.read(r, slots if self._stem else slots[root:])
+        shared = [self._root_segment()] if root else []
+        self._prefixes.put(ids, [*shared, Segment.of(rest)], self._side)
+
+    def _root_segment(self) -> Segment:
+        if self._root_kept is None:
+            self._root_kept = Segment.of(self._root_states)
+        return self._root_kept
 
 
 def _chunk(rows: int, slots: int) -> int:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.lm._hf.cache import common_prefix
-
 Ids = NDArray[np.int64]
+
+
+def common_prefix(a: Ids, b: Ids) -> int:
+    """How many ids the two begin with in common."""
+    size = min(len(a), len(b))
+    different = np.flatnonzero(a[:size] != b[:size])
+    return int(different[0]) if len(different) else size
 
 
 def sort_key(ids: Ids) -> bytes:
@@ -95,102 +100,176 @@ class Cost:
         token: of a token through the layers.
         slot: of a query meeting one slot of the cache.
         read: of fetching a slot from memory, in queries that could meet it in the meantime.
+        fill: how many tokens a forward pass must have before more of them take longer (below that, fetching the
+            weights from memory takes all the time).
+        stems: whether what all prompts share is held and read once, instead of once for each lane.
     """
 
     token: float
     slot: float
-    read: float = 8.0
+    read: float = 25.0
+    fill: int = 1
+    stems: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Prompts that are decoded as one tree.
+    """Prompts that are computed as one tree, and how their samples are decoded.
+
+    While a token is decoded every branch of a lane meets all slots of that lane, its neighbours' too, and masks what
+    it may not see. Many branches in one lane fetch the prompt from memory once and waste attention on each other;
+    a lane for each branch is an ordinary batch, which fetches the prompt once for each. The best lies between.
 
     Attributes:
         members: indices of the prompts.
-        fresh: tokens beyond the root that all prompts share, each once.
+        root: tokens that all prompts of the batch share; carried: those of them that each lane holds, all or none.
+        fresh: tokens beyond the root, those shared once.
+        depth: tokens beyond the root of the longest of its prompts.
         branches: samples of all its prompts; steps: tokens a branch may get.
-        slots: of the cache that it needs at most.
+        lanes: rows of the cache that the branches are spread over once the prompts are computed.
     """
 
     members: tuple[int, ...]
+    root: int
+    carried: int
     fresh: int
+    depth: int
     branches: int
     steps: int
-    root: int
+    lanes: int = 1
+
+    @property
+    def width(self) -> int:
+        """Branches of a lane."""
+        return -(-self.branches // self.lanes)
+
+    @property
+    def prompt(self) -> int:
+        """Slots of the prompts in each lane: about its share of what is not common to all."""
+        return self.carried + max(self.depth, -(-self.fresh // self.lanes))
 
     @property
     def slots(self) -> int:
-        return self.root + self.fresh + self.branches * self.steps
-
-    @property
-    def met(self) -> float:
-        """Slots in use half way through."""
-        return self.root + self.fresh + self.branches * self.steps / 2
+        """Slots that a lane needs at most."""
+        return max(self.carried + self.fresh, self.prompt + self.width * self.steps)
 
     def prefill(self, cost: Cost) -> float:
         """Operations to compute its own part of the prompts."""
         return self.fresh * (cost.token + cost.slot * (self.root + self.fresh / 2))
 
+    def spread(self, width: int) -> Row:
+        """The same prompts with at most that many branches in a lane."""
+        return replace(self, lanes=-(-self.branches // min(width, self.branches)))
+
+    def of(self, members: Sequence[int]) -> Row:
+        """The same row of prompts numbered otherwise."""
+        return replace(self, members=tuple(members))
+
 
 def batch_cost(rows: Sequence[Row], cost: Cost) -> float:
-    """Operations to prefill and decode rows beside each other, padded to the longest and widest."""
-    widest, longest = max(r.branches for r in rows), max(r.met for r in rows)
-    decode = max(r.steps for r in rows) * len(rows) * (widest + cost.read) * longest * cost.slot
-    return decode + sum(r.prefill(cost) for r in rows)
+    """Operations to prefill and decode rows beside each other, padded to the longest and widest lane."""
+    fed = sum(r.lanes for r in rows) * max(r.width for r in rows)
+    return max(r.steps for r in rows) * max(cost.fill, fed) * cost.token + _attention(rows, cost)
+
+
+def _attention(rows: Sequence[Row], cost: Cost) -> float:
+    """What depends on the layout: attention while decoding, and what happens before."""
+    lanes, widest = sum(r.lanes for r in rows), max(r.width for r in rows)
+    met = max(r.prompt + r.width * r.steps / 2 for r in rows)  # slots in use half way through
+    stem = max(r.root - r.carried for r in rows)
+    pairs = lanes * (widest + cost.read) * met + (lanes * widest + cost.read) * stem
+    decode = max(r.steps for r in rows) * pairs * cost.slot
+    # Spreading writes every slot of the prompt once more for each lane, which costs about what reading it twice does.
+    copies = 2 * cost.read * cost.slot * sum(r.lanes * r.prompt for r in rows if r.lanes > 1)
+    return decode + copies + sum(r.prefill(cost) for r in rows)
 
 
 def plan_rows(
-    bodies: Sequence[Ids], branches: Sequence[int], steps: Sequence[int], cost: Cost, *, join: bool | None = None
+    bodies: Sequence[Ids],
+    branches: Sequence[int],
+    steps: Sequence[int],
+    cost: Cost,
+    *,
+    join: bool | None = None,
+    max_slots: int | None = None,
 ) -> list[Row]:
     """Rows for the prompts: those that share much beyond what all share go into one tree, the others beside it.
 
-    In one row every query also meets (and masks) the other prompts' slots; in rows of their own, what the prompts
-    share is fetched from memory once for each at every step, and what they share beyond the common root is also
-    computed once for each. Three plans are compared: all in one row, each in its own, and neighbours joined where
-    that pays. ``join`` overrides the choice: all in one row, or none.
+    In one row what the prompts share is computed once, and in rows of their own once for each; three plans are
+    compared, each with lanes of several widths: all in one row, each in its own, and neighbours joined where that
+    pays.
+
+    Args:
+        bodies: token ids of the prompts; branches: samples of each; steps: tokens that a sample of each may get.
+        cost: of the model.
+        join: overrides the choice: all in one row, or none, and each row in one lane.
+        max_slots: that all lanes together should fit into, if any plan does.
     """
     root = common_length(bodies)
     order = sorted(range(len(bodies)), key=lambda i: sort_key(bodies[i]))
     shared = [common_prefix(bodies[i], bodies[j]) for i, j in pairwise(order)]
-    alone = [Row((i,), len(bodies[i]) - root, branches[i], steps[i], root) for i in order]
-    if join is False or len(alone) == 1:
-        return alone
-    together = alone[0]
-    pairs = [alone[0]]
+    carried = 0 if cost.stems else root
+    alone = [
+        Row((i,), root, carried, len(bodies[i]) - root, len(bodies[i]) - root, branches[i], steps[i]) for i in order
+    ]
+    together, pairs = alone[0], [alone[0]]
     for row, common in zip(alone[1:], shared):
         together = _joined(together, row, common)
         both = _joined(pairs[-1], row, common)
-        if batch_cost([both], cost) <= batch_cost([pairs[-1]], cost) + batch_cost([row], cost):
+        if _best(both, cost) <= _best(pairs[-1], cost) + _best(row, cost):
             pairs[-1] = both
         else:
             pairs.append(row)
-    if join:
-        return [together]
-    return min(alone, pairs, [together], key=lambda rows: batch_cost(rows, cost))
+    if join is not None:
+        return [together] if join else alone
+    plans = [[r.spread(w) for r in rows] for rows in (alone, pairs, [together]) for w in _widths(rows)]
+    fitting = [p for p in plans if max_slots is None or _held(p) <= max_slots]
+    return min(fitting, key=lambda p: batch_cost(p, cost)) if fitting else min(plans, key=_held)
+
+
+def _best(row: Row, cost: Cost) -> float:
+    return min(_attention([row.spread(w)], cost) for w in _widths([row]))
+
+
+def _widths(rows: Sequence[Row]) -> list[int]:
+    """Widths of lanes worth comparing: 1, 2, 3, 4, 6, 8, 12, … up to the widest row in one lane."""
+    widest = max(r.branches for r in rows)
+    steps = [w for k in range(widest.bit_length()) for w in (1 << k, 3 << k) if w < widest]
+    return [*sorted(steps), widest]
+
+
+def _held(rows: Sequence[Row]) -> int:
+    """Slots that rows beside each other hold at most."""
+    return sum(r.lanes for r in rows) * max(r.slots for r in rows) + max(r.root - r.carried for r in rows)
 
 
 def _joined(left: Row, right: Row, common: int) -> Row:
     """Both rows in one; ``common`` is how many ids the last prompt of one and the first of the other share."""
     return Row(
         left.members + right.members,
+        left.root,
+        left.carried,
         left.fresh + right.fresh - (common - left.root),
+        max(left.depth, right.depth),
         left.branches + right.branches,
         max(left.steps, right.steps),
-        left.root,
     )
 
 
 def waves(rows: Sequence[Row], max_slots: int, max_branches: int) -> list[list[Row]]:
     """Consecutive rows that fit in memory together (a row alone always counts as fitting)."""
     found: list[list[Row]] = []
-    widest = live = 0
+    widest = lanes = live = 0
     for row in rows:
         grown = max(widest, row.slots)
-        if found and (len(found[-1]) + 1) * grown <= max_slots and live + row.branches <= max_branches:
+        if (
+            found
+            and (lanes + row.lanes) * grown + row.root - row.carried <= max_slots
+            and live + row.branches <= max_branches
+        ):
             found[-1].append(row)
-            widest, live = grown, live + row.branches
+            widest, lanes, live = grown, lanes + row.lanes, live + row.branches
         else:
             found.append([row])
-            widest, live = row.slots, row.branches
+            widest, lanes, live = row.slots, row.lanes, row.branches
     return found

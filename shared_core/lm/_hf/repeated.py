@@ -24,8 +24,18 @@ class Repeated:
 
     lockstep = True
 
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner
+    def __init__(self, runner: Runner, *, cached: bool = True, switch: int | None = None) -> None:
+        """How to run.
+
+        Args:
+            runner: of the model.
+            cached: whether the model's own cache is used; else every step runs the whole sequences.
+            switch: sequences that grow beyond so many tokens are computed anew then, because all their keys change
+                (longrope); all prompts must be of one length.
+        """
+        self.runner = runner
+        self._cached = cached and runner.cache_name is not None
+        self._switch = switch
         self._device = runner.device
         self._branches: list[int] = []
         self._cache: Any = None
@@ -42,6 +52,7 @@ class Repeated:
     def open(self, bodies: Sequence[Ids], rows: Sequence[Sequence[int]]) -> Opened:
         """As ``Forest.open``; ``rows`` is not used."""
         longest = max(map(len, bodies))
+        # (rows, tokens) ids, padded on the left, and 1 where they are real.
         self._ids = torch.zeros((len(bodies), longest), dtype=torch.long, device=self._device)
         self._real = torch.zeros_like(self._ids)
         for r, body in enumerate(bodies):
@@ -49,18 +60,22 @@ class Repeated:
                 self._ids[r, longest - len(body) :] = torch.from_numpy(body)
                 self._real[r, longest - len(body) :] = 1
         self._branches = list(range(len(bodies)))
-        if self._run.cache_name is not None:
-            from transformers import DynamicCache
-
-            self._cache = DynamicCache(config=self._run.model.config)
+        if self._cached:
+            self._cache = self._new_cache()
             if longest:
                 self._forward(self._ids, [])
         return Opened([len(b) + 1 for b in bodies], [0] * len(bodies))
 
+    def _new_cache(self) -> Any:
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self.runner.model.config)
+
     def _forward(self, ids: torch.Tensor, columns: list[int]) -> torch.Tensor:
+        if bool(self._real.all()):  # nothing is padded: the model numbers the positions itself
+            return self.runner.forward(ids, None, self._cache, None, columns)
         positions = (self._real.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
-        mask = None if bool(self._real.all()) else self._real
-        return self._run.forward(ids, positions, self._cache, mask, columns)
+        return self.runner.forward(ids, positions, self._cache, self._real, columns)
 
     def feed(self, feeds: Sequence[Feed], every: Sequence[bool]) -> torch.Tensor:
         """As ``Forest.feed``, with exactly one token for every live branch."""
@@ -70,13 +85,17 @@ class Repeated:
             tokens[row[branch], 0] = fed[0]
         self._ids = torch.cat([self._ids, tokens], dim=1)
         self._real = torch.cat([self._real, torch.ones_like(tokens)], dim=1)
-        new = tokens if self._cache is not None else self._ids
+        if self._cached and self._switch is not None and self._ids.shape[1] == self._switch + 1:
+            self._cache = self._new_cache()
+            new = self._ids
+        else:
+            new = tokens if self._cached else self._ids
         last = new.shape[1] - 1
         places = [(row[branch], last) for branch, _ in feeds]
-        return self._run.collect(new.shape[1], new.shape[1], places, places, lambda a, b, w: self._forward(new, w))
+        return self.runner.collect(new.shape[1], new.shape[1], places, places, lambda a, b, w: self._forward(new, w))
 
-    def fork(self, counts: Sequence[int]) -> None:
-        """As ``Forest.fork``."""
+    def fork(self, counts: Sequence[int], lanes: Sequence[int], steps: int) -> None:
+        """As ``Forest.fork``; ``lanes`` and ``steps`` are not used."""
         self._select([self._branches.index(b) for b, n in enumerate(counts) for _ in range(n)])
         self._branches = list(range(sum(counts)))
 
@@ -93,6 +112,7 @@ class Repeated:
         index = torch.tensor(rows, device=self._device)
         self._ids, self._real = self._ids[index], self._real[index]
         if self._cache is not None:
+            # Rows of keys and values, (rows, heads, tokens, width), in the new order; some several times.
             self._cache.reorder_cache(index)
 
     def keep_root(self) -> None:
