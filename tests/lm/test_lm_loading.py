@@ -1,0 +1,240 @@
+"""What is wrapped: incomplete checkpoints, models that cannot be moved, settings that are not applied, layouts."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared_core.errors import CapabilityError, InputError, ModelLoadError
+from shared_core.lm.base import Capture, Generate, Generation, HiddenStates, Prompt, SamplingParams, States
+from shared_core.lm.transformers import TransformersLM
+from tests.lm.tiny_models import make, number_tokenizer
+from tests.lm.tiny_requests import FEW_SHOT, requests, same, samples
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+# --- checkpoints
+
+
+def saved(model: Any, tokenizer: Any, path: Any) -> None:
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+
+
+def test_a_checkpoint_without_some_of_its_layers_is_refused(
+    tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    saved(tiny_model, tiny_tokenizer, tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    kept = {k: v for k, v in weights.items() if "layers.1.mlp" not in k}
+    assert len(kept) < len(weights)
+    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelLoadError, match=r"layers\.1\.mlp\.down_proj\.weight") as error:
+        TransformersLM(str(tmp_path), device="cpu")
+    assert str(tmp_path) in error.value.message
+    assert error.value.hint
+
+
+def test_a_checkpoint_of_other_shapes_is_refused(tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any) -> None:
+    saved(tiny_model, tiny_tokenizer, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["intermediate_size"] *= 2
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelLoadError):
+        TransformersLM(str(tmp_path), device="cpu")
+
+
+def test_tied_weights_are_not_missing(tiny_tokenizer: Any, tmp_path: Any) -> None:
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=len(tiny_tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=64)
+    saved(GPT2LMHeadModel(config), tiny_tokenizer, tmp_path)
+    assert TransformersLM(str(tmp_path), device="cpu").fallback == ""
+
+
+# --- what is wrapped
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_a_model_that_cannot_be_moved_stays_or_is_refused(
+    spread: bool, tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any
+) -> None:
+    model = copy.deepcopy(tiny_model)
+    if spread:
+        model.hf_device_map = {"model.embed_tokens": "cpu", "model.layers": "disk"}
+    else:
+        model.is_quantized = True
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise ValueError("`.to` is not supported")
+
+    model.to = refuse
+    same(samples(TransformersLM(model, tiny_tokenizer, device="cpu").generate(requests())),
+         samples(tiny_lm.generate(requests())))  # fmt: skip
+    with pytest.raises(InputError, match="moved") as error:
+        TransformersLM(model, tiny_tokenizer, device="cuda")
+    assert "device_map" in error.value.hint
+    with pytest.raises(InputError):
+        TransformersLM(model, tiny_tokenizer, dtype="float16")
+
+
+def test_settings_of_the_checkpoint_that_are_not_applied_are_named_once(
+    tiny_model: Any, tiny_tokenizer: Any, caplog: Any
+) -> None:
+    model = copy.deepcopy(tiny_model)
+    model.generation_config.repetition_penalty = 1.3
+    model.generation_config.no_repeat_ngram_size = 2
+    lm = TransformersLM(model, tiny_tokenizer)
+    lm.generate(requests())
+    told = [r.getMessage() for r in caplog.records if "generation_config" in r.getMessage()]
+    assert len(told) == 1
+    assert "repetition_penalty=1.3" in told[0]
+    assert "no_repeat_ngram_size=2" in told[0]
+    caplog.clear()
+    TransformersLM(tiny_model, tiny_tokenizer)
+    assert not [r for r in caplog.records if "generation_config" in r.getMessage()]
+
+
+def test_an_unknown_layout_is_refused(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    with pytest.raises(InputError, match="treee") as error:
+        TransformersLM(tiny_model, tiny_tokenizer, layout="treee")  # type: ignore[arg-type]
+    assert "fallback" in error.value.hint
+
+
+def test_dropout_is_off_while_the_model_answers_and_on_again_afterwards(tiny_tokenizer: Any) -> None:
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(tiny_tokenizer), n_embd=16, n_layer=2, n_head=2, n_positions=128, resid_pdrop=0.5, embd_pdrop=0.5
+    )
+    model = GPT2LMHeadModel(config).train()
+    lm = TransformersLM(model, tiny_tokenizer)
+    assert lm.fallback == ""
+    same(samples(lm.generate(requests())), samples(lm.generate(requests())))
+    assert all(m.training for m in model.modules())
+
+
+# --- what was kept is forgotten when the weights change
+
+
+def test_prefixes_are_forgotten_when_weights_are_trained(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    import torch
+
+    model = copy.deepcopy(tiny_model)
+    lm = TransformersLM(model, tiny_tokenizer)
+    before = samples(lm.generate(requests()))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    model(torch.tensor([[5, 6, 7, 8]]), labels=torch.tensor([[5, 6, 7, 8]])).loss.backward()
+    optimizer.step()
+    results = lm.generate(requests())
+    assert sum(r.usage.cached_tokens for r in results) == 0
+    fresh = samples(TransformersLM(model, tiny_tokenizer).generate(requests()))
+    same(samples(results), fresh)
+    assert [s.logprobs for s in fresh] != [s.logprobs for s in before]
+    assert sum(r.usage.cached_tokens for r in lm.generate(requests())) > 0  # and kept again afterwards
+
+
+def test_prefixes_are_forgotten_when_weights_are_replaced(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    import torch
+
+    model = copy.deepcopy(tiny_model)
+    lm = TransformersLM(model, tiny_tokenizer)
+    lm.generate(requests())
+    torch.manual_seed(5)
+    model.load_state_dict({k: torch.randn_like(v) / 5 for k, v in model.state_dict().items()})
+    same(samples(lm.generate(requests())), samples(TransformersLM(model, tiny_tokenizer).generate(requests())))
+
+
+def test_prefixes_are_forgotten_when_an_adapter_is_switched_off_or_merged(tiny_model: Any, tiny_tokenizer: Any) -> None:
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(3)
+    config = LoraConfig(r=4, target_modules=["q_proj", "v_proj", "up_proj"], init_lora_weights=False)
+    model = get_peft_model(copy.deepcopy(tiny_model), config)
+    lm = TransformersLM(model, tiny_tokenizer)
+    adapted = samples(lm.generate(requests()))
+    with model.disable_adapter():
+        same(samples(lm.generate(requests())), samples(TransformersLM(tiny_model, tiny_tokenizer).generate(requests())))
+    same(samples(lm.generate(requests())), adapted)
+    model.merge_adapter()
+    assert sum(r.usage.cached_tokens for r in lm.generate(requests())) == 0
+    same(samples(lm.generate(requests())), adapted)
+
+
+# --- states of the MLP
+
+
+@pytest.mark.parametrize(
+    ("name", "norm"),
+    [
+        ("llama", "post_attention_layernorm"), ("bloom", "post_attention_layernorm"), ("mpt", "norm_2"),
+        ("llama4 with chunks", "post_attention_layernorm"), ("mixtral", "post_attention_layernorm"), ("gpt2", "ln_2"),
+    ],
+)  # fmt: skip
+def test_the_state_of_the_mlp_is_its_output_before_the_residual_is_added(name: str, norm: str) -> None:
+    import torch
+
+    model = make(name)
+    lm = TransformersLM(model, number_tokenizer(), context_length=128)
+    prompts = [[5, 9, 30, 44, 8], [7, 7, 60]]
+    layers = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == 2)
+    for layer in (0, 1):
+        [found] = lm.hidden_states(
+            [HiddenStates(tuple(map(Prompt.tokens, prompts)), Capture(layer=layer, kind="mlp", position="last"))]
+        )
+        assert isinstance(found, States), found
+        assert found.states.shape == (2, 32)
+        kept: dict[str, Any] = {}
+        hooks = [
+            getattr(layers[layer], norm).register_forward_pre_hook(lambda m, i, k=kept: k.update(before=i[0])),
+            layers[layer].register_forward_hook(
+                lambda m, i, o, k=kept: k.update(after=o if torch.is_tensor(o) else o[0])
+            ),
+        ]
+        for prompt, state in zip(prompts, found.states):
+            with torch.inference_mode():
+                model(torch.tensor([prompt]))
+            # The stream behind the layer, less the stream before its MLP, is what the MLP has added.
+            added = (kept["after"] - kept["before"])[0, -1]
+            np.testing.assert_allclose(state, added, atol=1e-4)
+        for hook in hooks:
+            hook.remove()
+
+
+def test_a_module_without_a_vector_for_each_token_is_refused_and_harms_nobody(
+    tiny_model: Any, tiny_tokenizer: Any, monkeypatch: Any
+) -> None:
+    import torch
+
+    class Gate(torch.nn.Module):
+        """One number for each token."""
+
+        def forward(self, hidden: Any) -> Any:
+            return hidden.sum(-1)
+
+    model = copy.deepcopy(tiny_model)
+    lm = TransformersLM(model, tiny_tokenizer)
+    layer = model.model.layers[1]
+    gate, inner = Gate(), layer.mlp.forward
+    layer.mlp.forward = lambda x: (gate(x), inner(x))[1]
+    monkeypatch.setattr(lm._runner, "_module", lambda tap: gate)
+    params = SamplingParams(max_tokens=3)
+    refused, fine = lm.generate(
+        [Generate(FEW_SHOT, dataclasses.replace(params, capture=Capture())), Generate(FEW_SHOT, params)]
+    )
+    assert isinstance(refused, CapabilityError)
+    assert "residual" in refused.hint
+    assert isinstance(fine, Generation)
