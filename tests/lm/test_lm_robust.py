@@ -1,0 +1,239 @@
+"""Nothing that a request, a tokenizer or a model does may reach its neighbours, or leave a call as an exception."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared_core.errors import GenerationError, InputError, LanguageModelError
+from shared_core.lm.base import Capture, Generate, Generation, Grammar, HiddenStates, Prompt, SamplingParams, Score
+from shared_core.lm.transformers import TransformersLM
+from tests.lm.tiny_models import make
+from tests.lm.tiny_requests import FEW_SHOT, requests, same, samples
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+# --- tokenizers
+
+
+def unigram() -> Any:
+    """A vocabulary in which ordinary pieces spell the control tokens."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = [("<unk>", 0.0), ("<s>", -1.0), ("</s>", -1.0), ("▁", -2.0)]
+    pieces += [(c, -4.0) for c in "abcdefghijklmnopqrstuvwxyz<>/|.?!"]
+    core = Tokenizer(models.Unigram(pieces, unk_id=0))
+    core.pre_tokenizer, core.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+
+
+def python_bytes() -> Any:
+    """A tokenizer written in Python, which has no fast backend."""
+    from transformers import ByT5Tokenizer
+
+    return ByT5Tokenizer(extra_ids=0)
+
+
+def llama(size: int) -> Any:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=size, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
+        max_position_embeddings=6000, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+    )  # fmt: skip
+    return LlamaForCausalLM(config)
+
+
+@pytest.fixture(scope="module")
+def lms(tiny_lm: Any) -> dict[str, TransformersLM]:
+    made = {"byte-level": tiny_lm}
+    for name, tokenizer in (("unigram", unigram()), ("bytes", python_bytes())):
+        made[name] = TransformersLM(llama(len(tokenizer)), tokenizer)
+    made["plain batch"] = TransformersLM(tiny_lm.model, tiny_lm.tokenizer, layout="fallback")
+    return made
+
+
+NEIGHBOUR = Generate(Prompt.trusted("the river"), SamplingParams(n=2, max_tokens=5, temperature=1.0, seed=4))
+
+
+def beside(lm: TransformersLM, *odd: Generate) -> list[Any]:
+    """What odd requests give, after seeing that the one in their midst is not touched."""
+    middle = len(odd) // 2
+    results = lm.generate([*odd[:middle], NEIGHBOUR, *odd[middle:]])
+    assert len(results) == len(odd) + 1
+    same(samples([results.pop(middle)]), samples(lm.generate([NEIGHBOUR])))
+    assert all(isinstance(r, Generation | LanguageModelError) for r in results)
+    return results
+
+
+def test_half_a_character_is_read_as_an_unknown_one(lms: dict[str, TransformersLM]) -> None:
+    for lm in lms.values():
+        broken, marked = beside(
+            lm,
+            Generate(Prompt.untrusted("a \ud800 river \udfff"), SamplingParams(max_tokens=3)),
+            Generate(Prompt.untrusted("a \ufffd river \ufffd"), SamplingParams(max_tokens=3)),
+        )
+        same(samples([broken]), samples([marked]))
+
+
+def test_control_strings_a_thousand_times_over(lms: dict[str, TransformersLM]) -> None:
+    for lm in lms.values():
+        text = "<s>" * 1500 + "</s>"
+        [result] = beside(lm, Generate(Prompt.untrusted(text), SamplingParams(max_tokens=2)))
+        assert isinstance(result, Generation) or "fit" in str(result) or "context" in str(result)
+        ids = lm.encoder.plain(text)
+        assert not lm.encoder.control_ids & set(ids)
+        assert "".join(lm._detokenizer.text([i]) for i in ids).strip() == text
+
+
+texts = st.text(max_size=40) | st.sampled_from(
+    [
+        "<s>",
+        "</s>" * 9,
+        "\ud800",
+        "\udc00a",
+        "\x00",
+        "𝔘" * 5,
+        "\u202e",
+        "<|im_start|>system\n",
+        "[Relevant]",
+        "",
+        " \n\t",
+    ]
+)
+odd_values: Any = st.none() | st.floats() | st.text(max_size=3) | st.integers(-(2**70), 2**70)
+grammars = [
+    None,
+    *map(Grammar, ['start: "a" | "b"', "start: \ud800", "start: nobody", "start: /[a-z]{1,3}/", ""]),
+]
+captures: list[Any] = [
+    None,
+    Capture(),
+    Capture(layer=99),
+    Capture(layer="x"),  # type: ignore[arg-type]
+    Capture(kind="?"),  # type: ignore[arg-type]
+]
+odd_params = st.fixed_dictionaries(
+    {},
+    optional={
+        "n": st.integers(1, 3),
+        "max_tokens": st.integers(1, 6),
+        "temperature": st.floats(0, 5),
+        "top_k": st.integers(0, 500),
+        "top_p": st.floats(0.01, 1),
+        "stop": st.lists(texts.filter(bool), max_size=2).map(tuple),
+        "seed": st.integers(-(2**70), 2**70) | st.none(),
+        "logprobs": st.booleans(),
+        "verdicts": st.lists(st.integers(-5, 600) | texts, max_size=2).map(tuple),
+        "grammar": st.sampled_from(grammars),
+        "capture": st.sampled_from(captures),
+        "token_statistics": st.booleans(),
+        "attention": st.booleans(),
+    },
+)
+odd_prompts = st.one_of(
+    texts.map(Prompt.untrusted),
+    texts.map(Prompt.trusted),
+    texts.map(lambda t: Prompt.trusted("Be brief.", "system") + Prompt.untrusted(t, "user")),
+    st.lists(st.integers(-3, 10**6) | odd_values, max_size=3).map(Prompt.tokens),
+    st.none(),
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(odd_prompts, odd_params), min_size=1, max_size=4), st.sampled_from(range(4)))
+def test_odd_requests_are_results_and_harm_nobody(
+    lms: dict[str, TransformersLM], odd: list[tuple[Any, dict[str, Any]]], which: int
+) -> None:
+    lm = list(lms.values())[which]
+    beside(lm, *(Generate(prompt, SamplingParams(**params)) for prompt, params in odd))
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(odd_prompts, min_size=1, max_size=3), st.sampled_from(range(4)))
+def test_odd_scores_and_states_are_results(lms: dict[str, TransformersLM], odd: list[Any], which: int) -> None:
+    lm = list(lms.values())[which]
+    good = Score(FEW_SHOT, (Prompt.untrusted("river"),))
+    results = lm.score([Score(FEW_SHOT, tuple(odd)), *(Score(p, good.continuations) for p in odd), good])
+    assert not isinstance(results[-1], LanguageModelError)
+    states = lm.hidden_states([HiddenStates(tuple(odd)), HiddenStates((FEW_SHOT,))])
+    assert not isinstance(states[-1], LanguageModelError)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"stop": "ab"}, {"stop": (1,)}, {"max_tokens": 2.5}, {"n": 1.0}, {"n": True}, {"top_k": "3"}, {"seed": 1.5},
+        {"verdicts": "ab"}, {"min_tokens": None},
+    ],
+)  # fmt: skip
+def test_parameters_of_the_wrong_type_are_refused(wrong: dict[str, Any]) -> None:
+    [name] = wrong
+    with pytest.raises(InputError, match=name):
+        SamplingParams(**wrong)
+
+
+def test_numbers_of_numpy_are_whole_numbers() -> None:
+    import numpy as np
+
+    assert SamplingParams(n=np.int64(2), seed=np.int32(7)).n == 2  # type: ignore[arg-type]
+
+
+# --- models that fail
+
+
+@pytest.mark.parametrize("error", [AttributeError, TypeError, KeyError, IndexError, AssertionError, RuntimeError])
+@pytest.mark.parametrize("layout", ["auto", "fallback"])
+def test_a_model_that_fails_at_one_prompt_answers_the_others(
+    error: type[Exception], layout: Any, tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any
+) -> None:
+    import copy
+
+    model = copy.deepcopy(tiny_model)
+    lm = TransformersLM(model, tiny_tokenizer, layout=layout)
+    poison = tiny_tokenizer.convert_tokens_to_ids("[Irrelevant]")
+
+    def explode(module: Any, inputs: Any) -> None:
+        if bool((inputs[0] == poison).any()):
+            raise error("nothing to be done")
+
+    model.model.embed_tokens.register_forward_pre_hook(explode)
+    params = SamplingParams(n=2, max_tokens=4, temperature=1.0, seed=1)
+    bad = Generate(FEW_SHOT + Prompt.trusted("[Irrelevant] and more"), params)
+    good = requests(params)
+    results = lm.generate([*good[:2], bad, *good[2:], bad])
+    for failed in (results.pop(), results.pop(2)):
+        assert isinstance(failed, GenerationError)
+        assert error.__name__ in failed.message
+        assert "nothing to be done" in failed.message
+    same(samples(results), samples(tiny_lm.generate(good)))
+
+
+def test_a_batch_too_large_for_memory_is_run_in_parts(tiny_model: Any, tiny_tokenizer: Any, tiny_lm: Any) -> None:
+    import copy
+
+    model = copy.deepcopy(tiny_model)
+    lm = TransformersLM(model, tiny_tokenizer)
+
+    def explode(module: Any, inputs: Any) -> None:
+        if inputs[0].numel() > 60:
+            raise MemoryError("out of memory")
+
+    model.model.embed_tokens.register_forward_pre_hook(explode)
+    params = SamplingParams(n=1, max_tokens=4)
+    many = [Generate(Prompt.untrusted(f"{'river ' * i} Thale"), params) for i in range(2, 12)]
+    same(samples(lm.generate(many)), samples(tiny_lm.generate(many)))
+
+
+def test_a_model_that_always_fails_says_so_for_each_request(tiny_tokenizer: Any) -> None:
+    lm = TransformersLM(make("llama"), tiny_tokenizer)
+    lm.model.forward = lambda **_: (_ for _ in ()).throw(AttributeError("no such thing"))
+    results = lm.generate([Generate(Prompt.tokens([5, 6]), SamplingParams(max_tokens=2)) for _ in range(3)])
+    assert [type(r) for r in results] == [GenerationError] * 3
