@@ -1,17 +1,21 @@
 """The parts an engine takes when it is given none: one of each in a process, for everything that needs one.
 
-Both load what is heavy at first use, so that having them costs nothing.
+Both load what is heavy at first use, so that having them costs nothing. Pickled or copied, each is the one of the
+process that it comes to.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from shared_core.reading.base import Reader
     from shared_core.retrieval.base import Embedder
+
+T = TypeVar("T")
 
 _LOCK = threading.Lock()
 
@@ -32,11 +36,25 @@ def default_embedder() -> Embedder:
 def _reader() -> Reader:
     from shared_core.reading.extractive import ExtractiveReader
 
-    return ExtractiveReader()
+    return _one_in_a_process(ExtractiveReader, default_reader)
 
 
 @cache
 def _embedder() -> Embedder:
     from shared_core.retrieval.embedding import MiniLMEmbedder
 
-    return MiniLMEmbedder()
+    return _one_in_a_process(MiniLMEmbedder, default_embedder)
+
+
+def _one_in_a_process(kind: type[T], find: Callable[[], object]) -> T:
+    """One of that kind whose pickles and copies are what ``find`` finds."""
+
+    def reduce(self: object) -> tuple[Callable[[], object], tuple[()]]:
+        return find, ()
+
+    def copy(self: T, memo: object) -> T:
+        return self
+
+    names = {"__reduce__": reduce, "__deepcopy__": copy, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    made: T = type(kind.__name__, (kind,), names)()
+    return made

@@ -42,6 +42,7 @@ from shared_core.lm.base import (
 )
 from shared_core.lm.chat.layout import Outgoing, examples, instructs
 from shared_core.lm.chat.read import OnlyThoughts
+from shared_core.portable import Remade
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ T = TypeVar("T")
 _ROUNDS = 3  # of asking for samples that a server left out
 
 
-class OpenAICompatibleLM(BaseLanguageModel):
+class OpenAICompatibleLM(Remade, BaseLanguageModel):
     """A model behind an OpenAI-compatible server.
 
     The constructor does no I/O. The first call, or reading ``name`` or ``capabilities``, asks the server what it can

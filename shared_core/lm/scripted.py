@@ -29,13 +29,14 @@ from shared_core.lm.base import (
     States,
     StatesResult,
 )
+from shared_core.portable import Portable
 from shared_core.types import Usage
 
 Reply = str | Sample | Sequence[str | Sample] | LanguageModelError
 """A text, a sample, one of these for each of ``n`` samples, or the error that the request is to fail with."""
 
 
-class ScriptedLM(BaseLanguageModel):
+class ScriptedLM(Portable, BaseLanguageModel):
     """Replies from a list (one per request, in order) or from a function of the request.
 
     Args:

@@ -52,6 +52,7 @@ from shared_core.lm.base import (
     StatesResult,
 )
 from shared_core.lm.encoding import Encoder
+from shared_core.portable import Remade
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ T = TypeVar("T")
 Q = TypeVar("Q")
 
 
-class TransformersLM(BaseLanguageModel):
+class TransformersLM(Remade, BaseLanguageModel):
     """A causal language model of transformers, by hub name, local path or as an object.
 
     Calls are safe from several threads (they take turns). Sampling is reproducible: with a seed, a request gives the
@@ -100,6 +101,8 @@ class TransformersLM(BaseLanguageModel):
         ModelLoadError: there is no such model.
         InputError: the model has no such adapter.
     """
+
+    shared_by_copies = True  # of the weights, there is one
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ from shared_core.lm.base import (
     StatesResult,
 )
 from shared_core.lm.encoding import Encoder
+from shared_core.portable import Remade
 from shared_core.types import Usage
 
 logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class VLLM(BaseLanguageModel):
+class VLLM(Remade, BaseLanguageModel):
     """A model in an engine of vLLM that runs in this process. Calls from several threads take turns.
 
     Prompts go in as token ids made by ``Encoder``, so that untrusted text holds no control token; n samples share
@@ -76,6 +77,8 @@ class VLLM(BaseLanguageModel):
         MissingDependencyError: vLLM is not installed.
         ModelLoadError: the engine does not start with that model.
     """
+
+    shared_by_copies = True  # of the weights, there is one
 
     def __init__(
         self, model: str, *, tokenizer: str | None = None, hidden_states: bool = True, **engine_kwargs: Any

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
+from shared_core.portable import Remade
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.encoder import Encoded, TokenEncoder, model_folder
@@ -60,7 +61,7 @@ class _Question:
     kind: str | None
 
 
-class ExtractiveReader:
+class ExtractiveReader(Remade):
     """Finds sentences that answer, a short answer in each, and how sure it is; a ``Reader``.
 
     Question and passage are read together in the upper layers of all-MiniLM-L6-v2, which low-rank matrices correct

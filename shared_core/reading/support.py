@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
+from shared_core.portable import Remade
 
 __all__ = ["CrossEncoderSupportScorer", "entailment_label"]
 
@@ -41,7 +42,7 @@ def _means_support(name: str) -> bool:
     return bool(_YES.match(plain))
 
 
-class CrossEncoderSupportScorer:
+class CrossEncoderSupportScorer(Remade):
     """P(premise entails hypothesis) by a sequence classifier trained on NLI, from a local folder; a ``SupportScorer``.
 
     Pairs longer than the model reads are unknown (``None``): a cut premise may have lost what supports the claim. So

@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from shared_core.errors import InputError
+from shared_core.portable import Portable
 from shared_core.retrieval.base import Ranking, Where
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.filters import Predicate, compile_filter
@@ -43,7 +44,7 @@ scores rounded to this rank the same, ties in the order in which passages were a
 Scorer = Callable[[list[str]], "NDArray[np.float64]"]
 
 
-class BM25Retriever:
+class BM25Retriever(Portable):
     """BM25 over passages in memory; title and text are searched together.
 
     Adding and deleting are cheap; the statistics are made anew at the first query after a change. May be used from
@@ -63,6 +64,8 @@ class BM25Retriever:
         InputError: a parameter out of range.
         PassageError: as ``add``.
     """
+
+    _loaded = ("_built",)
 
     def __init__(
         self,

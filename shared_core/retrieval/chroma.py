@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from shared_core.errors import InputError
+from shared_core.portable import Remade
 from shared_core.retrieval.base import Embedder, Ranking, Where
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.chroma_client import connect, delete_quietly, open_collection
@@ -25,7 +26,7 @@ _BATCH = 256
 _READ = 1_000
 
 
-class ChromaRetriever:
+class ChromaRetriever(Remade):
     """Cosine similarity to the nearest sentence of each passage, in a Chroma collection.
 
     Chroma keeps the passages, a record each (``chroma_rows``), and evaluates filters; the search is exact, over the
@@ -75,6 +76,9 @@ class ChromaRetriever:
         self._lock = threading.Lock()
         self._table: VectorTable[str] | None = None
         self._revision = ""
+
+    def _tied_to(self) -> str:
+        return "this process's memory" if self.place == "memory" else ""
 
     def __len__(self) -> int:
         return self._rows.count()

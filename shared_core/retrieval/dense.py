@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared_core.errors import RetrievalError
+from shared_core.portable import Portable
 from shared_core.retrieval.base import Embedder, PassageEmbedder, PassageVectors, Ranking, Where
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.embedding import MiniLMEmbedder
@@ -107,7 +108,7 @@ def _checked(embedder: Embedder, vectors: object, rows: int | None, what: str) -
     return found
 
 
-class DenseRetriever:
+class DenseRetriever(Portable):
     """Cosine similarity to the nearest sentence of each passage, exact, in memory. May be used from several threads.
 
     Vectors are kept in one byte a number (``vectors``), so cosines are off by about 0.001.
@@ -120,6 +121,8 @@ class DenseRetriever:
     Raises:
         PassageError, ModelLoadError, MissingDependencyError: as ``add``.
     """
+
+    _loaded = ("_matrix",)
 
     def __init__(
         self,

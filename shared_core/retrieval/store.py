@@ -30,6 +30,7 @@ from shared_core.errors import (
     SettingsError,
     StoreError,
 )
+from shared_core.portable import Remade
 from shared_core.retrieval.chunking import Splitter, default_splitter
 from shared_core.retrieval.documents import Failure
 from shared_core.retrieval.lexical import index_words
@@ -65,7 +66,7 @@ class _BusyError(StoreError):
     """Another process holds the lock."""
 
 
-class DocumentIndex:
+class DocumentIndex(Remade):
     """A persistent index of files.
 
     Args:
@@ -109,6 +110,9 @@ class DocumentIndex:
         self._given_settings, self._split = settings, split_sentences
         self._lock_timeout = lock_timeout
         self._manifest = Manifest.in_memory() if self.path is None else None
+
+    def _tied_to(self) -> str:
+        return "this process's memory" if self.path is None else ""
 
     def __enter__(self) -> DocumentIndex:
         return self

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared_core.errors import InputError
+from shared_core.portable import Portable
 
 _UNSPACED = (
     "\u0e00-\u0edf\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -70,7 +71,7 @@ def _ngrams(run: str) -> list[str]:
     return [*run, *(run[i : i + 2] for i in range(len(run) - 1))]
 
 
-class Tokenizer:
+class Tokenizer(Portable):
     """Turns text into the words that lexical search compares.
 
     Args:

@@ -33,6 +33,7 @@ from shared_core.lm.chat.layout import Outgoing, control_strings, outgoing
 from shared_core.lm.chat.read import OnlyThoughts, make_sample, read_reply
 from shared_core.lm.chat.reply import Reply
 from shared_core.lm.chat.secrets import Secrets
+from shared_core.portable import Portable
 from shared_core.types import Usage
 
 LogprobsMode = bool | Literal["auto", "probe"]
@@ -77,7 +78,7 @@ class Ask:
         return None if self.params.seed is None else self.params.seed + self.index
 
 
-class ChatAdapter(BaseLanguageModel):
+class ChatAdapter(Portable, BaseLanguageModel):
     """A language model of a framework as ours: text always, token log-probabilities where its provider returns them.
 
     ``n`` samples are ``n`` calls. All calls of a batch are made at once, up to ``max_concurrency``. A request that
@@ -124,13 +125,6 @@ class ChatAdapter(BaseLanguageModel):
         self._logprobs = self._declared_logprobs() if logprobs == "auto" else None if logprobs == "probe" else logprobs
         self._thinks = False  # it was seen to think aloud
         self._completes = False  # it was seen to have no chat template
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
         self._lock = threading.Lock()
 
     # --- what an adapter says ----------------------------------------------------------------------------------
