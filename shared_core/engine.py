@@ -13,10 +13,9 @@ from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfRe
 from shared_core.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
 from shared_core.lm.base import Generation, LanguageModel, Prompt, SamplingParams
 from shared_core.meter import Meter
-from shared_core.parts import Parts, require_retriever
+from shared_core.parts import Parts, compares_meanings, load, require_retriever
 from shared_core.pipelines import load_pipeline
 from shared_core.pipelines.common import Run, decide
-from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
@@ -109,7 +108,7 @@ class SelfReflectEngine:
         (those in this process are loaded when they are made).
         """
         passage = Passage("warm-up", "Ready.")
-        asked = next(iter(self.resources.execute([Retrieve("ready?", 1, self.settings.where)])))
+        load([Retrieve("ready?", 1, self.settings.where)], self.resources)
         read: list[LeafRequest] = []
         model = self.context.model("default")
         if model is None or self.settings.rerank == "reading":
@@ -118,15 +117,13 @@ class SelfReflectEngine:
             read.append(Judge((("Ready.", "Ready."),)))
         if model is not None and self._compares_meanings():
             read.append(Embed(("Ready.",)))
-        for result in (asked, *self.resources.execute(read)):
-            if isinstance(result, Exception):
-                raise result
+        load(read, self.resources)
         return self
 
     def _compares_meanings(self) -> bool:
         if self.settings.pipeline == "reclaim" or self.context.scorer is not None:
             return False
-        return bool(choose_gauge(self.settings, self.context).estimator.needs & {"similarity", "entailment"})
+        return compares_meanings(self.settings, self.context)
 
     @property
     def calibration_binding(self) -> dict[str, str | int | None]:

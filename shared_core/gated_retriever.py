@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from shared_core import flow as flows
-from shared_core.errors import InputError, QuestionError, SettingsError
-from shared_core.flow import Flow
+from shared_core.errors import QuestionError, SettingsError
+from shared_core.flow import Embed, Flow, LeafRequest, Retrieve
 from shared_core.lm.base import LanguageModel
 from shared_core.meter import Meter
-from shared_core.parts import Parts, require_retriever
+from shared_core.mistakes import check_count
+from shared_core.parts import Parts, compares_meanings, load, require_retriever
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.gating.retrieve import gated_retrieval
 from shared_core.reading.base import SupportScorer
@@ -24,6 +25,11 @@ from shared_core.uncertainty.calibration import Calibration
 
 GateName = Literal["uncertainty", "flare", "dragin", "always"]
 GATES: tuple[str, ...] = ("uncertainty", "flare", "dragin", "always")
+
+
+def usual_gate(lm: LanguageModel | None) -> GateName:
+    """The gate of a plug-in's retriever that was given none: nothing can be measured without a model."""
+    return "always" if lm is None else "uncertainty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +86,19 @@ class GatedRetriever:
         if gate not in GATES:
             raise SettingsError(f"There is no gate {gate!r}.", hint=f"There are: {', '.join(GATES)}.")
         if gate != "always" and lm is None:
-            raise SettingsError(f"The gate {gate!r} needs a language model.", hint="Give lm=…, or use gate='always'.")
+            raise SettingsError(f"The gate {gate!r} needs a language model.", hint="Give one: lm=…, or gate='always'.")
         require_retriever(retriever)
         parts = Parts.of(
             settings, retriever=retriever, lm=lm, judge=judge, embedder=embedder, calibrations=calibrations
         )
+        self._gate: GateName = gate
         self.settings = parts.settings.replace(seakr=parts.settings.seakr.replace(gate=gate))
         self._resources, self._context = parts.resources, parts.context
+
+    @property
+    def gate(self) -> GateName:
+        """Which gate it is."""
+        return self._gate
 
     def over(self, retriever: Retriever) -> Self:
         """The same gate in front of another retriever: its model and parts are shared, nothing is loaded again."""
@@ -94,6 +106,14 @@ class GatedRetriever:
         other = copy(self)
         other._resources = dataclasses.replace(self._resources, retriever=retriever)
         return other
+
+    def warm_up(self) -> Self:
+        """Ask the retriever one query and load the embedder where the gate compares meanings; no model is called."""
+        wanted: list[LeafRequest] = [Retrieve("ready?", 1, self.settings.where)]
+        if compares_meanings(self.settings, self._context) and self._gate == "uncertainty":
+            wanted.append(Embed(("Ready.",)))
+        load(wanted, self._resources)
+        return self
 
     def ask(self, query: str, k: int = 5) -> GatedResult:
         """The decision and the passages. QuestionError for an empty query."""
@@ -114,8 +134,7 @@ class GatedRetriever:
     def _flow(self, query: str, k: int) -> Flow[GatedResult]:
         if not isinstance(query, str) or not query.strip():
             raise QuestionError(f"A query must be non-empty text, not {query!r}.")
-        if k < 1:
-            raise InputError(f"k must be at least 1, not {k}.")
+        check_count("k", k)
         run = Run(self.settings, self._context)
         return Meter(self.settings).watch(_ask_gate(query.strip(), k, run))
 

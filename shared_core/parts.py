@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shared_core.defaults import default_embedder, default_reader
 from shared_core.errors import InputError, SettingsError
-from shared_core.flow import Resources
+from shared_core.flow import LeafRequest, Resources
 from shared_core.lm.base import LanguageModel
+from shared_core.mistakes import as_settings, no_retriever
 from shared_core.pipelines.common import Context
+from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
@@ -56,10 +58,7 @@ class Parts:
             InputError: something is not what it should be, or a role does not exist.
             CalibrationError: the settings' file of calibrations cannot be read.
         """
-        if settings is None:
-            settings = SelfReflectSettings()
-        if not isinstance(settings, SelfReflectSettings):
-            raise InputError(f"settings must be SelfReflectSettings, not {type(settings).__name__}.")
+        settings = as_settings(settings)
         if retriever is not None:
             require_retriever(retriever)
         resources = Resources(
@@ -86,12 +85,26 @@ class Parts:
             )
 
 
+def load(requests: Sequence[LeafRequest], resources: Resources) -> None:
+    """Carry out requests for what they load on the way; raise the first error."""
+    for result in resources.execute(requests):
+        if isinstance(result, Exception):
+            raise result
+
+
+def compares_meanings(settings: SelfReflectSettings, context: Context) -> bool:
+    """Whether measuring the model's uncertainty compares what its samples mean, and so needs an embedder or a judge."""
+    if context.model("default") is None:
+        return False
+    return bool(choose_gauge(settings, context).estimator.needs & {"similarity", "entailment"})
+
+
 def require_retriever(retriever: object) -> None:
     """InputError if it cannot retrieve."""
     if not callable(getattr(retriever, "retrieve", None)):
-        raise InputError(
-            f"{type(retriever).__name__} is no retriever: it has no retrieve(query, k).",
-            hint="Use shared_core.retrieval (HybridRetriever, …), or the plugin of your framework for its retrievers.",
+        raise no_retriever(
+            retriever,
+            "It needs retrieve(query, k): see shared_core.retrieval, or use the plugin of your framework.",
         )
 
 

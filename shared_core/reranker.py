@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
 from shared_core import flow as flows
-from shared_core.errors import InputError, QuestionError, SettingsError
-from shared_core.flow import Flow
+from shared_core.errors import QuestionError, SettingsError
+from shared_core.flow import Embed, Flow, Read
 from shared_core.lm.base import LanguageModel
 from shared_core.meter import Meter
-from shared_core.parts import Parts
+from shared_core.mistakes import check_count
+from shared_core.parts import Parts, compares_meanings, load
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.rerank import Ranked, rerank_by_reading, rerank_by_uncertainty
 from shared_core.reading.base import Reader, SupportScorer
@@ -51,10 +52,23 @@ class SelfReflectReranker:
         if method not in METHODS:
             raise SettingsError(f"There is no re-ranking method {method!r}.", hint=f"There are: {', '.join(METHODS)}.")
         if method == "uncertainty" and lm is None:
-            raise SettingsError("Re-ranking by uncertainty needs a language model.", hint="Give lm=…")
+            raise SettingsError("Re-ranking by uncertainty needs a language model.", hint="Give one: lm=….")
         parts = Parts.of(settings, lm=lm, reader=reader, judge=judge, embedder=embedder, calibrations={})
         self.settings, self._resources, self._context = parts.settings, parts.resources, parts.context
-        self.method = method
+        self._method: RerankMethod = method
+
+    @property
+    def method(self) -> RerankMethod:
+        """What passages are ranked by; another one is another re-ranker."""
+        return self._method
+
+    def warm_up(self) -> Self:
+        """Load now what would be loaded at the first question, and raise what that would raise; no model is called."""
+        if self.method != "uncertainty":
+            load([Read("Ready?", (Passage("warm-up", "Ready."),), limit=1)], self._resources)
+        elif compares_meanings(self.settings, self._context):
+            load([Embed(("Ready.",))], self._resources)
+        return self
 
     def rerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
         """The passages best first, at most ``top_n``. QuestionError for an empty question; ``[]`` gives ``[]``."""
@@ -67,8 +81,8 @@ class SelfReflectReranker:
     def _flow(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
         if not isinstance(question, str) or not question.strip():
             raise QuestionError(f"Re-ranking needs a question, not {question!r}.")
-        if top_n is not None and top_n < 1:
-            raise InputError(f"top_n must be at least 1, not {top_n}.")
+        if top_n is not None:
+            check_count("top_n", top_n)
         return Meter(self.settings).watch(self._rank(question.strip(), passages, top_n))
 
     def _rank(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:

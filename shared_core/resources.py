@@ -38,9 +38,7 @@ class Resources:
         """The model of that role; CapabilityError if there is none."""
         found = self.models.get(role) or self.models.get("default")
         if found is None:
-            raise CapabilityError(
-                "text", "none", hint="Give the engine a language model (lm=…), or use pipeline='composed'."
-            )
+            raise CapabilityError("text", "none", hint="Give one: lm=…, or use pipeline='composed'.")
         return found
 
     def execute(self, requests: Sequence[LeafRequest], seconds: float | None = None) -> list[Any]:

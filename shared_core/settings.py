@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from shared_core.errors import SettingsError
 
-PipelineName = Literal["composed", "self_rag", "seakr", "reclaim", "research"]
+PipelineName = Literal["composed", "reclaim", "seakr"]
+"""The pipelines that there are, and no others: this is the one place that names them (``pipelines.PIPELINES``)."""
 
 
 class Settings(BaseModel):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from typing import get_args
 
 from shared_core.errors import SettingsError
 from shared_core.flow import Flow
 from shared_core.pipelines.common import Context, Run
+from shared_core.settings import PipelineName
 from shared_core.types import Answer
 
 __all__ = ["PIPELINES", "Context", "Pipeline", "Run", "load_pipeline"]
@@ -15,11 +17,10 @@ __all__ = ["PIPELINES", "Context", "Pipeline", "Run", "load_pipeline"]
 Pipeline = Callable[[str, Run], Flow[Answer]]
 
 PIPELINES: dict[str, str] = {
-    "composed": "shared_core.pipelines.composed:composed",
-    "reclaim": "shared_core.pipelines.reclaim.loop:reclaim",
-    "seakr": "shared_core.pipelines.seakr.loop:seakr",
+    name: f"shared_core.pipelines.{'composed' if name == 'composed' else f'{name}.loop'}:{name}"
+    for name in get_args(PipelineName)
 }
-"""Where each pipeline is, by its name in the settings."""
+"""Where each pipeline of the settings is: the function of its name in the module ``loop`` of the room of its name."""
 
 
 def load_pipeline(name: str) -> Pipeline:
