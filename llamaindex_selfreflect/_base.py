@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
+from llama_index.core.instrumentation.events.query import QueryEndEvent, QueryStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.utils import print_text
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
-from llamaindex_selfreflect._response import SelfReflectResponse, astream_response, respond, stream_response
-from llamaindex_selfreflect._sources import GivenNodes, NodeSource, fit_settings, framework_retriever
+from llamaindex_selfreflect._question import Question, as_bundle, asked_of
+from llamaindex_selfreflect._response import (
+    SelfReflectAsyncStreamingResponse,
+    SelfReflectResponse,
+    SelfReflectStreamingResponse,
+    respond,
+)
+from llamaindex_selfreflect._sources import GivenNodes, NodeSource, Split, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
+from shared_core.conversation import Asked
 from shared_core.engine import SelfReflectEngine
 from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
+from shared_core.mistakes import as_settings, in_words_of
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import PipelineName, SelfReflectSettings
-from shared_core.types import Answer, Decided, Event, Finished
+from shared_core.types import Answer, Decided, Decision, Event, Finished
 from shared_core.uncertainty.calibration import Calibration
 
 OnAbstain = Literal["say", "show", "raise", "fallback"]
@@ -48,43 +57,57 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         target_accuracy: float | None = None,
         pipeline: PipelineName | None = None,
         on_abstain: OnAbstain | None = None,
+        abstain_text: str | None = None,
+        deadline: float | None = None,
         reader: Reader | None = None,
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
         models: Mapping[str, object] | None = None,
         calibrations: Mapping[str, Calibration] | None = None,
     ) -> None:
-        lm = as_language_model(llm)
-        self.settings = self._settings(
-            settings, lm, target_accuracy=target_accuracy, pipeline=pipeline, on_abstain=on_abstain
-        )
-        self.streaming = streaming
-        self.verbose = verbose
-        self._retriever = framework_retriever(retriever, self.settings)
-        self._node_postprocessors = list(node_postprocessors or [])
-        manager = callback_manager or Settings.callback_manager
-        for postprocessor in self._node_postprocessors:
-            postprocessor.callback_manager = manager
-        super().__init__(callback_manager=manager)
-        # Models, reader and calibrations are put together once; each question gets an engine over its own source.
-        self._shared = SelfReflectEngine(
-            self._source(None),
-            lm,
-            fit_settings(self.settings, self._retriever),
-            reader=reader,
-            judge=judge,
-            embedder=embedder,
-            models={role: as_language_model(model) for role, model in (models or {}).items()},  # type: ignore[misc]
-            calibrations=calibrations,
-        )
+        with in_words_of(self, lm="llm"):
+            lm = as_language_model(llm)
+            shortcuts = {
+                "target_accuracy": target_accuracy,
+                "pipeline": pipeline,
+                "on_abstain": on_abstain,
+                "abstain_text": abstain_text,
+                "deadline": deadline,
+            }
+            given = {name: value for name, value in shortcuts.items() if value is not None}
+            self.settings = self._fit(as_settings(settings).replace(**given), lm)
+            self.streaming = streaming
+            self.verbose = verbose
+            self._retriever = framework_retriever(retriever, self.settings)
+            self._node_postprocessors = list(node_postprocessors or [])
+            manager = callback_manager or Settings.callback_manager
+            for postprocessor in self._node_postprocessors:
+                postprocessor.callback_manager = manager
+            super().__init__(callback_manager=manager)
+            others = {role: as_language_model(model) for role, model in (models or {}).items()}
+            # Models, reader and calibrations are put together once; each question gets an engine over its own source.
+            self._shared = SelfReflectEngine(
+                self._source(None),
+                lm,
+                fit_settings(self.settings, self._retriever),
+                reader=reader,
+                judge=judge,
+                embedder=embedder,
+                models={role: model for role, model in others.items() if model is not None},
+                calibrations=calibrations,
+            )
 
-    def _settings(
-        self, settings: SelfReflectSettings | None, lm: LanguageModel | None, **shortcuts: Any
-    ) -> SelfReflectSettings:
-        if settings is not None and not isinstance(settings, SelfReflectSettings):
-            raise InputError(f"settings must be SelfReflectSettings, not {type(settings).__name__}.")
-        given = {name: value for name, value in shortcuts.items() if value is not None}
-        return (settings if settings is not None else SelfReflectSettings()).replace(**given)
+    def _fit(self, settings: SelfReflectSettings, lm: LanguageModel | None) -> SelfReflectSettings:
+        """The settings with what is usual for this engine in place of what was left alone."""
+        return settings
+
+    def warm_up(self) -> Self:
+        """Load now what would be loaded at the first question, and raise what that would raise; calls no LLM.
+
+        The retriever is asked one query for it. Gives the query engine itself.
+        """
+        self._engine(self._source(None)).warm_up()
+        return self
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}  # the engine's prompts are parts of its formats, not templates
@@ -103,121 +126,153 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         copy._retriever = framework_retriever(retriever, self.settings)
         return copy
 
-    def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+    def retrieve(self, query_bundle: Question) -> list[NodeWithScore]:
         """What the retriever finds and the postprocessors leave."""
-        bundle = _bundle(query_bundle)
+        bundle = as_bundle(query_bundle)
         return self._source(bundle).nodes(bundle)
 
-    async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+    async def aretrieve(self, query_bundle: Question) -> list[NodeWithScore]:
         """``retrieve`` without blocking the event loop."""
-        bundle = _bundle(query_bundle)
+        bundle = as_bundle(query_bundle)
         return await self._source(bundle).anodes(bundle)
+
+    def query(self, str_or_query_bundle: Question) -> SelfReflectResponse:
+        """Answer a question: a text, a ``QueryBundle``, a message, or a conversation (``{"messages": […]}`` too).
+
+        Of a conversation the last message of the user is the question. The others are not read; the trace says so.
+
+        Raises:
+            QuestionError: there is no question in it.
+            AbstainedError: the engine abstains and ``on_abstain="raise"``.
+        """
+        bundle = as_bundle(str_or_query_bundle)
+        dispatcher.event(QueryStartEvent(query=bundle))
+        with self.callback_manager.as_trace("query"):
+            response = self._query(bundle)
+        dispatcher.event(QueryEndEvent(query=bundle, response=response))
+        return response
+
+    async def aquery(self, str_or_query_bundle: Question) -> SelfReflectResponse:
+        """``query`` without blocking the event loop."""
+        bundle = as_bundle(str_or_query_bundle)
+        dispatcher.event(QueryStartEvent(query=bundle))
+        with self.callback_manager.as_trace("query"):
+            response = await self._aquery(bundle)
+        dispatcher.event(QueryEndEvent(query=bundle, response=response))
+        return response
 
     def synthesize(
         self,
-        query_bundle: QueryBundle,
+        query_bundle: Question,
         nodes: list[NodeWithScore],
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
-    ) -> RESPONSE_TYPE:
+    ) -> SelfReflectResponse:
         """Answer from these nodes, all of which are read; no retrieval."""
-        source = GivenNodes(nodes, self._split)
-        answer = self._ask(self._engine(source, width=len(source)), _bundle(query_bundle).query_str)
+        source = GivenNodes(nodes, self._splitter())
+        answer = self._ask(source, as_bundle(query_bundle))
         return self._wrap(respond(answer, source.book, additional_source_nodes or ()))
 
     async def asynthesize(
         self,
-        query_bundle: QueryBundle,
+        query_bundle: Question,
         nodes: list[NodeWithScore],
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
-    ) -> RESPONSE_TYPE:
+    ) -> SelfReflectResponse:
         """``synthesize`` without blocking the event loop."""
-        source = GivenNodes(nodes, self._split)
-        answer = await self._aask(self._engine(source, width=len(source)), _bundle(query_bundle).query_str)
+        source = GivenNodes(nodes, self._splitter())
+        answer = await self._aask(source, as_bundle(query_bundle))
         return self._awrap(respond(answer, source.book, additional_source_nodes or ()))
 
     @dispatcher.span
-    def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+    def _query(self, query_bundle: QueryBundle) -> SelfReflectResponse:
         with self.callback_manager.event(
             CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
         ) as event:
             source = self._source(query_bundle)
-            answer = self._ask(self._engine(source), query_bundle.query_str)
+            answer = self._ask(source, query_bundle)
             response = self._wrap(respond(answer, source.book))
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
     @dispatcher.span
-    async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+    async def _aquery(self, query_bundle: QueryBundle) -> SelfReflectResponse:
         with self.callback_manager.event(
             CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
         ) as event:
             source = self._source(query_bundle)
-            answer = await self._aask(self._engine(source), query_bundle.query_str)
+            answer = await self._aask(source, query_bundle)
             response = self._awrap(respond(answer, source.book))
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
     # --- one question ------------------------------------------------------------------------------------------
 
-    def _split(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
-        """The nodes to read, from those retrieved."""
-        return nodes
+    def _splitter(self) -> Split | None:
+        """What cuts retrieved nodes into those to read, if anything does."""
+        return None
 
     def _source(self, bundle: QueryBundle | None) -> NodeSource:
         return NodeSource(
             self._retriever,
             self._node_postprocessors,
             bundle=bundle,
-            split=self._split,
+            split=self._splitter(),
             callback_manager=self.callback_manager,
         )
 
-    def _engine(self, source: NodeSource | GivenNodes, *, width: int | None = None) -> SelfReflectEngine:
+    def _engine(self, source: NodeSource | GivenNodes) -> SelfReflectEngine:
         """An engine for one question: its passages' nodes are in ``source``. Models are shared with the others."""
         settings = fit_settings(self.settings, self._retriever)
-        if width is not None:
-            settings = settings.replace(top_k=max(1, width))
+        if isinstance(source, GivenNodes):
+            settings = settings.replace(top_k=max(1, len(source)))
         return self._shared.over(source, settings)
 
-    def _ask(self, engine: SelfReflectEngine, question: str) -> Answer:
+    def _ask(self, source: NodeSource | GivenNodes, bundle: QueryBundle) -> Answer:
+        asked = asked_of(bundle)
         answer: Answer | None = None
-        for event in engine.stream(question):
-            answer = self._tell(event) or answer
-        return _require_answer(answer)
+        with in_words_of(self, lm="llm"):
+            self._tell_all([asked.note])
+            for event in self._engine(source).stream(asked.question):
+                answer = self._tell(event) or answer
+        return self._finish(answer, asked, source)
 
-    async def _aask(self, engine: SelfReflectEngine, question: str) -> Answer:
+    async def _aask(self, source: NodeSource | GivenNodes, bundle: QueryBundle) -> Answer:
+        asked = asked_of(bundle)
         answer: Answer | None = None
-        async for event in engine.astream(question):
-            answer = self._tell(event) or answer
-        return _require_answer(answer)
+        with in_words_of(self, lm="llm"):
+            self._tell_all([asked.note])
+            async for event in self._engine(source).astream(asked.question):
+                answer = self._tell(event) or answer
+        return self._finish(answer, asked, source)
+
+    def _finish(self, answer: Answer | None, asked: Asked, source: NodeSource | GivenNodes) -> Answer:
+        """The answer with what the plug-in itself left unread at the head of its trace."""
+        assert answer is not None, "the engine's stream ends with Finished"
+        self._tell_all(source.notes)
+        answer = asked.tell(dataclasses.replace(answer, trace=(*source.notes, *answer.trace)))
+        dispatcher.event(SelfReflectAnswerEvent.of(answer))
+        return answer
+
+    def _tell_all(self, notes: Sequence[Decision | None]) -> None:
+        for note in notes:
+            if note is not None:
+                self._tell(Decided(note))
 
     def _tell(self, event: Event) -> Answer | None:
-        """Tell LlamaIndex of a decision or the answer; return the answer."""
+        """Tell LlamaIndex of a decision; return the answer if that is what the event brings."""
         if isinstance(event, Decided):
             decision = event.decision
             dispatcher.event(SelfReflectDecisionEvent.of(decision))
             if self.verbose:
                 reason = f" ({decision.reason})" if decision.reason else ""
                 print_text(f"{decision.kind}: {decision.outcome}{reason}\n", color="llama_blue")
-        if not isinstance(event, Finished):
-            return None
-        dispatcher.event(SelfReflectAnswerEvent.of(event.answer))
-        return event.answer
+        return event.answer if isinstance(event, Finished) else None
 
-    def _wrap(self, whole: SelfReflectResponse) -> RESPONSE_TYPE:
-        return stream_response(whole) if self.streaming else whole
+    def _wrap(self, whole: SelfReflectResponse) -> SelfReflectResponse:
+        return SelfReflectStreamingResponse(whole) if self.streaming else whole
 
-    def _awrap(self, whole: SelfReflectResponse) -> RESPONSE_TYPE:
-        return astream_response(whole) if self.streaming else whole
-
-
-def _bundle(query: QueryBundle | str) -> QueryBundle:
-    return QueryBundle(query) if isinstance(query, str) else query
-
-
-def _require_answer(answer: Answer | None) -> Answer:
-    assert answer is not None, "the engine's stream ends with Finished"
-    return answer
+    def _awrap(self, whole: SelfReflectResponse) -> SelfReflectResponse:
+        return SelfReflectAsyncStreamingResponse(whole) if self.streaming else whole
 
 
 def refuse_template(**given: object) -> None:

@@ -20,11 +20,19 @@ NAMESPACE = "selfreflect"
 """Our key in ``Response.metadata``, beside one for each source node's id."""
 
 
-class _WithAnswer:
-    """What our responses have beyond LlamaIndex's."""
+@dataclass
+class SelfReflectResponse(Response):
+    """A ``Response`` with our ``Answer``.
 
-    answer: Answer | None
-    citations: list[CitationBlock]
+    Attributes:
+        answer: text, claims, exact citations, confidence and trace.
+        citations: entry ``i`` is what the answer marks as ``[i + 1]``; its node is ``source_nodes[i]``.
+    """
+
+    answer: Answer | None = None
+    citations: list[CitationBlock] = field(default_factory=list)
+
+    __str__ = Response.__str__
 
     @property
     def abstained(self) -> bool:
@@ -47,29 +55,22 @@ class _WithAnswer:
         return ChatMessage(role=MessageRole.ASSISTANT, blocks=[TextBlock(text=text), *self.citations])
 
 
-@dataclass
-class SelfReflectResponse(_WithAnswer, Response):
-    """A ``Response`` with our ``Answer``.
+class SelfReflectStreamingResponse(SelfReflectResponse, StreamingResponse):
+    """A ``StreamingResponse`` that is our response too: all of it is known when the stream begins.
 
-    Attributes:
-        answer: text, claims, exact citations, confidence and trace.
-        citations: entry ``i`` is what the answer marks as ``[i + 1]``; its node is ``source_nodes[i]``.
+    Args:
+        whole: the response, whose text comes in pieces, claim by claim.
     """
 
-    answer: Answer | None = None
-    citations: list[CitationBlock] = field(default_factory=list)
-
-    __str__ = Response.__str__
-
-
-@dataclass
-class SelfReflectStreamingResponse(_WithAnswer, StreamingResponse):
-    """A ``StreamingResponse`` with our ``Answer``; sources and citations are filled from the start."""
-
-    answer: Answer | None = None
-    citations: list[CitationBlock] = field(default_factory=list)
+    def __init__(self, whole: SelfReflectResponse) -> None:
+        SelfReflectResponse.__init__(
+            self, whole.response, whole.source_nodes, whole.metadata, whole.answer, whole.citations
+        )
+        self.response_gen: TokenGen = (piece for piece in pieces(whole.answer))
+        self.response_txt: str | None = None
 
     __str__ = StreamingResponse.__str__
+    get_formatted_sources = StreamingResponse.get_formatted_sources
 
     def get_response(self) -> SelfReflectResponse:
         """The whole, not streamed."""
@@ -77,14 +78,23 @@ class SelfReflectStreamingResponse(_WithAnswer, StreamingResponse):
         return SelfReflectResponse(text, self.source_nodes, self.metadata, self.answer, self.citations)
 
 
-@dataclass
-class SelfReflectAsyncStreamingResponse(_WithAnswer, AsyncStreamingResponse):
-    """An ``AsyncStreamingResponse`` with our ``Answer``; sources and citations are filled from the start."""
+class SelfReflectAsyncStreamingResponse(SelfReflectResponse, AsyncStreamingResponse):
+    """An ``AsyncStreamingResponse`` that is our response too: all of it is known when the stream begins.
 
-    answer: Answer | None = None
-    citations: list[CitationBlock] = field(default_factory=list)
+    Args:
+        whole: the response, whose text comes in pieces, claim by claim.
+    """
+
+    def __init__(self, whole: SelfReflectResponse) -> None:
+        SelfReflectResponse.__init__(
+            self, whole.response, whole.source_nodes, whole.metadata, whole.answer, whole.citations
+        )
+        self.response_gen: TokenAsyncGen = _apieces(whole.answer)
+        self.response_txt: str | None = None
+        self.__post_init__()
 
     __str__ = AsyncStreamingResponse.__str__
+    get_formatted_sources = AsyncStreamingResponse.get_formatted_sources
 
     async def get_response(self) -> SelfReflectResponse:
         """The whole, not streamed."""
@@ -106,35 +116,17 @@ def respond(answer: Answer, book: NodeBook, additional: Sequence[NodeWithScore] 
     return SelfReflectResponse(answer.text, nodes, metadata, answer, citations)
 
 
-def stream_response(whole: SelfReflectResponse) -> SelfReflectStreamingResponse:
-    """The response in pieces, claim by claim."""
-
-    def tokens() -> TokenGen:
-        yield from pieces(whole.answer)
-
-    return SelfReflectStreamingResponse(
-        tokens(), whole.source_nodes, whole.metadata, answer=whole.answer, citations=whole.citations
-    )
-
-
-def astream_response(whole: SelfReflectResponse) -> SelfReflectAsyncStreamingResponse:
-    """The response in pieces, for ``async for``."""
-
-    async def tokens() -> TokenAsyncGen:
-        for piece in pieces(whole.answer):
-            yield piece
-
-    return SelfReflectAsyncStreamingResponse(
-        tokens(), whole.source_nodes, whole.metadata, answer=whole.answer, citations=whole.citations
-    )
-
-
 def pieces(answer: Answer | None) -> list[str]:
     """The text cut before each claim; the pieces joined are the text."""
     if answer is None:
         return []
     cuts = sorted({0, len(answer.text), *(c.start for c in answer.kept_claims if c.start)})
     return [answer.text[a:b] for a, b in itertools.pairwise(cuts)]
+
+
+async def _apieces(answer: Answer | None) -> TokenAsyncGen:
+    for piece in pieces(answer):
+        yield piece
 
 
 def citation_blocks(answer: Answer, book: NodeBook) -> list[CitationBlock]:
@@ -172,9 +164,8 @@ def _block(number: int, span: Span, answer: Answer, book: NodeBook) -> CitationB
 
 def _details(answer: Answer, citations: Sequence[CitationBlock]) -> dict[str, Any]:
     """Plain values; passages without their texts, which the source nodes hold."""
-    details = answer.to_dict()
+    details = answer.to_dict(texts=False)
     del details["usage"]["seconds"]  # in ``answer.usage``; without it equal answers have equal metadata
-    details["passages"] = [{"id": p.id, "title": p.title, "score": p.score} for p in answer.passages]
     places = [find_place(answer.passage(span.passage_id), span) for span in answer.numbered_spans()]
     details["citations"] = [
         {**block.model_dump(mode="json"), "page": place.page, "section": place.section}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -14,12 +15,21 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llamaindex_selfreflect._nodes import NodeBook, node_of
-from shared_core.errors import InputError, SettingsError
+from shared_core.mistakes import check_count, no_retriever, unreachable_filter
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Passage
+from shared_core.types import Decision, Passage
 
-Split = Callable[[list[NodeWithScore]], list[NodeWithScore]]
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Nodes cut into smaller ones, and what was left out of them, for the answer's trace."""
+
+    nodes: list[NodeWithScore]
+    note: Decision | None = None
+
+
+Split = Callable[[list[NodeWithScore]], Cut]
 
 ALL = 1000
 """Passages to read where neither the settings nor the retriever say: what the retriever gives, within reason."""
@@ -32,7 +42,7 @@ class NodeSource:
         retriever: of LlamaIndex.
         postprocessors: applied in order to what it finds.
         bundle: the question as it was asked, so that its embedding and images reach the retriever.
-        split: cuts the nodes into smaller ones before they are read.
+        split: cuts the nodes into smaller ones before they are read; each node is read in full then.
         callback_manager: of the engine, told of retrievals that the retriever's own manager would not tell it of.
     """
 
@@ -46,6 +56,7 @@ class NodeSource:
         callback_manager: CallbackManager | None = None,
     ) -> None:
         self.book = NodeBook()
+        self.notes: list[Decision] = []
         self._retriever = retriever
         self._postprocessors = postprocessors
         self._bundle = bundle
@@ -53,7 +64,7 @@ class NodeSource:
         self._callbacks = callback_manager
 
     def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
-        """At most ``k`` passages, best first."""
+        """The passages of at most ``k`` nodes, best first: all their pieces, where nodes are cut."""
         bundle = self._query(query)
         return self._passages(self.nodes(bundle), k)
 
@@ -86,9 +97,12 @@ class NodeSource:
         return QueryBundle(query)
 
     def _passages(self, nodes: list[NodeWithScore], k: int) -> list[Passage]:
-        if self._split is not None:
-            nodes = self._split(nodes)
-        return self.book.enter(nodes)[:k]
+        if self._split is None:
+            return self.book.enter(nodes)[:k]
+        whole = NodeBook()
+        cut = self._split([whole.node(p.id) for p in whole.enter(nodes)[:k]])
+        self.notes += [cut.note] if cut.note is not None else []
+        return self.book.enter(cut.nodes)
 
     @contextmanager
     def _event(self, bundle: QueryBundle) -> Iterator[Callable[[list[NodeWithScore]], None]]:
@@ -110,7 +124,9 @@ class GivenNodes:
 
     def __init__(self, nodes: Sequence[NodeWithScore], split: Split | None = None) -> None:
         self.book = NodeBook()
-        self._passages = self.book.enter(split(list(nodes)) if split is not None else nodes)
+        cut = split(list(nodes)) if split is not None else Cut(list(nodes))
+        self.notes = [cut.note] if cut.note is not None else []
+        self._passages = self.book.enter(cut.nodes)
 
     def __len__(self) -> int:
         return len(self._passages)
@@ -138,8 +154,7 @@ class PassageRetriever(BaseRetriever):
         where: dict[str, Any] | None = None,
         callback_manager: CallbackManager | None = None,
     ) -> None:
-        if top_k < 1:
-            raise InputError(f"top_k must be at least 1, not {top_k}.")
+        check_count("top_k", top_k)
         self.retriever = retriever
         self.similarity_top_k = top_k
         self._where = {} if where is None else {"where": where}
@@ -166,21 +181,13 @@ def framework_retriever(retriever: object, settings: SelfReflectSettings) -> Bas
     """
     if isinstance(retriever, BaseRetriever):
         if settings.where is not None:
-            raise SettingsError(
-                "settings.where cannot reach a retriever of LlamaIndex.",
-                hint="Filter where the retriever is made: index.as_retriever(filters=MetadataFilters(…)).",
-            )
+            raise unreachable_filter("Set it in the retriever: index.as_retriever(filters=MetadataFilters(…)).")
         return retriever
     if callable(getattr(retriever, "as_retriever", None)):
-        raise InputError(
-            f"{type(retriever).__name__} is an index, not a retriever.", hint="Pass index.as_retriever(…)."
-        )
+        raise no_retriever(retriever, "It is an index: give index.as_retriever(…).")
     if isinstance(retriever, Retriever):
         return PassageRetriever(retriever, settings.top_k, where=settings.where)
-    raise InputError(
-        f"{type(retriever).__name__} is no retriever.",
-        hint="Pass index.as_retriever(…), or one of shared_core.retrieval.",
-    )
+    raise no_retriever(retriever, "Give a BaseRetriever (index.as_retriever(…)), or one of shared_core.retrieval.")
 
 
 def fit_settings(settings: SelfReflectSettings, retriever: BaseRetriever) -> SelfReflectSettings:

@@ -16,28 +16,35 @@ from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScor
 
 from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refuse_template
 from llamaindex_selfreflect._nodes import document_place, own_text
+from llamaindex_selfreflect._sources import Cut, Split
 from llamaindex_selfreflect.query_engine import other_mode
 from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
+from shared_core.mistakes import check_count
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.types import Decision
 from shared_core.uncertainty.calibration import Calibration
 
 DEFAULT_CITATION_CHUNK_SIZE = 512
 DEFAULT_CITATION_CHUNK_OVERLAP = 20
+DEFAULT_MAX_CITATION_CHUNKS = 64
+"""Of the usual size, these are about 32,000 tokens."""
 
 
 class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
     """Every claim after a quote that cannot be anything but verbatim (ReClaim), one source node per citation number.
 
-    Retrieved nodes are cut into citation chunks, as ``CitationQueryEngine`` does; a chunk's text is its node's own,
-    its ``start_char_idx`` and ``end_char_idx`` say where it stands in the document if the node knows, and its id is the
-    node's with the chunk's place in it. Offsets in ``citations`` are within the chunk.
+    Retrieved nodes are cut into citation chunks, as ``CitationQueryEngine`` does, and all chunks are read. A chunk's
+    text is its node's own, its ``start_char_idx`` and ``end_char_idx`` say where it stands in the document if the node
+    knows, and its id is the node's with the chunk's place in it. Offsets in ``citations`` are within the chunk.
 
     Args:
         retriever: as for ``SelfReflectQueryEngine``; so are the arguments not named here.
         citation_chunk_size, citation_chunk_overlap: of chunks, in tokens.
+        max_citation_chunks: to read at most. Where the nodes have more, the last ones of the longest nodes are left
+            out, and the trace says so. (A prompt that does not fit the model is shortened: ``settings.on_overflow``.)
         text_splitter: of LlamaIndex, in place of the ``SentenceSplitter`` of that size.
         pipeline: ``reclaim`` by default where there is a language model, else ``composed`` (quotes alone).
 
@@ -51,13 +58,48 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         *,
         citation_chunk_size: int = DEFAULT_CITATION_CHUNK_SIZE,
         citation_chunk_overlap: int = DEFAULT_CITATION_CHUNK_OVERLAP,
+        max_citation_chunks: int = DEFAULT_MAX_CITATION_CHUNKS,
         text_splitter: TextSplitter | None = None,
-        **arguments: Any,
+        llm: object = None,
+        settings: SelfReflectSettings | None = None,
+        node_postprocessors: Sequence[BaseNodePostprocessor] | None = None,
+        callback_manager: CallbackManager | None = None,
+        streaming: bool = False,
+        verbose: bool = False,
+        target_accuracy: float | None = None,
+        pipeline: PipelineName | None = None,
+        on_abstain: OnAbstain | None = None,
+        abstain_text: str | None = None,
+        deadline: float | None = None,
+        reader: Reader | None = None,
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+        models: Mapping[str, object] | None = None,
+        calibrations: Mapping[str, Calibration] | None = None,
     ) -> None:
+        self.max_citation_chunks = check_count("max_citation_chunks", max_citation_chunks)
         self.text_splitter = text_splitter or SentenceSplitter(
             chunk_size=citation_chunk_size, chunk_overlap=citation_chunk_overlap
         )
-        super().__init__(retriever, **arguments)
+        super().__init__(
+            retriever,
+            llm=llm,
+            settings=settings,
+            node_postprocessors=node_postprocessors,
+            callback_manager=callback_manager,
+            streaming=streaming,
+            verbose=verbose,
+            target_accuracy=target_accuracy,
+            pipeline=pipeline,
+            on_abstain=on_abstain,
+            abstain_text=abstain_text,
+            deadline=deadline,
+            reader=reader,
+            judge=judge,
+            embedder=embedder,
+            models=models,
+            calibrations=calibrations,
+        )
 
     @classmethod
     def from_args(
@@ -86,12 +128,16 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         target_accuracy: float | None = None,
         pipeline: PipelineName | None = None,
         on_abstain: OnAbstain | None = None,
+        abstain_text: str | None = None,
+        deadline: float | None = None,
+        max_citation_chunks: int = DEFAULT_MAX_CITATION_CHUNKS,
+        similarity_top_k: int | None = None,
         reader: Reader | None = None,
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
         models: Mapping[str, object] | None = None,
         calibrations: Mapping[str, Calibration] | None = None,
-        **retriever_arguments: Any,
+        **retriever_arguments: object,
     ) -> Self:
         """With the arguments of ``CitationQueryEngine.from_args``; further ones go to ``index.as_retriever``.
 
@@ -109,6 +155,8 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
             response_mode=other_mode(response_mode),
             metadata_mode=None if metadata_mode == MetadataMode.NONE else metadata_mode,
         )
+        if similarity_top_k is not None:
+            retriever_arguments["similarity_top_k"] = similarity_top_k
         if retriever is None:
             retriever = _retriever_of(index, retriever_arguments)
         elif retriever_arguments:
@@ -120,6 +168,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
             llm=llm,
             citation_chunk_size=citation_chunk_size,
             citation_chunk_overlap=citation_chunk_overlap,
+            max_citation_chunks=max_citation_chunks,
             text_splitter=text_splitter,
             node_postprocessors=node_postprocessors,
             callback_manager=callback_manager,
@@ -129,6 +178,8 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
             target_accuracy=target_accuracy,
             pipeline=pipeline,
             on_abstain=on_abstain,
+            abstain_text=abstain_text,
+            deadline=deadline,
             reader=reader,
             judge=judge,
             embedder=embedder,
@@ -136,16 +187,23 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
             calibrations=calibrations,
         )
 
-    def _settings(
-        self, settings: SelfReflectSettings | None, lm: LanguageModel | None, **shortcuts: Any
-    ) -> SelfReflectSettings:
-        free = shortcuts.get("pipeline") is None and (settings is None or "pipeline" not in settings.model_fields_set)
-        if free and lm is not None:
-            shortcuts["pipeline"] = "reclaim"
-        return super()._settings(settings, lm, **shortcuts)
+    def _fit(self, settings: SelfReflectSettings, lm: LanguageModel | None) -> SelfReflectSettings:
+        free = "pipeline" not in settings.model_fields_set
+        return settings.replace(pipeline="reclaim") if free and lm is not None else settings
 
-    def _split(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
-        return [chunk for node in nodes for chunk in self._chunks(node)]
+    def _splitter(self) -> Split:
+        return self._cut
+
+    def _cut(self, nodes: list[NodeWithScore]) -> Cut:
+        """Every node in chunks, in order; where these are too many, the last ones of the longest nodes are left out."""
+        chunks = [self._chunks(node) for node in nodes]
+        total = sum(map(len, chunks))
+        if total <= self.max_citation_chunks:
+            return Cut([chunk for own in chunks for chunk in own])
+        kept = _share(self.max_citation_chunks, [len(own) for own in chunks])
+        reason = f"max_citation_chunks={self.max_citation_chunks}: the last chunks of the longest nodes are not read"
+        note = Decision("chunks", f"{sum(kept)} of {total} read", reason, {"read": sum(kept), "chunks": total})
+        return Cut([chunk for own, n in zip(chunks, kept) for chunk in own[:n]], note)
 
     def _chunks(self, node: NodeWithScore) -> list[NodeWithScore]:
         """The node cut up; whole, where the splitter's pieces do not stand in its text as they are."""
@@ -177,7 +235,16 @@ def _chunk(node: NodeWithScore, text: str, start: int, end: int) -> NodeWithScor
     return NodeWithScore(node=chunk, score=node.score)
 
 
-def _retriever_of(index: BaseIndex[Any] | None, arguments: dict[str, Any]) -> BaseRetriever:
+def _share(room: int, sizes: Sequence[int]) -> list[int]:
+    """How many of each to keep, at most ``room`` in all: small ones whole, what is left to the large ones alike."""
+    kept = [0] * len(sizes)
+    for place, i in enumerate(sorted(range(len(sizes)), key=lambda i: (sizes[i], i))):
+        # Rounded up, so that the room is used; the best-ranked of equal ones come first.
+        kept[i] = min(sizes[i], -(-(room - sum(kept)) // (len(sizes) - place)))
+    return kept
+
+
+def _retriever_of(index: BaseIndex[Any] | None, arguments: dict[str, object]) -> BaseRetriever:
     if index is None:
         raise InputError("There is neither an index nor a retriever.", hint="from_args(index, …) or retriever=….")
     if not callable(getattr(index, "as_retriever", None)):

@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.storage.kvstore.types import BaseKVStore
 
+from llamaindex_selfreflect._whole import Whole
 from shared_core.defaults import default_embedder
 from shared_core.retrieval.base import Embedder
 
 
-class MiniLMEmbedding(BaseEmbedding):
+class MiniLMEmbedding(Whole, BaseEmbedding):
     """Vectors of 384 numbers from all-MiniLM-L6-v2, without a download (``shared_core.retrieval.embedding``).
 
     Args:
         embedder: another embedder of ours in its place.
-        arguments: of ``BaseEmbedding`` (``embed_batch_size``, ``callback_manager``, …).
+        embed_batch_size: texts at once, at least 1.
+        callback_manager: of LlamaIndex.
+        num_workers: of LlamaIndex, for async calls.
+        embeddings_cache: a key-value store of LlamaIndex that keeps vectors.
+        model_name: of serialised objects; the embedder's own name holds.
     """
 
     _embedder: Embedder = PrivateAttr()
 
-    def __init__(self, embedder: Embedder | None = None, **arguments: Any) -> None:
+    def __init__(
+        self,
+        embedder: Embedder | None = None,
+        *,
+        embed_batch_size: int = 64,
+        callback_manager: CallbackManager | None = None,
+        num_workers: int | None = None,
+        embeddings_cache: BaseKVStore | None = None,
+        model_name: str | None = None,
+    ) -> None:
         embedder = embedder if embedder is not None else default_embedder()
-        super().__init__(**{"embed_batch_size": 64, **arguments, "model_name": embedder.name})
+        super().__init__(
+            model_name=embedder.name,
+            embed_batch_size=embed_batch_size,
+            callback_manager=callback_manager or CallbackManager([]),
+            num_workers=num_workers,
+            embeddings_cache=embeddings_cache,
+        )
         self._embedder = embedder
 
     @classmethod

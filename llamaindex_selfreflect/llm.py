@@ -21,6 +21,7 @@ from llamaindex_selfreflect._read import read
 from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
+from shared_core.mistakes import no_language_model
 from shared_core.threads import in_thread
 
 _LOG = logging.getLogger(__name__)
@@ -201,7 +202,6 @@ def as_language_model(llm: object) -> LanguageModel | None:
         return LlamaIndexLM(llm)
     if isinstance(llm, LanguageModel):
         return llm
-    raise InputError(
-        f"A {type(llm).__name__} is no language model.",
-        hint="Give an LLM of LlamaIndex (OpenAI(…)), a backend of shared_core.lm, or 'settings' for Settings.llm.",
+    raise no_language_model(
+        llm, "Give an LLM of LlamaIndex (OpenAI(…)), a backend of shared_core.lm, or 'settings' for Settings.llm."
     )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
-from llama_index.core.callbacks import CBEventType, EventPayload
+from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from llamaindex_selfreflect._events import dispatcher
 from llamaindex_selfreflect._nodes import annotate, own_text, passage_of
+from llamaindex_selfreflect._whole import Whole
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
+from shared_core.mistakes import as_settings, check_count, in_words_of
 from shared_core.pipelines.rerank import Ranked
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.reranker import RerankMethod, SelfReflectReranker
@@ -23,13 +26,37 @@ from shared_core.retrieval.base import Embedder
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import MetadataValue, Passage
 
+_SHAPING = ("method", "settings", "model", "device")
+"""Fields that the re-ranker is made of; the others are looked at when nodes are ranked."""
 
-class SelfReflectRerank(BaseNodePostprocessor):
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a re-ranker is made with besides its fields."""
+
+    lm: LanguageModel | None
+    reader: Reader | None
+    judge: SupportScorer | None
+    embedder: Embedder | None
+
+    def make(
+        self, method: RerankMethod, settings: SelfReflectSettings | None, model: str | None, device: str | None
+    ) -> SelfReflectReranker:
+        """The re-ranker for these fields; a ``model`` is loaded only where the method asks one."""
+        lm = _load(model, device) if model is not None and method == "uncertainty" else self.lm
+        return SelfReflectReranker(
+            lm, settings, method=method, reader=self.reader, judge=self.judge, embedder=self.embedder
+        )
+
+
+class SelfReflectRerank(Whole, BaseNodePostprocessor):
     """Best nodes first, at most ``top_n``, each a copy whose metadata says why it stands there.
 
     Metadata added (and kept from what models and embeddings see): ``selfreflect_reason``; ``selfreflect_probability``
     that it answers and ``selfreflect_quote``, the sentence that speaks most for it, where the method gives them; with
     ``keep_retrieval_score`` the old score as ``retrieval_score``. Scores compare within one result only.
+
+    Its fields can be set later; what then cannot work is refused at that, as it is when the object is made.
 
     Args:
         llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; only ``uncertainty`` uses it.
@@ -42,6 +69,7 @@ class SelfReflectRerank(BaseNodePostprocessor):
         metadata_mode: which metadata stands before a node's text when it is judged.
         settings: ``settings.seakr`` says how to measure uncertainty.
         reader, judge, embedder: as for ``SelfReflectReranker``.
+        callback_manager: of LlamaIndex; a query engine gives its own.
 
     Raises:
         InputError: top_n below 1, llm and model both given, or llm is no model.
@@ -59,8 +87,8 @@ class SelfReflectRerank(BaseNodePostprocessor):
     metadata_mode: MetadataMode = Field(default=MetadataMode.EMBED, description="Metadata shown with the text.")
     settings: SelfReflectSettings | None = Field(default=None, description="Of the engine.")
 
+    _given: _Given = PrivateAttr()
     _reranker: SelfReflectReranker = PrivateAttr()
-    _name: str = PrivateAttr()
 
     def __init__(
         self,
@@ -76,34 +104,42 @@ class SelfReflectRerank(BaseNodePostprocessor):
         reader: Reader | None = None,
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
+        callback_manager: CallbackManager | None = None,
     ) -> None:
-        if top_n < 1:
-            raise InputError(f"top_n must be at least 1, not {top_n}.")
+        check_count("top_n", top_n)
         if llm is not None and model is not None:
             raise InputError("Both llm and model are given.", hint="Give one of them.")
-        given = SelfReflectSettings(**settings) if isinstance(settings, dict) else settings
-        lm = as_language_model(llm)
-        if model is not None and method == "uncertainty":
-            lm = _load(model, device)
-        reranker = SelfReflectReranker(
-            lm,
-            given,
-            method=method,
-            reader=reader,
-            judge=judge,
-            embedder=embedder,
-        )
+        given = _Given(as_language_model(llm), reader, judge, embedder)
+        own = None if settings is None else as_settings(settings, from_dict=True)
+        with in_words_of(self, lm="llm"):
+            reranker = given.make(method, own, model, device)
         super().__init__(
+            callback_manager=callback_manager or CallbackManager([]),
             model=model,
             top_n=top_n,
             method=method,
             device=device,
             keep_retrieval_score=keep_retrieval_score,
             metadata_mode=metadata_mode,
-            settings=given,
+            settings=own,
         )
-        self._reranker = reranker
-        self._name = lm.name if lm is not None and method == "uncertainty" else f"selfreflect-{method}"
+        self._given, self._reranker = given, reranker
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "top_n":
+            check_count("top_n", value)
+        if name == "settings" and value is not None:
+            value = as_settings(value, from_dict=True)
+        if name in _SHAPING and getattr(self, name) != value:
+            parts = {n: getattr(self, n) for n in _SHAPING} | {name: value}
+            with in_words_of(self, lm="llm"):
+                self._reranker = self._given.make(**parts)
+        super().__setattr__(name, value)
+
+    def warm_up(self) -> Self:
+        """Load now what would be loaded at the first query, and raise what that would raise; calls no LLM."""
+        self._reranker.warm_up()
+        return self
 
     @classmethod
     def class_name(cls) -> str:
@@ -147,15 +183,18 @@ class SelfReflectRerank(BaseNodePostprocessor):
         return best
 
     def _announce(self, nodes: list[NodeWithScore], query: QueryBundle) -> None:
-        dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=self.top_n, model_name=self._name))
+        dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=self.top_n, model_name=self._name()))
 
     def _payload(self, nodes: list[NodeWithScore], query: QueryBundle) -> dict[str, Any]:
         return {
             EventPayload.NODES: nodes,
-            EventPayload.MODEL_NAME: self._name,
+            EventPayload.MODEL_NAME: self._name(),
             EventPayload.QUERY_STR: query.query_str,
             EventPayload.TOP_K: self.top_n,
         }
+
+    def _name(self) -> str:
+        return self._reranker.model_name or f"selfreflect-{self.method}"
 
     def _passages(self, nodes: Sequence[NodeWithScore]) -> list[Passage]:
         """One for each node that has text, its id the node's place: nodes of one id stay apart."""
@@ -189,5 +228,4 @@ def _notes(ranked: Ranked) -> dict[str, MetadataValue]:
 def _load(model: str, device: str | None) -> LanguageModel:
     from shared_core.lm.transformers import TransformersLM
 
-    lm: LanguageModel = TransformersLM(model) if device is None else TransformersLM(model, device=device)
-    return lm
+    return TransformersLM(model) if device is None else TransformersLM(model, device=device)

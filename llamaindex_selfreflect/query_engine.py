@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
@@ -23,8 +23,11 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
     Responses are ``SelfReflectResponse``: ``source_nodes[i]`` is the node that the text marks as ``[i + 1]``,
     ``answer`` holds claims, confidence and trace, ``citations`` one ``CitationBlock`` for each number, and
     ``metadata["selfreflect"]`` all of it as plain values. With ``streaming=True`` they are the streaming responses of
-    LlamaIndex, which come claim by claim; since every claim is judged before any is shown, sources and citations are
-    complete when the stream begins.
+    LlamaIndex (and ``SelfReflectResponse`` too), which come claim by claim; since every claim is judged before any is
+    shown, sources and citations are complete when the stream begins.
+
+    Besides text and ``QueryBundle``, messages can be asked: ``query(ChatMessage)``, a list of them, or
+    ``{"messages": […]}``. The user's last message is the question; the others are not read, and the trace says so.
 
     Args:
         retriever: of LlamaIndex, or one of ``shared_core.retrieval``. All it returns is read, unless ``settings`` were
@@ -36,7 +39,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         callback_manager: ``Settings.callback_manager`` by default.
         streaming: give streaming responses.
         verbose: print every decision.
-        target_accuracy, pipeline, on_abstain: short for the settings of these names.
+        target_accuracy, pipeline, on_abstain, abstain_text, deadline: short for the settings of these names.
         reader, judge, embedder, models, calibrations: as for ``SelfReflectEngine``; models may be of LlamaIndex.
 
     Raises:
@@ -69,6 +72,8 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         target_accuracy: float | None = None,
         pipeline: PipelineName | None = None,
         on_abstain: OnAbstain | None = None,
+        abstain_text: str | None = None,
+        deadline: float | None = None,
         reader: Reader | None = None,
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
@@ -93,9 +98,6 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
             multimodal=multimodal,
             response_mode=other_mode(response_mode),
         )
-        parts: dict[str, Any] = {
-            "reader": reader, "judge": judge, "embedder": embedder, "models": models, "calibrations": calibrations,
-        }  # fmt: skip
         return cls(
             retriever,
             llm=llm,
@@ -107,7 +109,13 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
             target_accuracy=target_accuracy,
             pipeline=pipeline,
             on_abstain=on_abstain,
-            **parts,
+            abstain_text=abstain_text,
+            deadline=deadline,
+            reader=reader,
+            judge=judge,
+            embedder=embedder,
+            models=models,
+            calibrations=calibrations,
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from llama_index.core import Settings
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
@@ -14,7 +16,8 @@ from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_
 from llamaindex_selfreflect.llm import as_language_model
 from llamaindex_selfreflect.postprocessor import SelfReflectRerank
 from shared_core.errors import InputError
-from shared_core.gated_retriever import GatedResult, GatedRetriever, GateName
+from shared_core.gated_retriever import GatedResult, GatedRetriever, GateName, usual_gate
+from shared_core.mistakes import as_settings, in_words_of
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
@@ -31,7 +34,8 @@ class SelfReflectRetriever(BaseRetriever):
     Args:
         retriever: of LlamaIndex, or one of ``shared_core.retrieval``.
         llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; not needed for ``always``.
-        gate: ``uncertainty``, ``flare`` or ``always``; see ``shared_core.gated_retriever.GatedRetriever``.
+        gate: ``uncertainty``, ``flare``, ``dragin`` or ``always``; see ``shared_core.gated_retriever.GatedRetriever``.
+            Not given, ``uncertainty`` with an ``llm`` and ``always`` without.
         settings: ``settings.seakr`` says how to measure; ``settings.calibration`` may hold the threshold.
         rerank: applied to what is retrieved.
         judge, embedder: for estimators that compare meanings.
@@ -48,7 +52,7 @@ class SelfReflectRetriever(BaseRetriever):
         retriever: BaseRetriever | Retriever,
         *,
         llm: object = None,
-        gate: GateName = "uncertainty",
+        gate: GateName | None = None,
         settings: SelfReflectSettings | None = None,
         rerank: SelfReflectRerank | None = None,
         judge: SupportScorer | None = None,
@@ -58,16 +62,49 @@ class SelfReflectRetriever(BaseRetriever):
     ) -> None:
         if rerank is not None and not isinstance(rerank, SelfReflectRerank):
             raise InputError(f"rerank must be a SelfReflectRerank, not {type(rerank).__name__}.")
-        given = settings if settings is not None else SelfReflectSettings()
-        self.retriever = framework_retriever(retriever, given)
-        self.settings = fit_settings(given, self.retriever)
-        self.rerank = rerank
-        self.last_result: GatedResult | None = None
-        # Model and calibrations are put together once; each query gets a gate over its own source.
-        self._shared = GatedRetriever(
-            self._source(None), as_language_model(llm), self.settings, gate=gate, judge=judge, embedder=embedder
-        )
+        with in_words_of(self, lm="llm"):
+            lm = as_language_model(llm)
+            given = as_settings(settings)
+            self._retriever = framework_retriever(retriever, given)
+            self.rerank = rerank
+            self.last_result: GatedResult | None = None
+            # Model and calibrations are put together once; each query gets a gate over its own source.
+            self._shared = GatedRetriever(
+                self._source(None),
+                lm,
+                fit_settings(given, self._retriever),
+                gate=usual_gate(lm) if gate is None else gate,
+                judge=judge,
+                embedder=embedder,
+            )
         super().__init__(callback_manager=callback_manager or Settings.callback_manager, verbose=verbose)
+
+    # What the gate is made of can be read, not set: another gate is another retriever.
+
+    @property
+    def retriever(self) -> BaseRetriever:
+        """The retriever behind the gate."""
+        return self._retriever
+
+    @property
+    def settings(self) -> SelfReflectSettings:
+        """The settings, with the retriever's own number of nodes where they were made without."""
+        return self._shared.settings
+
+    @property
+    def gate(self) -> GateName:
+        """Which gate it is."""
+        return self._shared.gate
+
+    def warm_up(self) -> Self:
+        """Load now what would be loaded at the first query, and raise what that would raise; calls no LLM.
+
+        The retriever is asked one query for it.
+        """
+        self._shared.over(self._source(None)).warm_up()
+        if self.rerank is not None:
+            self.rerank.warm_up()
+        return self
 
     @property
     def last_decision(self) -> Decision | None:
@@ -80,18 +117,20 @@ class SelfReflectRetriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         source = self._source(query_bundle)
-        result = self._shared.over(source).ask(query_bundle.query_str, self.settings.top_k)
+        with in_words_of(self, lm="llm"):
+            result = self._shared.over(source).ask(query_bundle.query_str, self.settings.top_k)
         nodes = self._nodes(result, source)
         return nodes if self.rerank is None else self.rerank.postprocess_nodes(nodes, query_bundle)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         source = self._source(query_bundle)
-        result = await self._shared.over(source).aask(query_bundle.query_str, self.settings.top_k)
+        with in_words_of(self, lm="llm"):
+            result = await self._shared.over(source).aask(query_bundle.query_str, self.settings.top_k)
         nodes = self._nodes(result, source)
         return nodes if self.rerank is None else await self.rerank.apostprocess_nodes(nodes, query_bundle)
 
     def _source(self, bundle: QueryBundle | None) -> NodeSource:
-        return NodeSource(self.retriever, bundle=bundle)
+        return NodeSource(self._retriever, bundle=bundle)
 
     def _nodes(self, result: GatedResult, source: NodeSource) -> list[NodeWithScore]:
         self.last_result = result

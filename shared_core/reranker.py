@@ -62,6 +62,11 @@ class SelfReflectReranker:
         """What passages are ranked by; another one is another re-ranker."""
         return self._method
 
+    @property
+    def model_name(self) -> str:
+        """Name of the language model that ranks; empty where none does."""
+        return self._context.model_name("default") if self.method == "uncertainty" else ""
+
     def warm_up(self) -> Self:
         """Load now what would be loaded at the first question, and raise what that would raise; no model is called."""
         if self.method != "uncertainty":

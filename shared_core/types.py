@@ -304,18 +304,24 @@ class Answer:
                 return passage
         raise KeyError(passage_id)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; NaN and infinities become ``None``."""
+    def to_dict(self, *, texts: bool = True) -> dict[str, Any]:
+        """Plain values, ready for JSON; NaN and infinities become ``None``.
+
+        Args:
+            texts: whole passages; else the id, title and score of each (quotes are in the claims' citations).
+        """
         plain = _plain({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
         assert isinstance(plain, dict)
+        if not texts:
+            plain["passages"] = [{k: p[k] for k in ("id", "title", "score")} for p in plain["passages"]]
         return plain
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Answer:
-        """The reverse of ``to_dict``."""
+        """The reverse of ``to_dict``; passages that came without their texts are left out."""
         values = dict(data)
         values["claims"] = tuple(_claim_from(c) for c in data.get("claims", ()))
-        values["passages"] = tuple(Passage.from_dict(p) for p in data.get("passages", ()))
+        values["passages"] = tuple(Passage.from_dict(p) for p in data.get("passages", ()) if "text" in p)
         values["trace"] = tuple(Decision(**d) for d in data.get("trace", ()))
         values["usage"] = Usage(**data.get("usage", {}))
         return cls(**values)

@@ -104,7 +104,7 @@ def test_an_index_in_a_folder_is_opened_again_and_one_in_memory_says_that_it_can
     store.add(PASSAGES)
     assert pickle.loads(pickle.dumps(store)).ids() == store.ids()
     lost = ChromaRetriever(embedder=HashingEmbedder())
-    with pytest.raises(TypeError, match="this process's memory.*folder or a server"):
+    with pytest.raises(TypeError, match=r"this process.s memory.*folder or a server"):
         pickle.dumps(lost)
     with pytest.raises(TypeError, match="cannot be copied"):
         copy.deepcopy(lost)

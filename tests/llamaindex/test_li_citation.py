@@ -25,6 +25,7 @@ from llamaindex_selfreflect import (
 )
 from shared_core import SelfReflectSettings
 from shared_core.errors import InputError
+from shared_core.reading.base import Read, Reading, ReadResult
 from tests.fakes import PASSAGES, FirstSentenceReader
 from tests.llamaindex.li_fakes import QUESTION, ChatLLM, NodeShelf
 
@@ -90,6 +91,66 @@ def test_long_nodes_are_cut_into_chunks_whose_places_hold() -> None:
     for block in cited.citations:
         place = block.additional_location_info
         assert LONG[place["document_start"] - 7 : place["document_end"] - 7] == quoted(block)
+
+
+def _far_node(name: str) -> NodeWithScore:
+    """A node whose answer stands in its last chunk, after ten that say nothing of it."""
+    return NodeWithScore(node=TextNode(id_=name, text="It burned whale oil for many years. " * 60 + "The end."))
+
+
+def test_every_chunk_of_every_node_is_read() -> None:
+    answer = NodeWithScore(node=TextNode(id_="late", text="Salt was carried. " * 120 + "The lamp was lit in 1871."))
+    shelf = NodeShelf([_far_node("a"), _far_node("b"), answer])
+    shelf.similarity_top_k = 3  # type: ignore[attr-defined]
+    made = SelfReflectCitationQueryEngine(shelf, citation_chunk_size=40, citation_chunk_overlap=0, reader=_Finder())
+    for response in (
+        made.query("What of the lamp, the oil and the salt that was carried?"),
+        made.synthesize(QueryBundle(QUESTION), shelf.shelf),
+    ):
+        assert str(response) == "The lamp was lit in 1871. [1]"
+        assert response.answer is not None
+        assert not any(d.kind == "chunks" for d in response.answer.trace)
+
+
+def test_too_many_chunks_are_shared_out_and_the_trace_says_so() -> None:
+    short = NodeWithScore(node=TextNode(id_="short", text="The lamp was lit in 1871."))
+    made = SelfReflectCitationQueryEngine(
+        NodeShelf([_far_node("a"), short, _far_node("b")]),
+        citation_chunk_size=40,
+        citation_chunk_overlap=0,
+        max_citation_chunks=6,
+        reader=FirstSentenceReader(0.1),
+        settings=SelfReflectSettings(rerank="none"),
+    )
+    response = made.query("What of the lamp and the whale oil?")
+    read = [n.node.node_id.split(":")[0] for n in response.source_nodes]
+    assert read == ["a", "a", "a", "short", "b", "b"] or read == ["a", "a", "short", "b", "b", "b"]
+    assert response.answer is not None
+    (told,) = (d for d in response.answer.trace if d.kind == "chunks")
+    assert told.values["read"] == 6
+    assert told.values["chunks"] == told.values["read"] + _left_out(made, response)
+    with pytest.raises(InputError, match="max_citation_chunks"):
+        SelfReflectCitationQueryEngine(NodeShelf(), max_citation_chunks=0)
+
+
+def _left_out(made: SelfReflectCitationQueryEngine, response: SelfReflectResponse) -> int:
+    every = SelfReflectCitationQueryEngine(
+        made.retriever, citation_chunk_size=40, citation_chunk_overlap=0, reader=FirstSentenceReader(0.1),
+        settings=SelfReflectSettings(rerank="none"),
+    )  # fmt: skip
+    return len(every.query("What of the lamp and the whale oil?").source_nodes) - len(response.source_nodes)
+
+
+class _Finder(FirstSentenceReader):
+    """Finds the sentence with the year, wherever it stands."""
+
+    def _one(self, request: Read) -> ReadResult:
+        found = [
+            Reading(p.span(at := p.text.index("The lamp was lit"), at + 25), 0.9, 1.0)
+            for p in request.passages
+            if "1871" in p.text
+        ]
+        return ReadResult(tuple(found))
 
 
 def test_a_splitter_that_rewrites_leaves_the_node_whole() -> None:

@@ -186,7 +186,7 @@ async def test_an_open_gate_needs_no_model_and_may_rerank() -> None:
 
 def test_a_gate_without_a_model_is_refused_early() -> None:
     with pytest.raises(SettingsError, match="language model"):
-        SelfReflectRetriever(NodeShelf())
+        SelfReflectRetriever(NodeShelf(), gate="uncertainty")
     with pytest.raises(SettingsError, match="gate"):
         SelfReflectRetriever(NodeShelf(), gate="maybe")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no retriever"):

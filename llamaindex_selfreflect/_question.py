@@ -1,0 +1,69 @@
+"""What may be asked: a text, a query, a message, a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
+from llama_index.core.schema import QueryBundle
+
+from shared_core.conversation import Asked, Role, Turn, find_question
+from shared_core.errors import QuestionError
+
+Question = str | QueryBundle | ChatMessage | Sequence[ChatMessage] | Mapping[str, Any]
+"""A text, a ``QueryBundle``, a ``ChatMessage``, a list of them, or ``{"messages": […]}``."""
+
+_ROLES: Mapping[MessageRole, Role] = {
+    MessageRole.USER: "user",
+    MessageRole.SYSTEM: "system",
+    MessageRole.DEVELOPER: "system",
+    MessageRole.TOOL: "tool",
+    MessageRole.FUNCTION: "tool",
+}
+
+
+@dataclass
+class AskedBundle(QueryBundle):
+    """A query that was found in a conversation, with what of that is not read."""
+
+    asked: Asked | None = None
+
+
+def as_bundle(question: Question) -> QueryBundle:
+    """The question as LlamaIndex's query.
+
+    Raises:
+        QuestionError: the messages hold none, or it is nothing of all this.
+    """
+    if isinstance(question, QueryBundle):
+        return question
+    if isinstance(question, str):
+        return QueryBundle(question)
+    if isinstance(question, Mapping) and "messages" in question:
+        question = question["messages"]
+    messages = [question] if isinstance(question, ChatMessage) else question
+    if not isinstance(messages, Sequence) or isinstance(messages, str):
+        raise QuestionError(
+            f"A question must be text or messages, not a {type(question).__name__}.",
+            hint="engine.query('…'), a QueryBundle, a ChatMessage, a list of them, or {'messages': […]}.",
+        )
+    asked = find_question([_turn(m) for m in messages])
+    return AskedBundle(asked.question, asked=asked)
+
+
+def asked_of(bundle: QueryBundle) -> Asked:
+    """What the query asks."""
+    return (isinstance(bundle, AskedBundle) and bundle.asked) or Asked(bundle.query_str)
+
+
+def _turn(message: object) -> Turn:
+    if isinstance(message, Mapping):
+        message = ChatMessage(**message)
+    if not isinstance(message, ChatMessage):
+        raise QuestionError(
+            f"A conversation is made of messages, not of {type(message).__name__}.", hint="Give ChatMessage(…) each."
+        )
+    texts = [b.text for b in message.blocks if isinstance(b, TextBlock)]
+    return Turn(_ROLES.get(message.role, "assistant"), "\n".join(texts), len(message.blocks) - len(texts))

@@ -1,0 +1,21 @@
+"""Pickling of LlamaIndex's components, without its silent losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core.bridge.pydantic import BaseModel
+
+
+class Whole(BaseModel):
+    """Mixed in before a component: all of it is pickled, or the error says what cannot be.
+
+    LlamaIndex leaves out what cannot be pickled and makes the object anew from its fields, so that a model, a reader or
+    an embedder that was given would be lost on the way, and be missed at the first use.
+    """
+
+    def __getstate__(self) -> dict[Any, Any]:
+        return BaseModel.__getstate__(self)
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        BaseModel.__setstate__(self, state)
