@@ -18,6 +18,7 @@ from langchain_selfreflect.compressor import CompressionRetriever, SelfReflectCo
 from langchain_selfreflect.embeddings import MiniLMEmbeddings
 from langchain_selfreflect.lm import LangChainLM
 from langchain_selfreflect.retriever import SelfReflectRetriever
+from langchain_selfreflect.sourced import SourcedAnswer, SourcedChain
 
 __all__ = [
     "CompressionRetriever",
@@ -26,4 +27,6 @@ __all__ = [
     "SelfReflectChain",
     "SelfReflectCompressor",
     "SelfReflectRetriever",
+    "SourcedAnswer",
+    "SourcedChain",
 ]

@@ -32,6 +32,11 @@ class Caller:
     config: RunnableConfig | None = None
     documents: dict[str, Document] = dataclasses.field(default_factory=dict)
 
+    @property
+    def run(self) -> RunnableConfig:
+        """The config, empty where there is none."""
+        return self.config if self.config is not None else RunnableConfig()
+
 
 _CURRENT: ContextVar[Caller | None] = ContextVar("selfreflect_caller", default=None)
 

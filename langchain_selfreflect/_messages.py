@@ -19,11 +19,11 @@ _V1 = {"output_version": "v1"}
 _INDEX = 0  # the same for every chunk, or they would not merge into one block
 
 
-def message(answer: Answer) -> AIMessage:
-    """The answer as one message; the streamed chunks of the same answer add up to it."""
+def message(answer: Answer, *, texts: bool = False) -> AIMessage:
+    """The answer as one message; the streamed chunks of the same answer add up to it. ``texts``: whole passages too."""
     return AIMessage(
         content=[_block(answer.question, answer.text, citations(answer))],
-        response_metadata=_metadata(answer),
+        response_metadata=_metadata(answer, texts),
         usage_metadata=_usage(answer),
     )
 
@@ -36,11 +36,11 @@ def chunk(question: str, text: str) -> AIMessageChunk:
     )
 
 
-def last_chunk(answer: Answer) -> AIMessageChunk:
+def last_chunk(answer: Answer, *, texts: bool = False) -> AIMessageChunk:
     """What is known only in the end: citations and everything beside the text."""
     return AIMessageChunk(
         content=[_block(answer.question, "", citations(answer))],
-        response_metadata=_metadata(answer),
+        response_metadata=_metadata(answer, texts),
         usage_metadata=_usage(answer),
         chunk_position="last",
     )
@@ -123,8 +123,8 @@ def _block_id(question: str) -> str:
     return "selfreflect-" + hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _metadata(answer: Answer) -> dict[str, Any]:
-    details = answer.to_dict()
+def _metadata(answer: Answer, texts: bool) -> dict[str, Any]:
+    details = answer.to_dict(texts=texts)
     del details["usage"]["seconds"]  # LangChain times its runs; without it equal answers are equal messages
     return {**_V1, NAMESPACE: details}
 

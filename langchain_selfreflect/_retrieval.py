@@ -15,6 +15,7 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from langchain_selfreflect._caller import Caller, caller_of
 from langchain_selfreflect.documents import to_passages
 from shared_core.errors import InputError
+from shared_core.mistakes import no_retriever, unreachable_filter
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
@@ -96,20 +97,17 @@ def as_retriever(retriever: object, settings: SelfReflectSettings) -> Retriever:
     """Ours as it is; LangChain's wrapped.
 
     Raises:
-        InputError: it is neither, or the settings hold a filter that LangChain's retrievers have no common form for.
+        InputError: it is neither.
+        OptionError: the settings hold a filter, which LangChain's retrievers have no common form for.
     """
     if callable(getattr(retriever, "retrieve", None)) and isinstance(retriever, Retriever):
         return retriever
     if not isinstance(retriever, Runnable):
-        raise InputError(
-            f"A {type(retriever).__name__} is no retriever.",
-            hint="Give a BaseRetriever (vectorstore.as_retriever()), or a retriever of shared_core.retrieval.",
+        raise no_retriever(
+            retriever, "Give a BaseRetriever (vectorstore.as_retriever()), or one of shared_core.retrieval."
         )
     if settings.where is not None:
-        raise InputError(
-            "settings.where has no meaning for a LangChain retriever.",
-            hint="Set the filter in the retriever: vectorstore.as_retriever(search_kwargs={'filter': …}).",
-        )
+        raise unreachable_filter("Set it in the retriever: vectorstore.as_retriever(search_kwargs={'filter': …}).")
     return LangChainRetriever(retriever)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
-from shared_core.errors import SettingsError
+from shared_core.errors import SelfReflectError, SettingsError
+from shared_core.mistakes import as_settings
+from shared_core.settings import SelfReflectSettings
 
 T = TypeVar("T")
 
@@ -46,7 +48,11 @@ class Made(Generic[T]):
 
 
 class Strict:
-    """Mixed in before a pydantic class: its ValidationError becomes a SettingsError that lists what there is."""
+    """Mixed in before a pydantic class: what it refuses is one of our errors, in the words of the other plug-in.
+
+    A class says in ``_make`` what it makes of its fields. That happens when the object is made too, without a call of
+    any model, so that what cannot work is refused then.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         try:
@@ -55,7 +61,19 @@ class Strict:
             raise _refusal(type(self), error) from error
 
 
-def _refusal(cls: type, error: ValidationError) -> SettingsError:
+def _refusal(cls: type, error: ValidationError) -> SelfReflectError:
+    for found in error.errors():
+        ours = found.get("ctx", {}).get("error")
+        if isinstance(ours, SelfReflectError):
+            return ours
     problems = [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()]
     known = sorted(cls.model_fields) if issubclass(cls, BaseModel) else []
     return SettingsError(f"{cls.__name__} cannot be made: " + "; ".join(problems), hint=f"It takes: {', '.join(known)}")
+
+
+def _settings(given: object) -> SelfReflectSettings:
+    return as_settings(given, from_dict=True)
+
+
+ReflectSettings = Annotated[SelfReflectSettings, BeforeValidator(_settings)]
+"""``SelfReflectSettings``, a dict of their values, or ``None`` for the defaults."""

@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
-from typing import Any, Literal, cast
+from typing import Any, Self, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
+from langchain_core.prompt_values import ChatPromptValueConcrete, StringPromptValue
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.base import RunnableSerializable
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect import _events, _messages
+from langchain_selfreflect._batch import Batch
 from langchain_selfreflect._caller import Caller, Tagged, enter, tagged
+from langchain_selfreflect._fields import (
+    AnyModel,
+    AnyRetriever,
+    Logprobs,
+    OnAbstain,
+    OurEmbedder,
+    OurJudge,
+    OurReader,
+    Pipeline,
+)
+from langchain_selfreflect._question import ChainInput, find_asked
 from langchain_selfreflect._retrieval import as_retriever, with_usual_k
-from langchain_selfreflect._strict import Made, Strict
+from langchain_selfreflect._stream import find_answer, join
+from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
+from langchain_selfreflect.sourced import SourcedChain
+from shared_core.conversation import Asked
 from shared_core.engine import SelfReflectEngine
-from shared_core.errors import QuestionError, ResponseError
 from shared_core.flow import Flow
-from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.mistakes import in_words_of, reword
+from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, TextDelta
+from shared_core.uncertainty.calibration import Calibration
 
-ChainInput = str | dict[str, Any]
-_KEYS = ("question", "input", "query")
+_SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "abstain_text", "deadline")
+"""Fields that stand for the settings of their names."""
 
 
 class _Engine(SelfReflectEngine):
@@ -43,9 +60,14 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
     A drop-in for ``{"context": retriever | …, "question": …} | prompt | llm``; ``| StrOutputParser()`` gives the text.
 
     The message holds the text with one ``Citation`` annotation for each quote, and ``response_metadata["selfreflect"]``
-    the whole answer (``Answer.to_dict()``): claims, passages, ``abstained``, ``reason``, ``confidence``, the trace.
+    the answer (``Answer.to_dict()``): claims with quotes, ids of the passages, ``abstained``, ``reason``,
+    ``confidence``, the trace; whole passages only with ``include_passages``.
     Decisions are dispatched as custom events (``selfreflect_decision``, ``selfreflect_retrieved``,
-    ``selfreflect_quote``, ``selfreflect_claim``). The input is a question, or a dict that holds one.
+    ``selfreflect_quote``, ``selfreflect_claim``). ``with_sources()`` gives a dict with the documents instead.
+
+    The input is a question, a message, a list of messages, a ``PromptValue``, or a dict that holds one of these. Of
+    several messages the user's last one is the question; the others (and a ``history`` beside the question) are not
+    read, and the trace says so. A follow-up is to be put in full by a step in front.
 
     Raises:
         SettingsError: an argument is unknown or wrong, or the pipeline or policy needs an ``llm``; when made.
@@ -56,26 +78,63 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    retriever: Any = Field(description="A LangChain retriever (or runnable from text to documents), or one of ours.")
-    llm: Any = Field(None, description="A LangChain chat model, one of our backends, or none: answer in quotes.")
-    settings: SelfReflectSettings = Field(default_factory=SelfReflectSettings)
-    target_accuracy: float | None = Field(None, description="Shortcut for the setting of that name.")
-    pipeline: PipelineName | None = Field(None, description="Shortcut for the setting of that name.")
-    on_abstain: Literal["say", "show", "raise", "fallback"] | None = Field(
-        None, description="Shortcut for the setting of that name."
+    retriever: AnyRetriever = Field(
+        description="A LangChain retriever (or runnable from text to documents), or one of ours."
     )
-    input_key: str = Field("question", description="Where the question stands in a dict; then question, input, query.")
-    logprobs: LogprobsMode = Field("auto", description="See LangChainLM.")
-    models: dict[str, Any] = Field(default_factory=dict, description="Further models by role (reference, claim, …).")
-    reader: Any = Field(None, description="An extractive reader of ours instead of the shipped one.")
-    judge: Any = Field(None, description="Scores how far a quote supports a claim.")
-    embedder: Any = Field(None, description="An embedder of ours instead of the shipped one.")
+    llm: AnyModel | None = Field(
+        default=None, description="A LangChain chat model, one of our backends, or none: answer in quotes."
+    )
+    settings: ReflectSettings = Field(default_factory=SelfReflectSettings)
+    target_accuracy: float | None = Field(default=None, description="Shortcut for the setting of that name.")
+    pipeline: Pipeline | None = Field(default=None, description="Shortcut for the setting of that name.")
+    on_abstain: OnAbstain | None = Field(default=None, description="Shortcut for the setting of that name.")
+    abstain_text: str | None = Field(default=None, description="Shortcut for the setting of that name.")
+    deadline: float | None = Field(default=None, description="Shortcut for the setting of that name, in seconds.")
+    include_passages: bool = Field(
+        default=False, description="Put whole passages into the messages' metadata, not their ids and titles alone."
+    )
+    input_key: str = Field(
+        default="question", description="Where the question stands in a dict; then question, input, query, messages."
+    )
+    logprobs: Logprobs = Field(default="auto", description="See LangChainLM.")
+    models: dict[str, AnyModel] = Field(
+        default_factory=dict, description="Further models by role (reference, claim, …)."
+    )
+    reader: OurReader | None = Field(
+        default=None, description="An extractive reader of ours instead of the shipped one."
+    )
+    judge: OurJudge | None = Field(default=None, description="Scores how far a quote supports a claim.")
+    embedder: OurEmbedder | None = Field(default=None, description="An embedder of ours instead of the shipped one.")
+    calibrations: Mapping[str, Calibration] | None = Field(
+        default=None, description="By purpose; read from settings.calibration if not given."
+    )
 
     _made: Made[SelfReflectEngine] = PrivateAttr(default_factory=Made)
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._make(probe=False)  # what cannot work is refused now, and without a call
+    def model_post_init(self, context: Any, /) -> None:
+        """Refuse what cannot work now, and without a call."""
+        self._make(probe=False)
+
+    @property
+    def InputType(self) -> Any:
+        """What may be asked, for schemas."""
+        return str | AnyMessage | list[AnyMessage] | ChatPromptValueConcrete | StringPromptValue | dict[str, Any]
+
+    def with_sources(self) -> SourcedChain:
+        """The same chain, whose output is a dict with ``context``: the documents that were read, best first.
+
+        As ``create_retrieval_chain`` gives it: the input, ``context`` and ``answer`` (text); ``message`` besides.
+        """
+        return SourcedChain(chain=self)
+
+    def warm_up(self) -> Self:
+        """Load now what would be loaded at the first question, and raise what that would raise; writes nothing.
+
+        The retriever is asked one query for it, and a chat model is asked once for log-probabilities where it must be.
+        """
+        with in_words_of(self, lm="llm"):
+            self.engine.warm_up()
+        return self
 
     # --- the engine --------------------------------------------------------------------------------------------
 
@@ -85,22 +144,24 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         return self._made.get(self, self._make)
 
     def _make(self, *, probe: bool = True) -> SelfReflectEngine:
-        settings = self._settings()
-        mode: LogprobsMode = self.logprobs if probe else False
-        models = {role: as_language_model(m, logprobs=mode) for role, m in self.models.items()}
-        return _Engine(
-            as_retriever(self.retriever, settings),
-            as_language_model(self.llm, logprobs=mode),
-            settings,
-            reader=self.reader,
-            judge=self.judge,
-            embedder=self.embedder,
-            models={role: m for role, m in models.items() if m is not None},
-        )
+        with in_words_of(self, lm="llm"):
+            settings = self._settings()
+            mode: LogprobsMode = self.logprobs if probe else False
+            models = {role: as_language_model(m, logprobs=mode) for role, m in self.models.items()}
+            return _Engine(
+                as_retriever(self.retriever, settings),
+                as_language_model(self.llm, logprobs=mode),
+                settings,
+                reader=self.reader,
+                judge=self.judge,
+                embedder=self.embedder,
+                models={role: m for role, m in models.items() if m is not None},
+                calibrations=self.calibrations,
+            )
 
     def _settings(self) -> SelfReflectSettings:
         settings = with_usual_k(self.settings, self.retriever)
-        shortcuts = {n: getattr(self, n) for n in ("target_accuracy", "pipeline", "on_abstain")}
+        shortcuts = {n: getattr(self, n) for n in _SHORTCUTS}
         given = {n: v for n, v in shortcuts.items() if v is not None}
         return settings.replace(**given) if given else settings
 
@@ -115,46 +176,41 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
 
     def _invoke(self, input: ChainInput, run_manager: CallbackManagerForChainRun, config: RunnableConfig) -> AIMessage:
-        return _last_message(_message_of(event) for event in self._events(input, config))
+        return self.message(find_answer(self.events(input, Caller(config))))
 
     async def _ainvoke(
         self, input: ChainInput, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> AIMessage:
-        async with aclosing(self._aevents(input, config)) as events:
-            return _last_message([_message_of(event) async for event in events])
+        async with aclosing(self.aevents(input, Caller(config))) as events:
+            return self.message(find_answer([event async for event in events]))
 
-    def _events(self, input: ChainInput, config: RunnableConfig) -> Iterator[Event]:
+    def events(self, input: ChainInput, caller: Caller) -> Iterator[Event]:
         """Events of the engine, told to whoever listens on the way. Runs in a context of its own."""
-        enter(Caller(config))
-        with closing(cast("Any", self.engine.stream(self._question(input)))) as events:
+        asked = find_asked(input, self.input_key)
+        enter(caller)
+        if asked.note is not None:
+            _events.tell(_events.name_decision(asked.note), caller.run)
+        with in_words_of(self, lm="llm"), closing(cast("Any", self.engine.stream(asked.question))) as events:
             for event in events:
-                _events.tell(_events.name_event(event), config)
-                yield event
+                _events.tell(_events.name_event(event), caller.run)
+                yield _with_note(event, asked)
 
-    async def _aevents(self, input: ChainInput, config: RunnableConfig) -> AsyncGenerator[Event, None]:
-        enter(Caller(config))
-        engine = await self._made.aget(self, self._make)
-        async with aclosing(cast("Any", engine.astream(self._question(input)))) as events:
-            async for event in events:
-                await _events.atell(_events.name_event(event), config)
-                yield event
+    async def aevents(self, input: ChainInput, caller: Caller) -> AsyncGenerator[Event, None]:
+        """``events`` for async runs."""
+        asked = find_asked(input, self.input_key)
+        enter(caller)
+        if asked.note is not None:
+            await _events.atell(_events.name_decision(asked.note), caller.run)
+        with in_words_of(self, lm="llm"):
+            engine = await self._made.aget(self, self._make)
+            async with aclosing(cast("Any", engine.astream(asked.question))) as events:
+                async for event in events:
+                    await _events.atell(_events.name_event(event), caller.run)
+                    yield _with_note(event, asked)
 
-    def _question(self, input: ChainInput) -> str:
-        if isinstance(input, str):
-            return input
-        keys = dict.fromkeys((self.input_key, *_KEYS))
-        if not isinstance(input, Mapping):
-            raise QuestionError(
-                f"The input must be a question or a dict that holds one, not a {type(input).__name__}.",
-                hint=f"chain.invoke('…'), or chain.invoke({{{self.input_key!r}: '…'}}).",
-            )
-        for key in keys:
-            if key in input:
-                return cast("str", input[key])
-        raise QuestionError(
-            f"The input holds no question: its keys are {', '.join(map(repr, input)) or 'none'}.",
-            hint=f"Use one of {', '.join(keys)}, or set input_key.",
-        )
+    def message(self, answer: Answer) -> AIMessage:
+        """The answer as this chain gives it."""
+        return _messages.message(answer, texts=self.include_passages)
 
     # --- streaming ---------------------------------------------------------------------------------------------
 
@@ -189,8 +245,8 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
     def _transform(
         self, input: Iterator[ChainInput], run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> Iterator[AIMessage]:
-        whole = _join(list(input))
-        for event in self._events(whole, config):
+        whole = join(list(input))
+        for event in self.events(whole, Caller(config)):
             piece = self._piece(event, whole)
             if piece is not None:
                 yield piece
@@ -198,8 +254,8 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
     async def _atransform(
         self, input: AsyncIterator[ChainInput], run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> AsyncIterator[AIMessage]:
-        whole = _join([piece async for piece in input])
-        async with aclosing(self._aevents(whole, config)) as events:
+        whole = join([piece async for piece in input])
+        async with aclosing(self.aevents(whole, Caller(config))) as events:
             async for event in events:
                 piece = self._piece(event, whole)
                 if piece is not None:
@@ -207,8 +263,10 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
 
     def _piece(self, event: Event, input: ChainInput) -> AIMessageChunk | None:
         if isinstance(event, TextDelta):
-            return _messages.chunk(self._question(input).strip(), event.text)
-        return _messages.last_chunk(event.answer) if isinstance(event, Finished) else None
+            return _messages.chunk(find_asked(input, self.input_key).question.strip(), event.text)
+        if isinstance(event, Finished):
+            return _messages.last_chunk(event.answer, texts=self.include_passages)
+        return None
 
     # --- many questions ----------------------------------------------------------------------------------------
 
@@ -242,68 +300,45 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
     def _batch(
         self, inputs: list[ChainInput], run_manager: list[CallbackManagerForChainRun], config: list[RunnableConfig]
     ) -> list[Exception | AIMessage]:
-        def listen(i: int, event: Event) -> None:
-            _events.tell(_events.name_event(event), config[asked[i][0]])
-
-        results, asked = self._sort_out(inputs, config)
-        answers = self.engine.answer_many([question for _, question in asked], listen)
-        return _put_in_place(results, asked, answers)
+        return self._messages(self.answer_batch(inputs, [Caller(c) for c in config]))
 
     async def _abatch(
         self, inputs: list[ChainInput], run_manager: list[AsyncCallbackManagerForChainRun], config: list[RunnableConfig]
     ) -> list[Exception | AIMessage]:
-        results, asked = self._sort_out(inputs, config)
+        return self._messages(await self.aanswer_batch(inputs, [Caller(c) for c in config]))
+
+    def _messages(self, answers: Sequence[Answer | Exception]) -> list[Exception | AIMessage]:
+        return [self.message(a) if isinstance(a, Answer) else a for a in answers]
+
+    def answer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
+        """Answers or errors, in order; each question is asked on behalf of its caller."""
+        batch = Batch.of(inputs, callers, self.input_key)
+        for question, asked in zip(batch.questions, batch.asked):
+            if asked.note is not None:
+                _events.tell(_events.name_decision(asked.note), question.caller.run)
+
+        def listen(i: int, event: Event) -> None:
+            _events.tell(_events.name_event(event), batch.questions[i].caller.run)
+
+        return self._end(batch, self.engine.answer_many(batch.questions, listen))
+
+    async def aanswer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
+        """``answer_batch`` for async runs."""
+        batch = Batch.of(inputs, callers, self.input_key)
+        for question, asked in zip(batch.questions, batch.asked):
+            if asked.note is not None:
+                await _events.atell(_events.name_decision(asked.note), question.caller.run)
         engine = await self._made.aget(self, self._make)
-        async with _telling(lambda i: config[asked[i][0]]) as listen:
-            answers = await engine.aanswer_many([question for _, question in asked], listen)
-        return _put_in_place(results, asked, answers)
+        async with _telling(lambda i: batch.questions[i].caller.run) as listen:
+            answers = await engine.aanswer_many(batch.questions, listen)
+        return self._end(batch, answers)
 
-    def _sort_out(
-        self, inputs: list[ChainInput], configs: list[RunnableConfig]
-    ) -> tuple[list[Exception | AIMessage | None], list[tuple[int, Tagged]]]:
-        """Results with the errors of unusable inputs in place, and the other questions with their places."""
-        results: list[Exception | AIMessage | None] = [None] * len(inputs)
-        asked: list[tuple[int, Tagged]] = []
-        for i, (input, config) in enumerate(zip(inputs, configs)):
-            try:
-                question = self._question(input)
-                if not isinstance(question, str):
-                    raise QuestionError(f"A question must be non-empty text, not {question!r}.", hint="Ask in words.")
-                asked.append((i, Tagged.by(question, Caller(config))))
-            except QuestionError as error:
-                results[i] = error
-        return results, asked
+    def _end(self, batch: Batch, answers: Sequence[Answer | Exception]) -> list[Answer | Exception]:
+        return batch.put_in_place([reword(a, self, lm="llm") if isinstance(a, Exception) else a for a in answers])
 
 
-def _message_of(event: Event) -> AIMessage | None:
-    return _messages.message(event.answer) if isinstance(event, Finished) else None
-
-
-def _last_message(messages: Any) -> AIMessage:
-    """The message among the events; all of them are gone through, so that what follows it is told as well."""
-    found = [m for m in messages if m is not None]
-    if not found:
-        raise ResponseError("The pipeline ended without an answer.", hint="This is a bug of the pipeline.")
-    return cast("AIMessage", found[-1])
-
-
-def _join(pieces: list[ChainInput]) -> ChainInput:
-    """Pieces of an input that was streamed: texts join, dicts merge; the last one holds where they do neither."""
-    whole = pieces[0] if pieces else ""
-    for piece in pieces[1:]:
-        try:
-            whole = whole + piece  # type: ignore[operator]
-        except TypeError:
-            whole = {**whole, **piece} if isinstance(whole, dict) and isinstance(piece, dict) else piece
-    return whole
-
-
-def _put_in_place(
-    results: list[Exception | AIMessage | None], asked: list[tuple[int, Tagged]], answers: list[Answer | Exception]
-) -> list[Exception | AIMessage]:
-    for (i, _), answer in zip(asked, answers):
-        results[i] = _messages.message(answer) if isinstance(answer, Answer) else answer
-    return [r for r in results if r is not None]
+def _with_note(event: Event, asked: Asked) -> Event:
+    return Finished(asked.tell(event.answer)) if isinstance(event, Finished) else event
 
 
 @contextlib.asynccontextmanager

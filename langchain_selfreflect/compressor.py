@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -17,11 +17,13 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect._caller import Caller, calling
+from langchain_selfreflect._fields import AnyModel, Count, Logprobs, Method, OurEmbedder, OurJudge, OurReader
 from langchain_selfreflect._retrieval import takes_k, usual_k
-from langchain_selfreflect._strict import Made, Strict
+from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import annotate, to_passages
-from langchain_selfreflect.lm import LogprobsMode, as_language_model
+from langchain_selfreflect.lm import as_language_model
 from langchain_selfreflect.retriever import rank_notes
+from shared_core.mistakes import check_count, in_words_of
 from shared_core.pipelines.rerank import Ranked
 from shared_core.reranker import SelfReflectReranker
 from shared_core.settings import SelfReflectSettings
@@ -45,26 +47,34 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    method: Literal["reading", "uncertainty"] = "reading"
-    llm: Any = Field(None, description="A LangChain chat model, one of our backends, or none.")
-    top_n: int | None = Field(3, ge=1, description="Documents to keep; None keeps all, in their new order.")
-    settings: SelfReflectSettings = Field(default_factory=SelfReflectSettings)
-    logprobs: LogprobsMode = Field("auto", description="See LangChainLM.")
-    reader: Any = Field(None, description="An extractive reader of ours instead of the shipped one.")
-    judge: Any = Field(None, description="Compares meanings for estimators that need it.")
-    embedder: Any = Field(None, description="An embedder of ours instead of the shipped one.")
+    method: Method = Field(default="reading", description="What documents are ranked by.")
+    llm: AnyModel | None = Field(default=None, description="A LangChain chat model, one of our backends, or none.")
+    top_n: Count | None = Field(default=3, description="Documents to keep; None keeps all, in their new order.")
+    settings: ReflectSettings = Field(default_factory=SelfReflectSettings)
+    logprobs: Logprobs = Field(default="auto", description="See LangChainLM.")
+    reader: OurReader | None = Field(
+        default=None, description="An extractive reader of ours instead of the shipped one."
+    )
+    judge: OurJudge | None = Field(default=None, description="Compares meanings for estimators that need it.")
+    embedder: OurEmbedder | None = Field(default=None, description="An embedder of ours instead of the shipped one.")
 
     _made: Made[SelfReflectReranker] = PrivateAttr(default_factory=Made)
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._make(probe=False)  # what cannot work is refused now, and without a call
+    def model_post_init(self, context: Any, /) -> None:
+        """Refuse what cannot work now, and without a call."""
+        self._make(probe=False)
+
+    def warm_up(self) -> Self:
+        """Load now what would be loaded at the first query, and raise what that would raise; writes nothing."""
+        with in_words_of(self, lm="llm"):
+            self._made.get(self, self._make).warm_up()
+        return self
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """The best documents, best first; ``[]`` gives ``[]``."""
-        with calling(_caller(callbacks)) as caller:
+        with in_words_of(self, lm="llm"), calling(_caller(callbacks)) as caller:
             passages = to_passages(documents, caller.documents)
             ranked = self._made.get(self, self._make).rerank(query, passages, self.top_n)
         return _documents(ranked, caller)
@@ -73,21 +83,24 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """``compress_documents`` without blocking the event loop."""
-        with calling(_caller(callbacks)) as caller:
+        with in_words_of(self, lm="llm"), calling(_caller(callbacks)) as caller:
             passages = to_passages(documents, caller.documents)
             reranker = await self._made.aget(self, self._make)
             ranked = await reranker.arerank(query, passages, self.top_n)
         return _documents(ranked, caller)
 
     def _make(self, *, probe: bool = True) -> SelfReflectReranker:
-        return SelfReflectReranker(
-            as_language_model(self.llm, logprobs=self.logprobs if probe else False),
-            self.settings,
-            method=self.method,
-            reader=self.reader,
-            judge=self.judge,
-            embedder=self.embedder,
-        )
+        with in_words_of(self, lm="llm"):
+            if self.top_n is not None:
+                check_count("top_n", self.top_n)
+            return SelfReflectReranker(
+                as_language_model(self.llm, logprobs=self.logprobs if probe else False),
+                self.settings,
+                method=self.method,
+                reader=self.reader,
+                judge=self.judge,
+                embedder=self.embedder,
+            )
 
 
 def _caller(callbacks: Callbacks | None) -> Caller:

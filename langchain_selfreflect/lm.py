@@ -16,6 +16,7 @@ from langchain_selfreflect._lm_read import read
 from shared_core.errors import CapabilityError, InputError
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
+from shared_core.mistakes import no_language_model
 
 __all__ = ["INNER_TAGS", "LangChainLM", "LogprobsMode", "as_language_model"]
 
@@ -175,10 +176,7 @@ def as_language_model(llm: object, *, logprobs: LogprobsMode = "auto") -> Langua
         return LangChainLM(llm, logprobs=logprobs)
     if isinstance(llm, LanguageModel):
         return llm
-    raise InputError(
-        f"A {type(llm).__name__} is no language model.",
-        hint="Give a LangChain chat model (ChatOpenAI(…)), or a backend of shared_core.lm.",
-    )
+    raise no_language_model(llm, "Give a LangChain chat model (ChatOpenAI(…)), or a backend of shared_core.lm.")
 
 
 def _model_name(model: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -12,16 +12,26 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect import _events
 from langchain_selfreflect._caller import Caller, calling
+from langchain_selfreflect._fields import (
+    AnyModel,
+    AnyRetriever,
+    Count,
+    Gate,
+    Logprobs,
+    Method,
+    OurEmbedder,
+    OurJudge,
+    OurReader,
+)
 from langchain_selfreflect._retrieval import as_retriever, usual_k, with_usual_k
-from langchain_selfreflect._strict import Made, Strict
+from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import annotate, to_documents
-from langchain_selfreflect.lm import LogprobsMode, as_language_model
-from shared_core.gated_retriever import GatedResult, GatedRetriever, GateName
+from langchain_selfreflect.lm import as_language_model
+from shared_core.gated_retriever import GatedResult, GatedRetriever, usual_gate
+from shared_core.mistakes import check_count, in_words_of
 from shared_core.pipelines.rerank import Ranked
-from shared_core.reranker import SelfReflectReranker
+from shared_core.reranker import RerankMethod, SelfReflectReranker
 from shared_core.settings import SelfReflectSettings
-
-Method = Literal["reading", "uncertainty"]
 
 
 class SelfReflectRetriever(Strict, BaseRetriever):
@@ -43,36 +53,51 @@ class SelfReflectRetriever(Strict, BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    retriever: Any = Field(description="A LangChain retriever (or runnable from text to documents), or one of ours.")
-    gate: GateName | None = Field(
-        None, description="When to retrieve; not given, uncertainty with an llm, always without."
+    retriever: AnyRetriever = Field(
+        description="A LangChain retriever (or runnable from text to documents), or one of ours."
+    )
+    gate: Gate | None = Field(
+        default=None, description="When to retrieve; not given, uncertainty with an llm, always without."
     )
     rerank: bool | Method | None = Field(
-        None, description="How to re-rank (True: by reading); not given, by reading where there is no llm."
+        default=None, description="How to re-rank (True: by reading); not given, by reading where there is no llm."
     )
-    k: int | None = Field(
-        None,
-        ge=1,
+    k: Count | None = Field(
+        default=None,
         description="Documents to give; not given, ``settings.top_k`` if it was set, else as the retriever is set.",
     )
-    llm: Any = Field(None, description="A LangChain chat model, one of our backends, or none.")
-    settings: SelfReflectSettings = Field(default_factory=SelfReflectSettings)
-    logprobs: LogprobsMode = Field("auto", description="See LangChainLM.")
-    reader: Any = Field(None, description="An extractive reader of ours instead of the shipped one.")
-    judge: Any = Field(None, description="Compares meanings for estimators that need it.")
-    embedder: Any = Field(None, description="An embedder of ours instead of the shipped one.")
+    llm: AnyModel | None = Field(default=None, description="A LangChain chat model, one of our backends, or none.")
+    settings: ReflectSettings = Field(default_factory=SelfReflectSettings)
+    logprobs: Logprobs = Field(default="auto", description="See LangChainLM.")
+    reader: OurReader | None = Field(
+        default=None, description="An extractive reader of ours instead of the shipped one."
+    )
+    judge: OurJudge | None = Field(default=None, description="Compares meanings for estimators that need it.")
+    embedder: OurEmbedder | None = Field(default=None, description="An embedder of ours instead of the shipped one.")
 
     _made: Made[tuple[GatedRetriever, SelfReflectReranker | None]] = PrivateAttr(default_factory=Made)
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._make(probe=False)  # what cannot work is refused now, and without a call
+    def model_post_init(self, context: Any, /) -> None:
+        """Refuse what cannot work now, and without a call."""
+        self._make(probe=False)
+
+    def warm_up(self) -> Self:
+        """Load now what would be loaded at the first query, and raise what that would raise; writes nothing.
+
+        The retriever is asked one query for it, and a chat model is asked once for log-probabilities where it must be.
+        """
+        gated, reranker = self._made.get(self, self._make)
+        with in_words_of(self, lm="llm"):
+            gated.warm_up()
+            if reranker is not None:
+                reranker.warm_up()
+        return self
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
         config = RunnableConfig(callbacks=run_manager.get_child())
-        with calling(Caller(config)) as caller:
+        with in_words_of(self, lm="llm"), calling(Caller(config)) as caller:
             gated, reranker = self._made.get(self, self._make)
             found = gated.ask(query, self._to_fetch(k, reranker))
             _events.tell_all(found.trace, config)
@@ -83,7 +108,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
         config = RunnableConfig(callbacks=run_manager.get_child())
-        with calling(Caller(config)) as caller:
+        with in_words_of(self, lm="llm"), calling(Caller(config)) as caller:
             gated, reranker = await self._made.aget(self, self._make)
             found = await gated.aask(query, self._to_fetch(k, reranker))
             await _events.atell_all(found.trace, config)
@@ -91,24 +116,27 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         return self._documents(found, ranked, k, caller)
 
     def _make(self, *, probe: bool = True) -> tuple[GatedRetriever, SelfReflectReranker | None]:
-        lm = as_language_model(self.llm, logprobs=self.logprobs if probe else False)
-        gated = GatedRetriever(
-            as_retriever(self.retriever, self.settings),
-            lm,
-            self.settings,
-            gate=self.gate or ("always" if lm is None else "uncertainty"),
-            judge=self.judge,
-            embedder=self.embedder,
-        )
-        method = self._method()
-        if method is None:
-            return gated, None
-        reranker = SelfReflectReranker(
-            lm, self.settings, method=method, reader=self.reader, judge=self.judge, embedder=self.embedder
-        )
-        return gated, reranker
+        with in_words_of(self, lm="llm"):
+            if self.k is not None:
+                check_count("k", self.k)
+            lm = as_language_model(self.llm, logprobs=self.logprobs if probe else False)
+            gated = GatedRetriever(
+                as_retriever(self.retriever, self.settings),
+                lm,
+                self.settings,
+                gate=self.gate or usual_gate(lm),
+                judge=self.judge,
+                embedder=self.embedder,
+            )
+            method = self._method()
+            if method is None:
+                return gated, None
+            reranker = SelfReflectReranker(
+                lm, self.settings, method=method, reader=self.reader, judge=self.judge, embedder=self.embedder
+            )
+            return gated, reranker
 
-    def _method(self) -> Method | None:
+    def _method(self) -> RerankMethod | None:
         if self.rerank is None:
             return "reading" if self.llm is None else None
         if isinstance(self.rerank, bool):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,7 +65,7 @@ class SelfReflectStreamingResponse(SelfReflectResponse, StreamingResponse):
         SelfReflectResponse.__init__(
             self, whole.response, whole.source_nodes, whole.metadata, whole.answer, whole.citations
         )
-        self.response_gen: TokenGen = (piece for piece in pieces(whole.answer))
+        self.response_gen: TokenGen = _pieces(whole.answer)
         self.response_txt: str | None = None
 
     __str__ = StreamingResponse.__str__
@@ -116,16 +115,12 @@ def respond(answer: Answer, book: NodeBook, additional: Sequence[NodeWithScore] 
     return SelfReflectResponse(answer.text, nodes, metadata, answer, citations)
 
 
-def pieces(answer: Answer | None) -> list[str]:
-    """The text cut before each claim; the pieces joined are the text."""
-    if answer is None:
-        return []
-    cuts = sorted({0, len(answer.text), *(c.start for c in answer.kept_claims if c.start)})
-    return [answer.text[a:b] for a, b in itertools.pairwise(cuts)]
+def _pieces(answer: Answer | None) -> TokenGen:
+    yield from answer.pieces() if answer is not None else ()
 
 
 async def _apieces(answer: Answer | None) -> TokenAsyncGen:
-    for piece in pieces(answer):
+    for piece in _pieces(answer):
         yield piece
 
 

@@ -177,7 +177,7 @@ def framework_retriever(retriever: object, settings: SelfReflectSettings) -> Bas
 
     Raises:
         InputError: it is no retriever.
-        SettingsError: ``settings.where`` is set, which a retriever of LlamaIndex cannot be told.
+        OptionError: ``settings.where`` is set, which a retriever of LlamaIndex cannot be told.
     """
     if isinstance(retriever, BaseRetriever):
         if settings.where is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Self
@@ -194,7 +193,7 @@ class SelfReflectEngine:
         answer = dataclasses.replace(answer, usage=meter.usage)
         if answer.abstained and self.settings.on_abstain == "raise":
             raise AbstainedError(answer)
-        for piece in _pieces(answer):
+        for piece in answer.pieces():
             yield Report(TextDelta(piece))
         yield Report(Finished(answer))
         return answer
@@ -217,12 +216,6 @@ def _require_models(parts: Parts) -> None:
 def _fail(error: SelfReflectError) -> Flow[Answer]:
     yield from ()
     raise error
-
-
-def _pieces(answer: Answer) -> list[str]:
-    """The text cut before each claim, so that a stream shows it claim by claim."""
-    cuts = [0, *sorted(c.start for c in answer.claims if c.start), len(answer.text)]
-    return [answer.text[a:b] for a, b in itertools.pairwise(cuts) if a < b]
 
 
 def _fall_back(answer: Answer, run: Run, meter: Meter) -> Flow[Answer]:

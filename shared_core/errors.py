@@ -7,7 +7,8 @@ Every error says what happened, to what, and (``hint``) what to do about it::
     ├── InputError (ValueError)                an argument cannot be used
     │   ├── QuestionError                      the question is empty or not text
     │   ├── PassageError                       a passage is malformed, or two share an id
-    │   └── DocumentError                      a file cannot be read as a document
+    │   ├── DocumentError                      a file cannot be read as a document
+    │   └── OptionError (SettingsError)        an argument that sets something is out of range or has no effect there
     ├── MissingDependencyError (ImportError)   an optional package is not installed
     ├── StoreError                             an index on disk or a vector store
     │   ├── IndexMissingError                  there is no index at that place
@@ -46,6 +47,10 @@ class SettingsError(SelfReflectError, ValueError):
 
 class QuestionError(InputError):
     """The question is empty or not text."""
+
+
+class OptionError(SettingsError, InputError):
+    """An argument that sets something (a count, a filter) is out of range, or could not have an effect there."""
 
 
 class DocumentError(InputError):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from shared_core.errors import InputError, SelfReflectError, SettingsError
+from shared_core.errors import InputError, OptionError, SelfReflectError
 from shared_core.settings import SelfReflectSettings
 
 E = TypeVar("E", bound=BaseException)
@@ -23,15 +23,15 @@ def no_language_model(given: object, hint: str) -> InputError:
     return InputError(f"{type(given).__name__} is no language model.", hint=hint)
 
 
-def unreachable_filter(hint: str) -> SettingsError:
+def unreachable_filter(hint: str) -> OptionError:
     """``settings.where`` was set for a retriever of a framework, which has no form for it."""
-    return SettingsError("settings.where cannot reach a retriever of another framework.", hint=hint)
+    return OptionError("settings.where cannot reach a retriever of another framework.", hint=hint)
 
 
 def check_count(name: str, value: object) -> int:
-    """``value``, if it is a whole number and at least 1; InputError otherwise."""
+    """``value``, if it is a whole number and at least 1; OptionError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number, at least 1, not {value!r}.")
+        raise OptionError(f"{name} must be a whole number, at least 1, not {value!r}.", hint=f"{name}=5, for example.")
     return value
 
 

@@ -7,6 +7,7 @@ Probabilities are floats in [0, 1]; ``None`` means "unknown" and is never to be 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -296,6 +297,11 @@ class Answer:
                 for span in citation.primary:
                     seen.setdefault((span.passage_id, span.start, span.end), span)
         return list(seen.values())
+
+    def pieces(self) -> list[str]:
+        """The text cut before each claim, so that a stream shows it claim by claim; joined they are the text."""
+        cuts = sorted({0, len(self.text), *(c.start for c in self.claims if c.start)})
+        return [self.text[a:b] for a, b in itertools.pairwise(cuts)]
 
     def passage(self, passage_id: str) -> Passage:
         """The passage of that id; KeyError if the answer has none."""

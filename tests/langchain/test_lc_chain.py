@@ -108,7 +108,11 @@ def test_the_whole_answer_stands_under_one_key() -> None:
     answer = Answer.from_dict(json.loads(json.dumps(ours(message))))
     assert answer.text == message.text
     assert answer.trace[-1].kind == "answer"
-    assert answer.passages[0].text == documents()[0].page_content
+    assert answer.passages == ()  # their texts stay where they are, unless they are asked for
+    assert [set(p) for p in ours(message)["passages"]] == [{"id", "title", "score"}] * 2
+    assert documents()[0].page_content not in json.dumps(ours(message))
+    whole = Answer.from_dict(ours(chain(0.9, include_passages=True).invoke(QUESTION)))
+    assert whole.passages[0].text == documents()[0].page_content
 
 
 def test_usage_of_the_model_is_reported_where_it_is_known() -> None:
@@ -474,7 +478,7 @@ def test_the_public_names_and_what_importing_them_loads() -> None:
 
     assert sorted(langchain_selfreflect.__all__) == [
         "CompressionRetriever", "LangChainLM", "MiniLMEmbeddings", "SelfReflectChain", "SelfReflectCompressor",
-        "SelfReflectRetriever",
+        "SelfReflectRetriever", "SourcedAnswer", "SourcedChain",
     ]  # fmt: skip
     code = "import sys, langchain_selfreflect; print(*{m.split('.')[0] for m in sys.modules})"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -1,0 +1,50 @@
+"""Many questions of one call: which inputs ask one, on whose behalf, and where each answer belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from langchain_selfreflect._caller import Caller, Tagged
+from langchain_selfreflect._question import ChainInput, find_asked
+from shared_core.conversation import Asked
+from shared_core.errors import QuestionError
+from shared_core.types import Answer
+
+
+@dataclass(slots=True)
+class Batch:
+    """Inputs of a batch.
+
+    Attributes:
+        results: an error in the place of each input that asks nothing, ``None`` for the others.
+        places: of each question, its input's place.
+        asked: what each of them asks.
+        questions: each tagged with its caller.
+    """
+
+    results: list[Answer | Exception | None]
+    places: list[int] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    questions: list[Tagged] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, inputs: Sequence[ChainInput], callers: Sequence[Caller], input_key: str) -> Batch:
+        """Read the inputs."""
+        batch = cls([None] * len(inputs))
+        for i, (given, caller) in enumerate(zip(inputs, callers, strict=True)):
+            try:
+                asked = find_asked(given, input_key)
+            except QuestionError as error:
+                batch.results[i] = error
+                continue
+            batch.places.append(i)
+            batch.asked.append(asked)
+            batch.questions.append(Tagged.by(asked.question, caller))
+        return batch
+
+    def put_in_place(self, answers: Sequence[Answer | Exception]) -> list[Answer | Exception]:
+        """One result for each input, in order."""
+        for i, asked, answer in zip(self.places, self.asked, answers, strict=True):
+            self.results[i] = asked.tell(answer) if isinstance(answer, Answer) else answer
+        return [r for r in self.results if r is not None]

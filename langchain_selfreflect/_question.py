@@ -1,0 +1,97 @@
+"""What may be asked: a text, a message, a conversation, a prompt, or a dict that holds one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage, convert_to_messages
+from langchain_core.messages.function import FunctionMessage
+from langchain_core.prompt_values import PromptValue
+
+from shared_core.conversation import Asked, Role, Turn, find_question
+from shared_core.errors import QuestionError
+
+ChainInput = LanguageModelInput | BaseMessage | dict[str, Any]
+"""A text, a message, a list of messages (or of what LangChain makes messages of), a ``PromptValue``, or a dict."""
+
+KEYS = ("question", "input", "query", "messages")
+"""Where the question of a dict is looked for, after ``input_key``."""
+
+_HISTORY = ("history", "chat_history", "messages")
+"""Where the conversation before the question stands in a dict, as ``RunnableWithMessageHistory`` and others put it."""
+
+
+def find_asked(given: object, input_key: str) -> Asked:
+    """The question of the input, and what of the input is not read.
+
+    Raises:
+        QuestionError: there is no question in it.
+    """
+    if isinstance(given, str):
+        return Asked(given)
+    if isinstance(given, PromptValue):
+        return find_question([_turn(m) for m in given.to_messages()])
+    if isinstance(given, Mapping):
+        return _of_dict(given, input_key)
+    messages = [given] if isinstance(given, BaseMessage) else given
+    if not isinstance(messages, Sequence) or isinstance(messages, bytes):
+        raise QuestionError(
+            f"The input must be a question, messages, or a dict that holds one, not a {type(given).__name__}.",
+            hint=f"chain.invoke('…'), chain.invoke([HumanMessage('…')]), or chain.invoke({{{input_key!r}: '…'}}).",
+        )
+    return find_question([_turn(m) for m in _messages(messages)])
+
+
+def _of_dict(given: Mapping[str, Any], input_key: str) -> Asked:
+    keys = dict.fromkeys((input_key, *KEYS))
+    key = next((k for k in keys if k in given), None)
+    if key is None:
+        raise QuestionError(
+            f"The input holds no question: its keys are {', '.join(map(repr, given)) or 'none'}.",
+            hint=f"Use one of {', '.join(keys)}, or set input_key.",
+        )
+    value = given[key]
+    before = [m for k in _HISTORY if k != key and isinstance(given.get(k), (list, tuple)) for m in given[k]]
+    if not before or isinstance(value, Mapping):
+        return find_asked(value, input_key)
+    said: Sequence[Any] = [HumanMessage(value)] if isinstance(value, str) else _listed(value)
+    return find_question([_turn(m) for m in _messages([*before, *said])])
+
+
+def _listed(value: object) -> Sequence[Any]:
+    if isinstance(value, PromptValue):
+        return value.to_messages()
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _messages(given: Sequence[Any]) -> list[BaseMessage]:
+    try:
+        return convert_to_messages(given)
+    except (ValueError, NotImplementedError, TypeError) as error:
+        raise QuestionError(
+            f"The input is no list of messages: {str(error).splitlines()[0]}",
+            hint="Give messages (HumanMessage('…')), or ('human', '…') each.",
+        ) from error
+
+
+def _turn(message: BaseMessage) -> Turn:
+    content = message.content
+    parts: Sequence[Any] = content if isinstance(content, list) else [content]
+    texts = [t for t in map(_text, parts) if t is not None]
+    return Turn(_role(message), "\n".join(texts), len(parts) - len(texts))
+
+
+def _text(part: object) -> str | None:
+    found = part.get("text") if isinstance(part, Mapping) and part.get("type", "text") == "text" else part
+    return found if isinstance(found, str) else None
+
+
+def _role(message: BaseMessage) -> Role:
+    if isinstance(message, (ToolMessage, FunctionMessage)):
+        return "tool"
+    if isinstance(message, SystemMessage):
+        return "system"
+    kind = message.type if message.type != "chat" else getattr(message, "role", "")
+    return "user" if isinstance(message, HumanMessage) or kind in ("human", "user") else "assistant"

@@ -1,0 +1,30 @@
+"""Small things about streams: inputs that come in pieces, and the end of the engine's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from langchain_selfreflect._question import ChainInput
+from shared_core.errors import ResponseError
+from shared_core.types import Answer, Event, Finished
+
+
+def find_answer(events: Iterable[Event]) -> Answer:
+    """The answer among the events; all of them are gone through, so that what follows it is told as well."""
+    found = [event.answer for event in events if isinstance(event, Finished)]
+    if not found:
+        raise ResponseError("The pipeline ended without an answer.", hint="This is a bug of the pipeline.")
+    return found[-1]
+
+
+def join(pieces: list[Any]) -> ChainInput:
+    """Pieces of an input that was streamed: texts join, dicts merge; the last one holds where they do neither."""
+    whole: Any = pieces[0] if pieces else ""
+    for piece in pieces[1:]:
+        try:
+            whole = whole + piece
+        except TypeError:
+            whole = {**whole, **piece} if isinstance(whole, dict) and isinstance(piece, dict) else piece
+    joined: ChainInput = whole
+    return joined
