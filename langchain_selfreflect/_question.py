@@ -20,7 +20,7 @@ KEYS = ("question", "input", "query", "messages")
 """Where the question of a dict is looked for, after ``input_key``."""
 
 _HISTORY = ("history", "chat_history", "messages")
-"""Where the conversation before the question stands in a dict, as ``RunnableWithMessageHistory`` and others put it."""
+"""Where the conversation before the question usually stands in a dict; a list of messages is one under any name."""
 
 
 def find_asked(given: object, input_key: str) -> Asked:
@@ -53,11 +53,17 @@ def _of_dict(given: Mapping[str, Any], input_key: str) -> Asked:
             hint=f"Use one of {', '.join(keys)}, or set input_key.",
         )
     value = given[key]
-    before = [m for k in _HISTORY if k != key and isinstance(given.get(k), (list, tuple)) for m in given[k]]
+    before = [m for k, v in given.items() if k != key and _is_history(k, v) for m in v]
     if not before or isinstance(value, Mapping):
         return find_asked(value, input_key)
     said: Sequence[Any] = [HumanMessage(value)] if isinstance(value, str) else _listed(value)
     return find_question([_turn(m) for m in _messages([*before, *said])])
+
+
+def _is_history(key: str, value: object) -> bool:
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    return key in _HISTORY or all(isinstance(m, BaseMessage) for m in value)
 
 
 def _listed(value: object) -> Sequence[Any]:

@@ -68,6 +68,9 @@ class SelfReflectStreamingResponse(SelfReflectResponse, StreamingResponse):
         self.response_gen: TokenGen = _pieces(whole.answer)
         self.response_txt: str | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:  # a stream does not travel; it begins anew
+        return type(self), (_whole(self),)
+
     __str__ = StreamingResponse.__str__
     get_formatted_sources = StreamingResponse.get_formatted_sources
 
@@ -92,6 +95,9 @@ class SelfReflectAsyncStreamingResponse(SelfReflectResponse, AsyncStreamingRespo
         self.response_txt: str | None = None
         self.__post_init__()
 
+    def __reduce__(self) -> tuple[Any, ...]:  # a stream does not travel; it begins anew
+        return type(self), (_whole(self),)
+
     __str__ = AsyncStreamingResponse.__str__
     get_formatted_sources = AsyncStreamingResponse.get_formatted_sources
 
@@ -99,6 +105,12 @@ class SelfReflectAsyncStreamingResponse(SelfReflectResponse, AsyncStreamingRespo
         """The whole, not streamed."""
         text = (await super().get_response()).response
         return SelfReflectResponse(text, self.source_nodes, self.metadata, self.answer, self.citations)
+
+
+def _whole(response: SelfReflectResponse) -> SelfReflectResponse:
+    return SelfReflectResponse(
+        response.response, response.source_nodes, response.metadata, response.answer, response.citations
+    )
 
 
 def respond(answer: Answer, book: NodeBook, additional: Sequence[NodeWithScore] = ()) -> SelfReflectResponse:

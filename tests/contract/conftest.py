@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.facades import FACADES, Facades
 from tests.contract.sides import SIDES, Side
 
 
@@ -23,3 +24,9 @@ def framework(request: pytest.FixtureRequest) -> Iterator[Side]:
     made = SIDES[request.param]()
     yield made
     made.close()
+
+
+@pytest.fixture(params=FACADES)
+def facades(request: pytest.FixtureRequest) -> Facades:
+    """Each plug-in's classes in turn."""
+    return FACADES[request.param]()
