@@ -22,6 +22,7 @@ AnyModel = Annotated[Runnable[Any, Any] | LanguageModel, SkipValidation]
 """A chat model, a runnable around one, or a backend of ours."""
 
 Count = Annotated[int, SkipValidation]
+Figure = Annotated[float, SkipValidation]
 Gate = Annotated[GateName, SkipValidation]
 Logprobs = Annotated[LogprobsMode, SkipValidation]
 Method = Annotated[RerankMethod, SkipValidation]

@@ -54,9 +54,9 @@ class Strict:
     any model, so that what cannot work is refused then.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, **fields: Any) -> None:
         try:
-            super().__init__(*args, **kwargs)
+            super().__init__(**fields)
         except ValidationError as error:
             raise _refusal(type(self), error) from error
 

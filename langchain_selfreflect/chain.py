@@ -21,6 +21,7 @@ from langchain_selfreflect._caller import Caller, Tagged, enter, tagged
 from langchain_selfreflect._fields import (
     AnyModel,
     AnyRetriever,
+    Figure,
     Logprobs,
     OnAbstain,
     OurEmbedder,
@@ -85,11 +86,11 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         default=None, description="A LangChain chat model, one of our backends, or none: answer in quotes."
     )
     settings: ReflectSettings = Field(default_factory=SelfReflectSettings)
-    target_accuracy: float | None = Field(default=None, description="Shortcut for the setting of that name.")
+    target_accuracy: Figure | None = Field(default=None, description="Shortcut for the setting of that name.")
     pipeline: Pipeline | None = Field(default=None, description="Shortcut for the setting of that name.")
     on_abstain: OnAbstain | None = Field(default=None, description="Shortcut for the setting of that name.")
     abstain_text: str | None = Field(default=None, description="Shortcut for the setting of that name.")
-    deadline: float | None = Field(default=None, description="Shortcut for the setting of that name, in seconds.")
+    deadline: Figure | None = Field(default=None, description="Shortcut for the setting of that name, in seconds.")
     include_passages: bool = Field(
         default=False, description="Put whole passages into the messages' metadata, not their ids and titles alone."
     )

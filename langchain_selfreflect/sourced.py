@@ -16,6 +16,7 @@ from pydantic import ConfigDict, SkipValidation
 from langchain_selfreflect._caller import Caller
 from langchain_selfreflect._question import ChainInput
 from langchain_selfreflect._stream import find_answer, join
+from langchain_selfreflect._strict import Strict
 from langchain_selfreflect.documents import to_documents
 from shared_core.types import Answer, Event, Finished
 
@@ -55,7 +56,7 @@ class Asks(Protocol):
         """The answer as a message."""
 
 
-class SourcedChain(RunnableSerializable[ChainInput, SourcedAnswer]):
+class SourcedChain(Strict, RunnableSerializable[ChainInput, SourcedAnswer]):
     """A ``SelfReflectChain`` whose output is a dict with the documents; made by its ``with_sources()``.
 
     A stream gives the input, then ``context``, then ``answer`` claim by claim, then ``message``; the pieces add up to

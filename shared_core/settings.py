@@ -68,64 +68,73 @@ class Demonstration:
 class SeakrSettings(Settings):
     """SeaKR (paper's values as defaults)."""
 
-    estimator: str = Field("gram", description="Name of the uncertainty estimator.")
+    estimator: str = Field(default="gram", description="Name of the uncertainty estimator.")
     allow_fallback: bool = Field(
-        True, description="Use the next-best estimator where a capability is missing, and say so."
+        default=True, description="Use the next-best estimator where a capability is missing, and say so."
     )
     threshold: float | None = Field(
-        None, description="Retrieve above it; None takes the calibrated one, else the paper's -6 (gram, k = 20)."
+        default=None,
+        description="Retrieve above it; None takes the calibrated one, else the paper's -6 (gram, k = 20).",
     )
     gate: Literal["uncertainty", "flare", "dragin", "always"] = Field(
-        "uncertainty",
+        default="uncertainty",
         description="Retrieve when the estimator says so, when a token is improbable (FLARE), when an uncertain word "
         "is attended to (DRAGIN, needs attention weights), or always.",
     )
-    flare_threshold: float = Field(0.8, ge=0, le=1, description="FLARE: retrieve if a token has p at most this.")
-    flare_mask: float = Field(0.4, ge=0, le=1, description="FLARE: tokens of p at most this are left out of the query.")
-    dragin_threshold: float = Field(1.0, gt=0, description="DRAGIN: retrieve if a word's value is above this.")
-    dragin_words: int = Field(25, ge=1, description="DRAGIN: words of the query.")
-    samples: int = Field(20, ge=2, le=128, description="Sampled continuations per decision (k).")
-    alpha: float = Field(1e-3, gt=0, description="Regulariser of the Gram determinant.")
-    layer: int | None = Field(None, description="Decoder layer; None is the middle one.")
-    hidden: Literal["mlp", "residual"] = Field("mlp", description="Which vector of the layer.")
+    flare_threshold: float = Field(
+        default=0.8, ge=0, le=1, description="FLARE: retrieve if a token has p at most this."
+    )
+    flare_mask: float = Field(
+        default=0.4, ge=0, le=1, description="FLARE: tokens of p at most this are left out of the query."
+    )
+    dragin_threshold: float = Field(default=1.0, gt=0, description="DRAGIN: retrieve if a word's value is above this.")
+    dragin_words: int = Field(default=25, ge=1, description="DRAGIN: words of the query.")
+    samples: int = Field(default=20, ge=2, le=128, description="Sampled continuations per decision (k).")
+    alpha: float = Field(default=1e-3, gt=0, description="Regulariser of the Gram determinant.")
+    layer: int | None = Field(default=None, description="Decoder layer; None is the middle one.")
+    hidden: Literal["mlp", "residual"] = Field(default="mlp", description="Which vector of the layer.")
     position: Literal["eos", "last"] = Field(
-        "eos",
+        default="eos",
         description="State at an end-of-sequence token put behind each sample (paper), or at its last token: for "
         "models without such a token.",
     )
-    temperature: float = Field(1.0, gt=0)
-    top_k_sampling: int = Field(50, ge=0)
-    top_p: float = Field(0.9, gt=0, le=1)
-    max_step_tokens: int = Field(100, ge=1)
-    rerank_passages: int = Field(3, ge=1, description="Passages compared at each retrieval (N).")
-    max_steps: int = Field(8, ge=1)
-    max_passages: int = Field(8, ge=1)
-    query_token_probability: float = Field(0.9, ge=0, le=1, description="Words below it are left out of the query.")
-    max_query_tokens: int = Field(64, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+    top_k_sampling: int = Field(default=50, ge=0)
+    top_p: float = Field(default=0.9, gt=0, le=1)
+    max_step_tokens: int = Field(default=100, ge=1)
+    rerank_passages: int = Field(default=3, ge=1, description="Passages compared at each retrieval (N).")
+    max_steps: int = Field(default=8, ge=1)
+    max_passages: int = Field(default=8, ge=1)
+    query_token_probability: float = Field(
+        default=0.9, ge=0, le=1, description="Words below it are left out of the query."
+    )
+    max_query_tokens: int = Field(default=64, ge=1)
     multi_hop: bool = Field(
-        True, description="Step by step (complex questions) or at most one retrieval (simple ones)."
+        default=True, description="Step by step (complex questions) or at most one retrieval (simple ones)."
     )
     reasoning_uncertainty: Literal["paper", "published_code"] = Field(
-        "paper", description="Average over rationales (paper), or the answer's own only (published code)."
+        default="paper", description="Average over rationales (paper), or the answer's own only (published code)."
     )
-    task: str = Field("default", description="Which demonstrations: default, 2wiki, hotpotqa, iirc, simple.")
-    demonstrations: tuple[Demonstration, ...] = Field((), description="Your own, instead of the task's.")
+    task: str = Field(default="default", description="Which demonstrations: default, 2wiki, hotpotqa, iirc, simple.")
+    demonstrations: tuple[Demonstration, ...] = Field(default=(), description="Your own, instead of the task's.")
 
 
 class ReclaimSettings(Settings):
     """ReClaim."""
 
-    mode: Literal["sentence", "span"] = Field("sentence", description="What may be quoted.")
+    mode: Literal["sentence", "span"] = Field(default="sentence", description="What may be quoted.")
     generation: Literal["interleaved", "unified"] = "interleaved"
-    min_pairs: int = Field(1, ge=0)
-    max_pairs: int = Field(5, ge=1)
-    min_sentences: int = Field(1, ge=1, description="Sentences per reference.")
-    max_sentences: int = Field(3, ge=1)
-    reuse: bool = Field(True, description="The same sentence may be cited in more than one reference.")
-    max_reference_tokens: int = Field(256, ge=8, description="A reference cut off by it is left out.")
-    max_claim_tokens: int = Field(96, ge=1)
-    regenerate: int = Field(2, ge=0, description="Attempts to repair a quote of a model without grammars.")
-    fuzzy_threshold: float = Field(0.85, gt=0, le=1, description="Similarity at which a free quote still counts.")
+    min_pairs: int = Field(default=1, ge=0)
+    max_pairs: int = Field(default=5, ge=1)
+    min_sentences: int = Field(default=1, ge=1, description="Sentences per reference.")
+    max_sentences: int = Field(default=3, ge=1)
+    reuse: bool = Field(default=True, description="The same sentence may be cited in more than one reference.")
+    max_reference_tokens: int = Field(default=256, ge=8, description="A reference cut off by it is left out.")
+    max_claim_tokens: int = Field(default=96, ge=1)
+    regenerate: int = Field(default=2, ge=0, description="Attempts to repair a quote of a model without grammars.")
+    fuzzy_threshold: float = Field(
+        default=0.85, gt=0, le=1, description="Similarity at which a free quote still counts."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> ReclaimSettings:
@@ -142,74 +151,77 @@ class SelfRagSettings(Settings):
     """Self-RAG (paper's values as defaults)."""
 
     mode: Literal["adaptive", "always", "never"] = "adaptive"
-    retrieval_threshold: float = Field(0.2, ge=0, le=1)
-    beam_width: int = Field(2, ge=1)
-    max_depth: int = Field(7, ge=1)
+    retrieval_threshold: float = Field(default=0.2, ge=0, le=1)
+    beam_width: int = Field(default=2, ge=1)
+    max_depth: int = Field(default=7, ge=1)
     weight_relevance: float = 1.0
     weight_support: float = 1.0
     weight_usefulness: float = 0.5
     hard_constraint: bool = True
-    max_segment_tokens: int = Field(100, ge=1)
+    max_segment_tokens: int = Field(default=100, ge=1)
 
 
 class ResearchSettings(Settings):
     """ReSearch (paper's values as defaults)."""
 
-    rounds: int = Field(3, ge=1)
-    samples: int = Field(16, ge=1)
-    self_consistency_samples: int = Field(4, ge=1)
-    max_tokens: int = Field(256, ge=1)
-    temperature: float = Field(1.0, gt=0)
+    rounds: int = Field(default=3, ge=1)
+    samples: int = Field(default=16, ge=1)
+    self_consistency_samples: int = Field(default=4, ge=1)
+    max_tokens: int = Field(default=256, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
 
 
 class SelfReflectSettings(Settings):
     """Settings of the engine."""
 
     target_accuracy: float = Field(
-        0.5, gt=0, lt=1, description="ρ*: answer only what is right at least this often. Higher answers less."
+        default=0.5, gt=0, lt=1, description="ρ*: answer only what is right at least this often. Higher answers less."
     )
     pipeline: PipelineName = "composed"
-    top_k: int = Field(5, ge=1, description="Passages to read.")
+    top_k: int = Field(default=5, ge=1, description="Passages to read.")
     rerank: Literal["auto", "none", "reading", "uncertainty"] = Field(
-        "auto",
+        default="auto",
         description="Composed pipeline: by uncertainty where the model shows hidden states, by reading where there is "
         "no model (auto), or as named.",
     )
-    candidates: int | None = Field(None, ge=1, description="Passages to retrieve for re-ranking; None is twice top_k.")
-    max_claims: int = Field(3, ge=1, description="Claims of an answer of the composed pipeline at most.")
+    candidates: int | None = Field(
+        default=None, ge=1, description="Passages to retrieve for re-ranking; None is twice top_k."
+    )
+    max_claims: int = Field(default=3, ge=1, description="Claims of an answer of the composed pipeline at most.")
     on_abstain: Literal["say", "show", "raise", "fallback"] = Field(
-        "say",
+        default="say",
         description="say why; also show the nearest passages; raise AbstainedError; or fall back to the model's own "
         "knowledge, marked as such (needs a language model).",
     )
     unsupported: Literal["drop", "flag"] = Field(
-        "drop", description="Claims below target: left out, or shown with a mark."
+        default="drop", description="Claims below target: left out, or shown with a mark."
     )
     on_overflow: Literal["drop", "raise"] = Field(
-        "drop", description="Prompt longer than the model's context: leave out the lowest-ranked passages, or raise."
+        default="drop",
+        description="Prompt longer than the model's context: leave out the lowest-ranked passages, or raise.",
     )
     abstain_text: str | None = Field(
-        None,
+        default=None,
         description="What to say instead of an answer, in any language; {question} and {reason} (a sentence in "
         "English) are filled in. None is our own words. Confidence and other figures are in the answer's fields.",
     )
     deadline: float | None = Field(
-        None,
+        default=None,
         gt=0,
         description="Seconds from asking a question to its answer (those of a batch are asked at the same time). "
         "What is not done then is given up, and the engine ends with what it has or abstains.",
     )
     max_calls: int | None = Field(
-        None, ge=1, description="Requests to language models for a question at most; then as at the deadline."
+        default=None, ge=1, description="Requests to language models for a question at most; then as at the deadline."
     )
     max_tokens: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="Tokens that models read and write for a question: once so many are spent, nothing more is asked.",
     )
-    where: dict[str, Any] | None = Field(None, description="Metadata filter for every retrieval.")
-    seed: int | None = Field(0, description="Of all sampling; None for a fresh one each time.")
-    calibration: Path | None = Field(None, description="File written by `selfreflect calibrate`.")
+    where: dict[str, Any] | None = Field(default=None, description="Metadata filter for every retrieval.")
+    seed: int | None = Field(default=0, description="Of all sampling; None for a fresh one each time.")
+    calibration: Path | None = Field(default=None, description="File written by `selfreflect calibrate`.")
     seakr: SeakrSettings = Field(default_factory=SeakrSettings)
     reclaim: ReclaimSettings = Field(default_factory=ReclaimSettings)
     self_rag: SelfRagSettings = Field(default_factory=SelfRagSettings)
