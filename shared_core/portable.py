@@ -21,20 +21,20 @@ _LOCKS: Mapping[type, str] = {
 class Portable:
     """Mixed in: locks are new in a copy, and what is loaded at first use is loaded there at first use.
 
-    A class names in ``_loaded`` what it loads or keeps for speed; these are ``None`` until then.
+    A class names in ``_left_behind`` what it loads or keeps for speed; these are ``None`` until then.
     """
 
-    _loaded: ClassVar[tuple[str, ...]] = ()
+    _left_behind: ClassVar[tuple[str, ...]] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         left = {k: _LOCKS[type(v)] for k, v in self.__dict__.items() if type(v) in _LOCKS}
-        kept = {k: v for k, v in self.__dict__.items() if k not in left and k not in self._loaded}
+        kept = {k: v for k, v in self.__dict__.items() if k not in left and k not in self._left_behind}
         return {"kept": kept, "locks": left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state["kept"])
         self.__dict__.update({name: getattr(threading, kind)() for name, kind in state["locks"].items()})
-        self.__dict__.update(dict.fromkeys(self._loaded))
+        self.__dict__.update(dict.fromkeys(self._left_behind))
 
 
 class Remade:

@@ -17,7 +17,7 @@ from shared_core.lm import ScriptedLM
 from shared_core.lm.openai import OpenAICompatibleLM
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reranker import SelfReflectReranker
-from shared_core.retrieval import BM25Retriever, ChromaRetriever, DenseRetriever, HybridRetriever
+from shared_core.retrieval import BM25Retriever, ChromaRetriever, DenseRetriever, DocumentIndex, HybridRetriever
 from tests.fakes import PASSAGES
 from tests.retrieval.hashing_embedder import HashingEmbedder
 
@@ -108,3 +108,13 @@ def test_an_index_in_a_folder_is_opened_again_and_one_in_memory_says_that_it_can
         pickle.dumps(lost)
     with pytest.raises(TypeError, match="cannot be copied"):
         copy.deepcopy(lost)
+
+
+@pytest.mark.parametrize("twin", TWINS.values(), ids=list(TWINS))
+def test_an_indexs_retriever_opens_the_index_again(tmp_path: Path, twin: Callable[[Any], Any]) -> None:
+    (tmp_path / "lamps.md").write_text(f"# Lamps\n\n{PASSAGES[0].text}\n", encoding="utf-8")
+    index = DocumentIndex(tmp_path / "index", dense=False)
+    index.update([tmp_path / "lamps.md"])
+    engine = SelfReflectEngine(index.retriever())
+    assert twin(engine).answer(QUESTION).text == engine.answer(QUESTION).text
+    assert "1871" in engine.answer(QUESTION).text

@@ -65,7 +65,7 @@ class BM25Retriever(Portable):
         PassageError: as ``add``.
     """
 
-    _loaded = ("_built",)
+    _left_behind = ("_built",)
 
     def __init__(
         self,

@@ -122,8 +122,6 @@ class DenseRetriever(Portable):
         PassageError, ModelLoadError, MissingDependencyError: as ``add``.
     """
 
-    _loaded = ("_matrix",)
-
     def __init__(
         self,
         passages: Iterable[Passage] = (),

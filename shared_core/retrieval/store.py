@@ -269,8 +269,7 @@ class DocumentIndex(Remade):
         if waiting or not manifest.counts()[1]:
             busy = not self._complete(manifest, waiting)
             self._check_content(manifest, self._waiting(manifest, store), busy=busy)
-        from shared_core.retrieval.hybrid import HybridRetriever
-        from shared_core.retrieval.stored import StoredBM25, StoredVectors
+        from shared_core.retrieval.stored import IndexRetriever, StoredBM25, StoredVectors
 
         snapshot = manifest.snapshot()
         retrievers: list[Retriever] = [StoredBM25(snapshot)]
@@ -278,7 +277,7 @@ class DocumentIndex(Remade):
             retrievers.append(StoredVectors(snapshot, self._places.bound(manifest)))
         elif store is not None:
             retrievers.append(store)
-        return HybridRetriever(retrievers=retrievers)
+        return IndexRetriever(self, retrievers)
 
     def _waiting(self, manifest: Manifest, store: VectorStore | None) -> int:
         """How many passages lack their vectors, and how many vectors their passage."""

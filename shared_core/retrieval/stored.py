@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shared_core.errors import IndexCorruptedError
-from shared_core.retrieval.base import Embedder, Ranking, Where
+from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where
 from shared_core.retrieval.checks import check_k, check_query, collect_ids
 from shared_core.retrieval.dense import embed_checked
 from shared_core.retrieval.filters import Predicate, compile_filter
+from shared_core.retrieval.hybrid import HybridRetriever
 from shared_core.retrieval.lexical import StoredWords
 from shared_core.retrieval.manifest import Manifest
 from shared_core.retrieval.manifest_file import RESTORE
@@ -76,6 +77,34 @@ class _Stored(ABC):
             if len(out) >= k:
                 break
         return out[:k]
+
+
+class GivesRetriever(Protocol):
+    """An index."""
+
+    def retriever(self) -> HybridRetriever:
+        """What searches it as it is now."""
+        ...
+
+
+class IndexRetriever(HybridRetriever):
+    """A snapshot of an index. Another process, or a copy, opens the index for itself and sees it as it is then.
+
+    Args:
+        index: what it is of.
+        retrievers: over the snapshot.
+    """
+
+    def __init__(self, index: GivesRetriever, retrievers: Sequence[Retriever]) -> None:
+        super().__init__(retrievers=retrievers)
+        self._index = index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _open_again, (self._index,)
+
+
+def _open_again(index: GivesRetriever) -> HybridRetriever:
+    return index.retriever()
 
 
 class StoredBM25(_Stored):

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from shared_core.portable import Portable
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -70,7 +72,7 @@ def encode(vectors: Floats) -> Coded:
     return Coded(codes, scales)
 
 
-class VectorTable(Generic[Key]):
+class VectorTable(Portable, Generic[Key]):
     """Vectors of many passages in one array, each passage under a key. May be used from several threads at once.
 
     Memory: (d + 4) bytes a vector, up to half as much again while passages are added one by one.
@@ -79,6 +81,8 @@ class VectorTable(Generic[Key]):
         dimension: numbers in a vector.
         room: vectors to make room for at first, where their number is known.
     """
+
+    _left_behind = ("_all",)
 
     def __init__(self, dimension: int, room: int = 0) -> None:
         import numpy as np
