@@ -63,6 +63,7 @@ from shared_core.uncertainty.text import (
     jaccard_similarity,
     lexical_similarity,
     parse_confidence,
+    parse_probability,
     parse_verdict,
     rouge_similarity,
     sufficiency_uncertainty,
@@ -95,7 +96,8 @@ __all__ = [
     "length_normalized_entropy", "lexical_similarity", "masked_query", "max_sequence_probability",
     "mean_negative_log_likelihood", "mean_token_entropy", "min_token_probability", "monte_carlo_entropy",
     "monte_carlo_normalized_entropy", "multi_perplexity", "normalized_gram", "number_of_semantic_sets", "p_true",
-    "parse_confidence", "parse_verdict", "perplexity", "pieces_of", "plan_pairs", "rationale_uncertainty", "required",
+    "parse_confidence", "parse_probability",
+    "parse_verdict", "perplexity", "pieces_of", "plan_pairs", "rationale_uncertainty", "required",
     "rouge_similarity", "seakr_query", "semantic_entropy", "semantic_entropy_monte_carlo", "sufficiency_uncertainty",
     "token_entropy", "uncertain_spans", "verbalised_uncertainty", "word_attention", "word_means", "words_of",
 ]  # fmt: skip

@@ -94,6 +94,37 @@ def parse_confidence(text: str) -> float | None:
     return None
 
 
+_STATED = re.compile(
+    r"(?:(?:the\s+)?(?:answer|probability|confidence)\s*(?:is|:|=)\s*)?"
+    r"(?:(?P<share>\d{1,3}(?:\.\d+)?)\s*/\s*(?P<of>100|10|1)|(?P<number>\d{1,3}(?:\.\d+)?|\.\d+)\s*(?P<unit>%|percent)?"
+    r"|(?P<word>yes|true|no|false))",
+    re.IGNORECASE,
+)
+
+
+def parse_probability(text: str) -> float | None:
+    """The probability that a judge's reply *is*, if it is one; ``None`` if it merely holds a number.
+
+    Read as .95: ``95``, ``95%``, ``95/100``, ``9.5/10``, ``0.95``, ``**95**``, ``Probability: 95``; yes is 1, no is 0.
+    A whole number is on a scale of 100, one with a point and at most 1 on a scale of 1; "1" may be of either, and is
+    unknown. "The depth is 83 metres." is no verdict.
+    """
+    match = _STATED.fullmatch(text.strip().strip("*_`\"'“” \t\r\n").rstrip(".!* "))
+    if match is None:
+        return None
+    if match["word"]:
+        return 1.0 if match["word"].lower() in ("yes", "true") else 0.0
+    if match["share"]:
+        value = float(match["share"]) / float(match["of"])
+    else:
+        value = float(match["number"])
+        if match["number"] == "1" and not match["unit"]:
+            return None
+        of_one = "." in match["number"] and value <= 1 and not match["unit"]
+        value = value if of_one else value / 100
+    return value if value <= 1 else None
+
+
 def verbalised_uncertainty(texts: Iterable[str]) -> float:
     """``1 - mean stated confidence`` over the replies that state one; in [0, 1], +inf (unknown) if none does."""
     stated = [c for t in _replies(texts) if (c := parse_confidence(t)) is not None]
