@@ -9,14 +9,17 @@ from pathlib import Path
 from shared_core.errors import CalibrationError
 from shared_core.files import replace_file
 from shared_core.uncertainty.calibration import Calibration
+from shared_core.uncertainty.stack import AnyCalibration, Stack
 
 FORMAT = "selfreflect-calibrations"
 VERSION = 1
+CLAIMS = "claims"
+"""The purpose that is a stack of witnesses; every other is a calibration of one score."""
 
 _HINT = "Write it with: selfreflect calibrate"
 
 
-def save(path: str | Path, calibrations: Mapping[str, Calibration]) -> None:
+def save(path: str | Path, calibrations: Mapping[str, AnyCalibration]) -> None:
     """Write calibrations by name; a reader sees the old file or the whole new one. Directories are made.
 
     Raises:
@@ -38,7 +41,7 @@ def save(path: str | Path, calibrations: Mapping[str, Calibration]) -> None:
         raise CalibrationError(f"The calibrations cannot be saved to {target}: {error}.", hint=_HINT) from error
 
 
-def load(path: str | Path) -> dict[str, Calibration]:
+def load(path: str | Path) -> dict[str, AnyCalibration]:
     """Read what ``save`` wrote.
 
     Raises:
@@ -56,4 +59,5 @@ def load(path: str | Path) -> dict[str, Calibration]:
     entries = content.get("calibrations")
     if not isinstance(entries, dict) or not all(isinstance(e, dict) for e in entries.values()):
         raise CalibrationError(f"{source} holds no calibrations.", hint=_HINT)
-    return {name: Calibration.from_dict(entry) for name, entry in entries.items()}
+    kinds = {name: Stack if name == CLAIMS else Calibration for name in entries}
+    return {name: kinds[name].from_dict(entry) for name, entry in entries.items()}

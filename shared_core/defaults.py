@@ -9,10 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
+from shared_core.errors import ModelLoadError
+from shared_core.retrieval.weights import find_model
+
 if TYPE_CHECKING:
-    from shared_core.reading.base import Reader
+    from shared_core.reading.base import Reader, SupportScorer
     from shared_core.retrieval.base import Embedder
 
 T = TypeVar("T")
@@ -30,6 +34,25 @@ def default_embedder() -> Embedder:
     """MiniLM."""
     with _LOCK:
         return _embedder()
+
+
+def default_critic() -> SupportScorer | None:
+    """The shipped critic; ``None`` where the packages or the model it needs are not installed."""
+    with _LOCK:
+        return _critic()
+
+
+@cache
+def _critic() -> SupportScorer | None:
+    if any(find_spec(name) is None for name in ("torch", "safetensors", "tokenizers", "py3langid")):
+        return None
+    try:
+        find_model()
+    except ModelLoadError:
+        return None
+    from shared_core.reading.critic import CriticSupportScorer
+
+    return _one_in_a_process(CriticSupportScorer, default_critic)
 
 
 @cache

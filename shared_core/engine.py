@@ -19,7 +19,8 @@ from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, Passage, TextDelta
-from shared_core.uncertainty.calibration import Calibration
+from shared_core.uncertainty.calibration import BindingValue
+from shared_core.uncertainty.stack import AnyCalibration
 
 
 class SelfReflectEngine:
@@ -30,7 +31,8 @@ class SelfReflectEngine:
         lm: a language model backend; ``None`` answers with the documents' own sentences.
         settings: see ``SelfReflectSettings``.
         reader: extractive reader; the shipped one, loaded at first need, if none is given.
-        judge: scores how far a quote supports a claim; without one the language model does.
+        judge: scores how far a quote supports a claim; without one the critic does.
+        critic: the shipped one, loaded at first need, if none is given.
         embedder: for similarity between samples; MiniLM, loaded at first need, if none is given.
         models: further language models by role (``reference``, ``claim``, ``judge``); ``lm`` is ``default``, which
             stands in for the others.
@@ -53,9 +55,10 @@ class SelfReflectEngine:
         *,
         reader: Reader | None = None,
         judge: SupportScorer | None = None,
+        critic: SupportScorer | None = None,
         embedder: Embedder | None = None,
         models: Mapping[str, LanguageModel] | None = None,
-        calibrations: Mapping[str, Calibration] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> None:
         require_retriever(retriever)
         parts = Parts.of(
@@ -65,6 +68,7 @@ class SelfReflectEngine:
             models=models,
             reader=reader,
             judge=judge,
+            critic=critic,
             embedder=embedder,
             calibrations=calibrations,
         )
@@ -73,13 +77,15 @@ class SelfReflectEngine:
         _require_models(parts)
         if "confidence" in self.context.calibrations:
             self.context.calibrations["confidence"].require(**self.calibration_binding)
+        if self.context.stack is not None:
+            self.context.stack.require(**self.claims_binding)
 
     def over(
         self,
         retriever: Retriever,
         settings: SelfReflectSettings | None = None,
         *,
-        calibrations: Mapping[str, Calibration] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> Self:
         """The same engine over another retriever: its models and parts are shared, nothing is loaded again.
 
@@ -97,7 +103,8 @@ class SelfReflectEngine:
             judge=parts.judge,
             embedder=parts.embedder,
             models=parts.models,
-            calibrations=calibrations if calibrations is not None else self.context.calibrations,
+            critic=parts.critic,
+            calibrations=calibrations if calibrations is not None else self.context.every_calibration,
         )
 
     def warm_up(self) -> Self:
@@ -134,6 +141,19 @@ class SelfReflectEngine:
             "model": lm.name if lm is not None else None,
             "reader": reader,
             "top_k": self.settings.top_k,
+        }
+
+    @property
+    def claims_binding(self) -> dict[str, BindingValue]:
+        """What a calibration of this engine's claims (``calibrate_claims``) is bound to: all that judges and writes."""
+        return {
+            "pipeline": self.settings.pipeline,
+            **{f"{role} model": model.name for role, model in self.resources.models.items()},
+            "reader": self.resources.reader.name if self.context.has_reader and self.resources.reader else None,
+            "judge": self.context.scorer,
+            "critic": self.context.critic,
+            "top_k": self.settings.top_k,
+            "witnesses": self.settings.witnesses,
         }
 
     # --- asking ------------------------------------------------------------------------------------------------

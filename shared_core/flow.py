@@ -18,15 +18,15 @@ from typing import Any, Generic, TypeVar
 
 from shared_core.errors import DeadlineError, InputError
 from shared_core.lm.base import Generate, HiddenStates, Score, TokenIds
-from shared_core.reading.base import Judge, Read
+from shared_core.reading.base import Judge, Rate, Read
 from shared_core.requests import Embed, Flow, LeafRequest, Report, Request, Retrieve, Together, describe, leaves_of
 from shared_core.resources import LATE, Resources
 from shared_core.types import Event
 
 __all__ = [
-    "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Read", "Report", "Request", "Resources",
-    "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream", "describe", "leaves_of", "run",
-    "run_many", "stream",
+    "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Rate", "Read", "Report", "Request",
+    "Resources", "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream", "describe", "leaves_of",
+    "run", "run_many", "stream",
 ]  # fmt: skip
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Decision, Passage
-from shared_core.uncertainty.calibration import Calibration
+from shared_core.uncertainty.stack import AnyCalibration
 
 GateName = Literal["uncertainty", "flare", "dragin", "always"]
 GATES: tuple[str, ...] = ("uncertainty", "flare", "dragin", "always")
@@ -81,7 +81,7 @@ class GatedRetriever:
         gate: GateName = "uncertainty",
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
-        calibrations: Mapping[str, Calibration] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> None:
         if gate not in GATES:
             raise SettingsError(f"There is no gate {gate!r}.", hint=f"There are: {', '.join(GATES)}.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shared_core.defaults import default_embedder, default_reader
+from shared_core.defaults import default_critic, default_embedder, default_reader
 from shared_core.errors import InputError, SettingsError
 from shared_core.flow import LeafRequest, Resources
 from shared_core.lm.base import LanguageModel
@@ -13,9 +14,11 @@ from shared_core.mistakes import as_settings, no_retriever
 from shared_core.pipelines.common import Context
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.reading.base import Reader, SupportScorer
+from shared_core.reading.expected import ExpectedShare
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.uncertainty.calibration import Calibration
+from shared_core.uncertainty.stack import AnyCalibration, Stack
 
 ROLES = ("default", "reference", "claim", "judge")
 """What models can be given for: ``default`` stands in for the others; ``reference`` and ``claim`` write (ReClaim);
@@ -40,8 +43,9 @@ class Parts:
         models: Mapping[str, LanguageModel] | None = None,
         reader: Reader | None = None,
         judge: SupportScorer | None = None,
+        critic: SupportScorer | None = None,
         embedder: Embedder | None = None,
-        calibrations: Mapping[str, Calibration] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> Parts:
         """Put them together.
 
@@ -51,7 +55,8 @@ class Parts:
             lm: the model of the role ``default``.
             models: further ones by role (``ROLES``).
             reader, embedder: the process's own, loaded at first use, if none are given.
-            judge: a scorer of support.
+            judge: a scorer of support of the user's.
+            critic: the shipped one, loaded at first use, if none is given and its packages are installed.
             calibrations: by purpose; read from ``settings.calibration`` if none are given.
 
         Raises:
@@ -66,10 +71,17 @@ class Parts:
             retriever=retriever,
             reader=reader if reader is not None else default_reader(),
             judge=judge,
+            critic=critic if critic is not None else default_critic(),
             embedder=embedder if embedder is not None else default_embedder(),
         )
         loaded = calibrations if calibrations is not None else _load_calibrations(settings)
-        return cls(settings, resources, Context.of(resources, loaded))
+        expected = ExpectedShare(settings.expected_answerable)
+        of_scores = {name: c for name, c in loaded.items() if isinstance(c, Calibration)}
+        stack = loaded.get("claims")
+        context = Context.of(resources, of_scores, expected, stack if isinstance(stack, Stack) else None)
+        if settings.witnesses == "judge":
+            context = dataclasses.replace(context, critic=None, has_reader=False)
+        return cls(settings, resources, context)
 
     def require_model(self, what: str, *roles: str) -> None:
         """SettingsError if there is no model for one of the roles, nor a default one; ``what`` needs it."""
@@ -121,7 +133,7 @@ def _by_role(lm: LanguageModel | None, models: Mapping[str, LanguageModel]) -> d
     return roles
 
 
-def _load_calibrations(settings: SelfReflectSettings) -> Mapping[str, Calibration]:
+def _load_calibrations(settings: SelfReflectSettings) -> Mapping[str, AnyCalibration]:
     if settings.calibration is None:
         return {}
     from shared_core import calibration_io

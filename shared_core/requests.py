@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from shared_core.lm.base import Generate, HiddenStates, Score, TokenIds
-from shared_core.reading.base import Judge, Read
+from shared_core.reading.base import Judge, Rate, Read
 from shared_core.retrieval.base import Where
 from shared_core.types import Event
 
@@ -47,11 +47,11 @@ class Together:
         return_errors: give errors as values in the list instead of raising the first.
     """
 
-    requests: tuple[Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Embed, ...]
+    requests: tuple[Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Rate | Embed, ...]
     return_errors: bool = False
 
 
-LeafRequest = Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Embed
+LeafRequest = Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Rate | Embed
 Request = LeafRequest | Report | Together
 Flow = Generator[Request, Any, T]
 """``Flow[Answer]`` is a generator of requests that returns an ``Answer``."""

@@ -13,14 +13,14 @@ from shared_core.meter import Meter
 from shared_core.mistakes import check_count
 from shared_core.parts import Parts, compares_meanings, load
 from shared_core.pipelines.common import Run
-from shared_core.pipelines.rerank import Ranked, rerank_by_reading, rerank_by_uncertainty
+from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 
-RerankMethod = Literal["reading", "uncertainty"]
-METHODS: tuple[str, ...] = ("reading", "uncertainty")
+RerankMethod = Literal["reading", "critic", "uncertainty"]
+METHODS: tuple[str, ...] = ("reading", "critic", "uncertainty")
 
 
 class SelfReflectReranker:
@@ -29,8 +29,9 @@ class SelfReflectReranker:
     Args:
         lm: a language model backend, for methods that need one.
         settings: as for the engine.
-        method: ``reading``: by the best quote an extractive reader finds (needs no model); ``uncertainty``: by how
-            sure the model is of its answer with each passage (SeaKR).
+        method: ``reading``: by the best quote an extractive reader finds, all passages compared; ``critic``: by the
+            probability that the passage by itself answers (neither needs a model); ``uncertainty``: by how sure the
+            model is of its answer with each passage (SeaKR).
         reader: extractive reader; the shipped one is loaded at first need.
         judge, embedder: for estimators that compare meanings.
 
@@ -91,8 +92,11 @@ class SelfReflectReranker:
         return Meter(self.settings).watch(self._rank(question.strip(), passages, top_n))
 
     def _rank(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
+        run = Run(self.settings, self._context)
         if self.method == "uncertainty":
-            ranked = yield from rerank_by_uncertainty(question, passages, Run(self.settings, self._context))
+            ranked = yield from rerank_by_uncertainty(question, passages, run)
+        elif self.method == "critic":
+            ranked = yield from rerank_by_rating(question, passages, run)
         else:
-            ranked = yield from rerank_by_reading(question, passages)
+            ranked = yield from rerank_by_reading(question, passages, run)
         return ranked[:top_n]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from shared_core.errors import CapabilityError, InputError, LanguageModelError, RetrievalError, SelfReflectError
 from shared_core.lm.base import Generate, HiddenStates, LanguageModel, Score, TokenIds
-from shared_core.reading.base import Judge, Read, Reader, SupportScorer
+from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, SupportScorer
 from shared_core.requests import Embed, LeafRequest, Retrieve
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.threads import in_thread, run_within
@@ -32,6 +32,7 @@ class Resources:
     retriever: Retriever | None = None
     reader: Reader | None = None
     judge: SupportScorer | None = None
+    critic: SupportScorer | None = None
     embedder: Embedder | None = None
 
     def model(self, role: str) -> LanguageModel:
@@ -107,7 +108,9 @@ class Resources:
         if isinstance(first, Read):
             return list(_require(self.reader, "reader").read(group))
         if isinstance(first, Judge):
-            return _judge_all(_require(self.judge, "judge"), group)
+            return _judge_all(_require(getattr(self, first.by), first.by), group)
+        if isinstance(first, Rate):
+            return [tuple(rated) for rated in _rater(self.critic).rate(group)]
         return _embed_all(_require(self.embedder, "embedder"), group)
 
     async def _acall(self, group: list[Any]) -> list[Any]:
@@ -125,6 +128,12 @@ class Resources:
         return await in_thread(self._call, group)
 
 
+def _rater(critic: object) -> PassageRater:
+    if not isinstance(critic, PassageRater):
+        raise InputError("This needs the shipped critic.", hint="pip install 'selfreflect-rag[offline]'")
+    return critic
+
+
 def _require(resource: T | None, name: str) -> T:
     if resource is None:
         raise InputError(f"This pipeline needs a {name}, and the engine has none.", hint=f"SelfReflectEngine({name}=…)")
@@ -134,7 +143,8 @@ def _require(resource: T | None, name: str) -> T:
 def _groups(requests: Sequence[LeafRequest]) -> list[list[int]]:
     groups: dict[tuple[type, str], list[int]] = {}
     for i, request in enumerate(requests):
-        groups.setdefault((type(request), getattr(request, "model", "")), []).append(i)
+        asked = getattr(request, "model", "") or getattr(request, "by", "")
+        groups.setdefault((type(request), asked), []).append(i)
     return list(groups.values())
 
 

@@ -124,7 +124,7 @@ class ReclaimSettings(Settings):
 
     mode: Literal["sentence", "span"] = Field(default="sentence", description="What may be quoted.")
     generation: Literal["interleaved", "unified"] = "interleaved"
-    min_pairs: int = Field(default=1, ge=0)
+    min_pairs: int = Field(default=0, ge=0)
     max_pairs: int = Field(default=5, ge=1)
     min_sentences: int = Field(default=1, ge=1, description="Sentences per reference.")
     max_sentences: int = Field(default=3, ge=1)
@@ -140,8 +140,6 @@ class ReclaimSettings(Settings):
     def _consistent(self) -> ReclaimSettings:
         if self.min_pairs > self.max_pairs or self.min_sentences > self.max_sentences:
             raise ValueError("a minimum is above its maximum")
-        if self.generation == "unified" and self.min_pairs < 1:
-            raise ValueError("unified generation writes at least one pair: min_pairs must be 1 or more")
         if self.generation == "unified" and not self.reuse and (self.mode != "sentence" or self.max_sentences > 1):
             raise ValueError("unified generation without reuse quotes single sentences: max_sentences=1")
         return self
@@ -179,7 +177,18 @@ class SelfReflectSettings(Settings):
     )
     pipeline: PipelineName = "composed"
     top_k: int = Field(default=5, ge=1, description="Passages to read.")
-    rerank: Literal["auto", "none", "reading", "uncertainty"] = Field(
+    expected_answerable: float | Literal["auto"] = Field(
+        default=0.75,
+        description="Share of the questions asked that the documents answer, in (0, 1): how likely an answer is before "
+        "anything is read. auto estimates it from the questions asked, once there were 20.",
+    )
+    witnesses: Literal["auto", "judge"] = Field(
+        default="auto",
+        description="Who says how far a model's claims are right: the embedded reader and critic where they can judge "
+        "and the model where they cannot (auto); or only how far quotes support claims, by the engine's judge or the "
+        "model itself, as ReClaim was published (judge): whether a claim answers the question, nobody asks then.",
+    )
+    rerank: Literal["auto", "none", "reading", "critic", "uncertainty"] = Field(
         default="auto",
         description="Composed pipeline: by uncertainty where the model shows hidden states, by reading where there is "
         "no model (auto), or as named.",
@@ -226,6 +235,13 @@ class SelfReflectSettings(Settings):
     reclaim: ReclaimSettings = Field(default_factory=ReclaimSettings)
     self_rag: SelfRagSettings = Field(default_factory=SelfRagSettings)
     research: ResearchSettings = Field(default_factory=ResearchSettings)
+
+    @field_validator("expected_answerable")
+    @classmethod
+    def _is_share(cls, value: float | str) -> float | str:
+        if isinstance(value, float) and not 0 < value < 1:
+            raise ValueError("must be above 0 and below 1, or 'auto'")
+        return value
 
     @field_validator("abstain_text")
     @classmethod

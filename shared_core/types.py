@@ -139,32 +139,6 @@ ClaimStatus = Literal["kept", "flagged", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """One statement of an answer with what stands behind it.
-
-    Attributes:
-        text: the statement.
-        support: calibrated probability that the cited passages support it; ``None`` is unknown.
-        citations: the quotes it was written from.
-        start, end: its place in ``Answer.text`` (code points), ``None`` where it is not part of the text.
-        status: ``kept`` in the answer, ``flagged`` as weak but shown, or ``dropped``.
-        short_answer: the words of the quote that answer the question, where they could be found.
-    """
-
-    text: str
-    support: float | None = None
-    citations: tuple[Citation, ...] = ()
-    start: int | None = None
-    end: int | None = None
-    status: ClaimStatus = "kept"
-    short_answer: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a support that is no probability."""
-        _check_probability(self.support, "Claim.support")
-
-
-@dataclass(frozen=True, slots=True)
 class Critique:
     """Self-RAG's judgement of one segment (``reflection``): each part in its own range, ``None`` if not judged.
 
@@ -179,6 +153,63 @@ class Critique:
     support: float | None = None
     usefulness: float | None = None
     score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What the witnesses say of one claim, each apart: probabilities in [0, 1], ``None`` where unknown.
+
+    Attributes:
+        entailed: its quotes support the claim (critic, or the engine's judge).
+        answers: the passage around the quote supports it as an answer to the question (critic).
+        quoted: the quoted sentence holds a right answer to the question (reader).
+        sufficient: the passages answer the question at all (reader).
+        certain: the model's own certainty: its word, its log-probabilities, or one minus its samples' uncertainty.
+        agreement: share of independent answers (the reader's, other samples') that say the same.
+    """
+
+    entailed: float | None = None
+    answers: float | None = None
+    quoted: float | None = None
+    sufficient: float | None = None
+    certain: float | None = None
+    agreement: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no probability."""
+        for f in dataclasses.fields(self):
+            _check_probability(getattr(self, f.name), f"Signals.{f.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One statement of an answer with what stands behind it.
+
+    Attributes:
+        text: the statement.
+        support: probability that it is a right answer to the question, or a right part of one; ``None`` is unknown.
+            ``Answer.calibrated`` says whether it is calibrated or by rule.
+        citations: the quotes it was written from.
+        start, end: its place in ``Answer.text`` (code points), ``None`` where it is not part of the text.
+        status: ``kept`` in the answer, ``flagged`` as weak but shown, or ``dropped``.
+        short_answer: the words of the quote that answer the question, where they could be found.
+        signals: what ``support`` is made of.
+        critique: Self-RAG's judgement, where it was made.
+    """
+
+    text: str
+    support: float | None = None
+    citations: tuple[Citation, ...] = ()
+    start: int | None = None
+    end: int | None = None
+    status: ClaimStatus = "kept"
+    short_answer: str | None = None
+    signals: Signals = Signals()
+    critique: Critique | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a support that is no probability."""
+        _check_probability(self.support, "Claim.support")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +282,9 @@ class Answer:
         passages: all that was retrieved and read, best first.
         abstained: no claim met the target.
         reason: why it abstained; empty if it did not.
-        confidence: calibrated probability that the answer is right, ``None`` if unknown.
+        confidence: probability that what is shown is a right answer (of an abstention: that the best there was would
+            have been), ``None`` if unknown.
+        calibrated: ``confidence`` was fitted for this configuration; otherwise it is by a conservative rule.
         utility: expected utility of the kept claims at the target accuracy (0 for an abstention).
         trace: every decision, in order.
         usage: what it cost.
@@ -268,6 +301,7 @@ class Answer:
     utility: float = 0.0
     trace: tuple[Decision, ...] = ()
     usage: Usage = Usage()
+    calibrated: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -350,7 +384,9 @@ def _claim_from(data: Mapping[str, Any]) -> Claim:
         Citation(tuple(Span(**s) for s in c["spans"]), c["match"], c["ambiguous"], c["quote"])
         for c in data["citations"]
     )
-    return Claim(**{**data, "citations": citations})
+    signals = Signals(**(data.get("signals") or {}))
+    critique = Critique(**data["critique"]) if data.get("critique") else None
+    return Claim(**{**data, "citations": citations, "signals": signals, "critique": critique})
 
 
 # --- events: what a stream shows while an answer is being made ---------------------------------------------------

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from shared_core.errors import SelfReflectError
 from shared_core.reading.base import Read, Reading, ReadResult
+from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 
 PASSAGES = (
@@ -50,3 +52,8 @@ class FirstSentenceReader:
             answer = passage.span(short, short + 4) if 0 <= short < end else None
             readings.append(Reading(passage.span(0, end), probability, -float(i), answer))
         return ReadResult(tuple(readings[: request.limit]), self.answerable)
+
+
+def published(**values: Any) -> SelfReflectSettings:
+    """Settings under which a claim's support is its judge's word alone: no reader and no critic is asked."""
+    return SelfReflectSettings(witnesses="judge", **values)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shared_core.engine import SelfReflectEngine
     from shared_core.lm.base import LanguageModel
     from shared_core.retrieval.store import DocumentIndex
-    from shared_core.uncertainty.calibration import Calibration
+    from shared_core.uncertainty.stack import AnyCalibration
 
 ANSWERED, FAILED, BAD_INPUT, ABSTAINED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -164,7 +164,7 @@ def _unwritable(path: Path, why: str, option: str) -> InputError:
     return InputError(f"{path} cannot be written: {why}.", hint=f"Name another place: {option} FILE")
 
 
-def read_calibration(path: Path | None) -> dict[str, Calibration] | None:
+def read_calibration(path: Path | None) -> dict[str, AnyCalibration] | None:
     """The calibrations of a file named by the user.
 
     Raises:

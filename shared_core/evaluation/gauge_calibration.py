@@ -6,6 +6,7 @@ right where it agrees with its answer from the passages found.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.calibration import PLATT_BELOW
 from shared_core.evaluation.dataset import Question
 from shared_core.flow import Flow
-from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.common import Run
 from shared_core.pipelines.gating.choose import Form, answer_binding, choose_gauge
 from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open_book
 from shared_core.pipelines.support import support, support_binding
@@ -180,7 +181,7 @@ def form_of(engine: SelfReflectEngine) -> Form:
 
 def run_of(engine: SelfReflectEngine) -> Run:
     """A run in the engine's surroundings, but without any calibration: what is fitted are raw scores."""
-    return Run(engine.settings, Context.of(engine.resources))
+    return Run(engine.settings, dataclasses.replace(engine.context, calibrations={}, stack=None))
 
 
 # --- rows ----------------------------------------------------------------------------------------------------------

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared_core.abstention import expected_utility, keep_claims
 from shared_core.errors import CapabilityError, DeadlineError, LanguageModelError, LimitError
 from shared_core.flow import Flow, Report, Resources
 from shared_core.lm.base import Capabilities
+from shared_core.reading.expected import ExpectedShare
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, ClaimStatus, Decided, Decision, MetadataValue, Passage, Span
 from shared_core.uncertainty.calibration import Calibration
+from shared_core.uncertainty.stack import AnyCalibration, Stack
 
 NOTHING_RETRIEVED = "nothing retrieved"
 PASSAGES_DO_NOT_ANSWER = "passages do not answer"
+REPLIES_UNUSABLE = "replies unusable"
 SUPPORT_BELOW_TARGET = "support below target"
 SUPPORT_UNKNOWN = "support unknown"
+CANNOT_JUDGE = "cannot be judged"
 OUT_OF_TIME = "out of time"
 OUT_OF_BUDGET = "out of budget"
 
@@ -32,7 +36,11 @@ class Context:
         names: of each model by role, for calibrations and traces.
         calibrations: by purpose (``confidence``, ``gate``, …), as loaded from ``settings.calibration``.
         scorer: name of what carries ``Judge`` requests out (an NLI model, …); ``None`` if nothing does.
+        critic: name of the shipped critic; ``None`` where its packages are not installed.
         has_embedder: whether ``Embed`` requests can be carried out.
+        has_reader: whether the reader is asked about a model's claims.
+        expected: the share of questions that the documents answer.
+        stack: puts what the witnesses say of a claim together, where one was fitted.
     """
 
     capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
@@ -40,17 +48,36 @@ class Context:
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
     scorer: str | None = None
     has_embedder: bool = False
+    critic: str | None = None
+    has_reader: bool = False
+    expected: ExpectedShare = field(default_factory=ExpectedShare, compare=False)
+    stack: Stack | None = None
 
     @classmethod
-    def of(cls, resources: Resources, calibrations: Mapping[str, Calibration] | None = None) -> Context:
+    def of(
+        cls,
+        resources: Resources,
+        calibrations: Mapping[str, Calibration] | None = None,
+        expected: ExpectedShare | None = None,
+        stack: Stack | None = None,
+    ) -> Context:
         """What these resources can do and how they are called; without calibrations scores are raw."""
         return cls(
             capabilities={role: model.capabilities for role, model in resources.models.items()},
             names={role: model.name for role, model in resources.models.items()},
             calibrations=calibrations or {},
             scorer=resources.judge.name if resources.judge is not None else None,
+            critic=resources.critic.name if resources.critic is not None else None,
             has_embedder=resources.embedder is not None,
+            has_reader=resources.reader is not None,
+            expected=expected if expected is not None else ExpectedShare(),
+            stack=stack,
         )
+
+    @property
+    def every_calibration(self) -> Mapping[str, AnyCalibration]:
+        """Calibrations by purpose, the stack as ``claims``."""
+        return {**self.calibrations, **({"claims": self.stack} if self.stack is not None else {})}
 
     def model(self, role: str) -> Capabilities | None:
         """Capabilities of the model of that role (the default one stands in), ``None`` if there is none."""
@@ -112,6 +139,10 @@ def raise_faults(results: Sequence[object]) -> None:
             raise result
 
 
+ANSWERABLE_AT_ALL = 0.25
+"""P(the passages answer) below which an abstention says that they seem not to; above it, that nothing is certain."""
+
+
 def decide(
     question: str,
     claims: Sequence[Claim],
@@ -121,19 +152,36 @@ def decide(
     pipeline: str,
     answerable: float | None = None,
     confidence: float | None = None,
+    calibrated: bool = False,
+    unknown: str = "",
+    eligible: Collection[int] | None = None,
+    unusable: bool = False,
 ) -> Flow[Answer]:
     """Keep the claims that raise expected utility at the target accuracy (``abstention``); abstain if none does.
 
-    A claim of unknown support is never kept. ``confidence`` defaults to the best claim's support, and is given for
-    abstentions too, where it says how near the answer was.
+    A claim of unknown support is never kept. ``confidence`` is by default that of the weakest claim shown (all of them
+    are right only if that one is), and of an abstention that of the best claim there was: how near the answer was.
+
+    Args:
+        question, claims, passages, run: as they are so far.
+        pipeline: its name, for the metadata.
+        answerable: P(the passages answer the question).
+        confidence: in place of the default.
+        calibrated: supports were fitted for this configuration.
+        unknown: why supports are unknown, where they are.
+        eligible: numbers of the claims that may be kept; all if not given.
+        unusable: the model's replies could not be used; the reason for abstaining if there are no claims.
     """
     settings = run.settings
     target = settings.target_accuracy
     supports = [c.support for c in claims]
-    keep = set(keep_claims(supports, target))
+    worth = keep_claims(supports, target)
+    keep = set(_that_stand_alone(claims, [i for i in worth if eligible is None or i in eligible]))
     known = [s for s in supports if s is not None]
     best = max(known) if known else None
-    judged = tuple(dataclasses.replace(c, status=_status(i in keep, settings)) for i, c in enumerate(claims))
+    judged = tuple(
+        dataclasses.replace(c, status=_status(i in keep, i in worth, settings)) for i, c in enumerate(claims)
+    )
     yield run.note(
         "keep",
         f"{len(keep)} of {len(claims)} claims",
@@ -141,33 +189,74 @@ def decide(
         target_accuracy=target,
         best_support=best,
     )
-    if confidence is None:
-        confidence = best
     metadata: dict[str, object] = {"pipeline": pipeline, "target_accuracy": target, "answerable": answerable}
     if not keep:
-        reason = _reason(claims, known, passages, answerable, run.trace.limit)
-        yield run.note(
-            "abstain", reason, explain(reason), best_support=best, target_accuracy=target, answerable=answerable
-        )
+        reason = _reason(claims, known, passages, answerable, run.trace.limit, unknown)
+        if unusable and not claims and run.trace.limit is None:
+            reason = REPLIES_UNUSABLE
+        sentence = explain(reason, unknown)
+        yield run.note("abstain", reason, sentence, best_support=best, target_accuracy=target, answerable=answerable)
         dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in claims)
-        text = abstention_text(question, reason, dropped, passages, settings)
+        text = abstention_text(question, reason, sentence, dropped, passages, settings)
+        confidence = best if confidence is None else confidence
         return Answer(
             question, text, dropped, tuple(passages), True, reason, confidence, 0.0, tuple(run.trace.decisions),
-            metadata=metadata,
+            calibrated=calibrated, metadata=metadata,
         )  # fmt: skip
     text, placed = assemble(judged)
-    utility = expected_utility([s for i, s in enumerate(supports) if i in keep and s is not None], target)
+    shown = [s for i, s in enumerate(supports) if i in keep and s is not None]
+    utility = expected_utility(shown, target)
+    confidence = min(shown) if confidence is None else confidence
     yield run.note("answer", f"{len(keep)} claims kept", utility=utility, confidence=confidence)
     return Answer(
         question, text, placed, tuple(passages), False, "", confidence, utility, tuple(run.trace.decisions),
-        metadata=metadata,
+        calibrated=calibrated, metadata=metadata,
     )  # fmt: skip
 
 
-def _status(kept: bool, settings: SelfReflectSettings) -> ClaimStatus:
+def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
+    """Each statement once: one said again adds its quotes to the first, and the surer of the two supports counts."""
+    merged: dict[str, Claim] = {}
+    for claim in claims:
+        key = _one_line(claim.text).casefold().rstrip(".")
+        first = merged.get(key)
+        if first is None:
+            merged[key] = claim
+            continue
+        quotes = (*first.citations, *(c for c in claim.citations if c not in first.citations))
+        surer = max((first, claim), key=lambda c: -1.0 if c.support is None else c.support)
+        merged[key] = dataclasses.replace(
+            first, citations=quotes, support=surer.support, signals=surer.signals, critique=surer.critique
+        )
+    return list(merged.values())
+
+
+_LEANING = re.compile(
+    r"(?:(?:and|but|so|then|also|however|therefore|thus)\b,?\s+)?"
+    r"(?:he|she|it|they|his|her|hers|its|their|theirs|this|these|those|that|such|both|the former|the latter)\b",
+    re.IGNORECASE,
+)
+
+
+def _that_stand_alone(claims: Sequence[Claim], keep: Sequence[int]) -> list[int]:
+    """The kept claims without those that begin with a word for something that was said in a claim that is not kept."""
+    standing: list[int] = []
+    for i in keep:
+        leans = i > 0 and _LEANING.match(claims[i].text) is not None
+        if not leans or i - 1 in standing or _is_quote(claims[i]):
+            standing.append(i)
+    return standing
+
+
+def _is_quote(claim: Claim) -> bool:
+    """Whether the claim is its own quote: then it is shown as its document has it."""
+    return any(_one_line(c.quote) == _one_line(claim.text) for c in claim.citations)
+
+
+def _status(kept: bool, supported: bool, settings: SelfReflectSettings) -> ClaimStatus:
     if kept:
         return "kept"
-    return "flagged" if settings.unsupported == "flag" else "dropped"
+    return "flagged" if settings.unsupported == "flag" and not supported else "dropped"
 
 
 def _reason(
@@ -176,18 +265,19 @@ def _reason(
     passages: Sequence[Passage],
     answerable: float | None,
     limit: LimitError | None,
+    unknown: str,
 ) -> str:
     if limit is not None:
         return _limit_reason(limit)
     if not passages:
         return NOTHING_RETRIEVED
-    if not claims:
-        return PASSAGES_DO_NOT_ANSWER
     if not known:
-        return SUPPORT_UNKNOWN
-    # That the passages do not suffice names the reason and decides nothing: models are still right on 35% of such
-    # questions and more (Joren et al. 2024, "Sufficient Context", arXiv:2411.06037).
-    if answerable is not None and answerable < 0.5:
+        if unknown:
+            return CANNOT_JUDGE
+        return SUPPORT_UNKNOWN if claims else PASSAGES_DO_NOT_ANSWER
+    # Whether passages suffice names the reason only; it does not decide: a third of the questions with insufficient
+    # context are answered rightly (Joren et al. 2024, "Sufficient context", section 4).
+    if answerable is not None and answerable < ANSWERABLE_AT_ALL:
         return PASSAGES_DO_NOT_ANSWER
     return SUPPORT_BELOW_TARGET
 
@@ -196,36 +286,51 @@ def _limit_reason(limit: LimitError) -> str:
     return OUT_OF_TIME if isinstance(limit, DeadlineError) else OUT_OF_BUDGET
 
 
-def explain(reason: str) -> str:
+def explain(reason: str, unknown: str = "") -> str:
     """A sentence for people about why there is no answer; the figures behind it stand in the trace."""
     return {
         NOTHING_RETRIEVED: "No passage of the documents matches the question.",
-        PASSAGES_DO_NOT_ANSWER: "The passages found do not answer the question.",
+        PASSAGES_DO_NOT_ANSWER: "The passages found do not seem to answer it.",
         SUPPORT_UNKNOWN: "Whether the passages support the candidate answers could not be determined.",
-        SUPPORT_BELOW_TARGET: "No candidate answer is supported well enough.",
+        CANNOT_JUDGE: f"How sure an answer is cannot be told: {unknown}. Give a language model (llm=, --model, …).",
+        REPLIES_UNUSABLE: "The language model's replies could not be used.",
+        SUPPORT_BELOW_TARGET: "Something was found, but it is not certain enough.",
         OUT_OF_TIME: "There was not enough time to find an answer that can be stood behind.",
         OUT_OF_BUDGET: "The model calls or tokens allowed for a question were spent before it could be answered.",
     }[reason]
 
 
 def abstention_text(
-    question: str, reason: str, claims: Sequence[Claim], passages: Sequence[Passage], settings: SelfReflectSettings
+    question: str,
+    reason: str,
+    sentence: str,
+    claims: Sequence[Claim],
+    passages: Sequence[Passage],
+    settings: SelfReflectSettings,
 ) -> str:
-    """What to say instead of an answer: ``settings.abstain_text`` or our own words, by ``settings.on_abstain``."""
+    """What to say instead of an answer: ``settings.abstain_text`` or our own words, by ``settings.on_abstain``.
+
+    What is merely not certain enough is shown, marked as such, so that a person can judge; so is what only a person
+    can judge. ``on_abstain="show"`` shows the nearest passages in any case.
+    """
     own = settings.abstain_text
-    said = (
-        f"I can't answer that from these documents. {explain(reason)}"
-        if own is None
-        else own.format(question=question, reason=explain(reason))
-    )
-    if settings.on_abstain != "show" or not passages:
-        return said
+    if own is None:
+        said = f"I can't answer that from these documents with the certainty asked for. {sentence}"
+    else:
+        said = own.format(question=question, reason=sentence)
     spans = [s for c in claims for citation in c.citations for s in citation.primary]
-    nearest = spans or [p.span(0, min(len(p.text), 300)) for p in passages]
     by_id = {p.id: p for p in passages}
-    lines = [f"- “{_one_line(s.text)}” ({source_of(by_id[s.passage_id])})" for s in nearest[: settings.max_claims]]
-    heading = ["The nearest passages say:"] if own is None else []  # not in another language than the rest
-    return "\n".join([said, *heading, *lines])
+    if settings.on_abstain == "show" and passages:
+        nearest = spans or [p.span(0, min(len(p.text), 300)) for p in passages]
+        heading = "The nearest passages say:"
+        nearest = nearest[: settings.max_claims]
+    else:
+        nearest = spans[:1] if own is None and reason in (SUPPORT_BELOW_TARGET, CANNOT_JUDGE) else []
+        heading = "Nearest, but not certain enough:" if reason == SUPPORT_BELOW_TARGET else "Nearest, unjudged:"
+    if not nearest:
+        return said
+    lines = [f"- “{_one_line(s.text)}” ({source_of(by_id[s.passage_id])})" for s in nearest]
+    return "\n".join([said, *([heading] if own is None else []), *lines])  # not in another language than the rest
 
 
 def source_of(passage: Passage) -> str:

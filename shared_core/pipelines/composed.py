@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from shared_core.errors import BudgetError
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.pipelines.common import Run, decide
-from shared_core.pipelines.extractive import extractive
+from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
+from shared_core.pipelines.extractive import answer_without_model, extractive
 from shared_core.pipelines.gating.choose import choose_gauge, choose_threshold, gauge_report
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval
-from shared_core.pipelines.reclaim.loop import judge_claims, write
-from shared_core.pipelines.rerank import rerank_by_reading, rerank_by_uncertainty
+from shared_core.pipelines.reclaim.free import UnusableReplies
+from shared_core.pipelines.reclaim.loop import write
+from shared_core.pipelines.rerank import rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
 from shared_core.pipelines.seakr.answer import answer_claim
 from shared_core.types import Answer, Claim, Passage, Retrieved
 from shared_core.uncertainty import final_answer
@@ -37,13 +39,16 @@ def composed(question: str, run: Run) -> Flow[Answer]:
     wanted = settings.top_k if method == "none" else settings.candidates or 2 * settings.top_k
     found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
     yield Report(Retrieved(question, found))
-    claims: list[Claim] = []
+    weighed = Weighed([])
     passages: Sequence[Passage] = found
     if found:
         passages = yield from _rerank(question, found, method, run)
-        claims = yield from write(question, passages, run)
-        claims = yield from judge_claims(claims, run)
-    return (yield from decide(question, claims, passages, run, pipeline="composed"))
+        try:
+            claims = yield from write(question, passages, run)
+        except UnusableReplies as error:
+            return (yield from answer_without_model(question, error, passages, run, pipeline="composed"))
+        weighed = yield from weigh(question, claims, passages, run)
+    return (yield from decide_weighed(question, weighed, passages, run, pipeline="composed"))
 
 
 def _recall(question: str, run: Run) -> Flow[Claim | None]:
@@ -86,7 +91,9 @@ def _rerank(question: str, found: Sequence[Passage], method: str, run: Run) -> F
     if method == "none":
         return list(found)
     if method == "reading":
-        ranked = yield from rerank_by_reading(question, found)
+        ranked = yield from rerank_by_reading(question, found, run)
+    elif method == "critic":
+        ranked = yield from rerank_by_rating(question, found, run)
     else:
         try:
             ranked = yield from rerank_by_uncertainty(question, found, run)

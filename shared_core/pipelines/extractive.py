@@ -2,38 +2,82 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import re
 from collections.abc import Mapping, Sequence
 
+from shared_core.errors import GenerationError
 from shared_core.flow import Flow, Read, Report, Retrieve
 from shared_core.pipelines.common import Run, decide
-from shared_core.pipelines.rerank import EACH, rank_by_reading
+from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.reading.base import Reading, ReadResult
-from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Retrieved, Span
+from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Retrieved, Signals, Span
 from shared_core.uncertainty.calibration import Calibration
+
+_LOG = logging.getLogger(__name__)
+QUOTES = 10
+"""Quotes asked of the reader at most, and at least one for each passage."""
+_NEARLY = 0.8  # a further quote is as good as the first where its probability is so large a share of it
 
 
 def extractive(question: str, run: Run) -> Flow[Answer]:
-    """Retrieve, quote the sentences that answer, keep those whose calibrated support is above the target.
+    """Retrieve, quote the sentences that answer, keep those whose support is above the target.
 
     The trace holds the decisions ``retrieve``, ``read``, ``rerank`` (where reading changed the order of the passages
-    or left some out), ``keep`` and ``answer`` or ``abstain``.
+    or left some out), ``keep`` and ``answer`` or ``abstain``. The confidence is that of the first quote, which answers
+    by itself; further quotes are shown where they are nearly as sure.
     """
     found, result = yield from read_best(question, run)
     if not found:
         return (yield from decide(question, (), (), run, pipeline="composed"))
     by_id = {p.id: p for p in found}
-    claims = claims_from(result.readings[: run.settings.max_claims], by_id, run.context.calibrations.get("confidence"))
+    calibration = run.context.calibrations.get("confidence")
+    claims = claims_from(result.readings, by_id, calibration)[: run.settings.max_claims]
+    first = claims[0].support if claims else None
+    nearly = {i for i, c in enumerate(claims) if c.support is not None and first and c.support >= _NEARLY * first}
+    claims = [_with_signals(c, result) for c in claims]
     for claim in claims:
         yield Report(ClaimSealed(claim))
-    return (yield from decide(question, claims, found, run, pipeline="composed", answerable=result.answerable))
+    return (
+        yield from decide(
+            question,
+            claims,
+            found,
+            run,
+            pipeline="composed",
+            answerable=result.answerable,
+            confidence=first,
+            calibrated=True,
+            unknown=result.unknown,
+            eligible=nearly,
+        )
+    )
+
+
+def answer_without_model(
+    question: str, error: GenerationError, passages: Sequence[Passage], run: Run, *, pipeline: str
+) -> Flow[Answer]:
+    """What is answered where a model's replies are of no use: the documents' own sentences.
+
+    Log, trace and ``metadata["answered_by"]`` say so. Where the reader is not asked (``witnesses="judge"``), an
+    abstention.
+    """
+    _LOG.warning("%s The embedded default answers instead.", error.message)
+    yield run.note("write", "replies unusable", error.message)
+    if not run.context.has_reader:
+        return (yield from decide(question, (), passages, run, pipeline=pipeline, unusable=True))
+    answer = yield from extractive(question, run)
+    return dataclasses.replace(
+        answer, metadata={**answer.metadata, "pipeline": pipeline, "answered_by": "embedded default"}
+    )
 
 
 def read_best(question: str, run: Run) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
     """Retrieve, read, and keep the ``top_k`` passages with the best quotes.
 
     Returns:
-        The passages, best first, and all readings of them, best first.
+        The passages, best first, and the readings of them, best first.
     """
     settings = run.settings
     rerank = settings.rerank != "none"
@@ -43,12 +87,16 @@ def read_best(question: str, run: Run) -> Flow[tuple[tuple[Passage, ...], ReadRe
     yield Report(Retrieved(question, found))
     if not found:
         return (), ReadResult(())
-    result: ReadResult = yield Read(question, found, limit=EACH * len(found))
+    expected = run.context.expected.value
+    result: ReadResult = yield Read(question, found, max(QUOTES, len(found), settings.max_claims), expected)
+    run.context.expected.see(result)
     yield run.note(
         "read",
         f"{len(result.readings)} candidate quotes",
+        result.unknown,
         best=result.readings[0].probability if result.readings else None,
         answerable=result.answerable,
+        expected_answerable=expected,
     )
     if not rerank:
         return found, result
@@ -57,7 +105,13 @@ def read_best(question: str, run: Run) -> Flow[tuple[tuple[Passage, ...], ReadRe
     if kept != found:
         yield run.note("rerank", f"{len(kept)} of {len(found)} passages", ranked[0].reason, method="reading")
     ids = {p.id for p in kept}
-    return kept, ReadResult(tuple(r for r in result.readings if r.quote.passage_id in ids), result.answerable)
+    scores = tuple(r.score for r in ranked[: settings.top_k])
+    readings = tuple(r for r in result.readings if r.quote.passage_id in ids)
+    return kept, dataclasses.replace(result, readings=readings, passage_scores=scores)
+
+
+def _with_signals(claim: Claim, result: ReadResult) -> Claim:
+    return dataclasses.replace(claim, signals=Signals(entailed=1.0, quoted=claim.support, sufficient=result.answerable))
 
 
 def claims_from(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shared_core.flow import Flow, Read
+from shared_core.flow import Flow, Rate, Read
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
-from shared_core.reading.base import ReadResult
+from shared_core.reading.base import Reading, ReadResult
 from shared_core.types import Passage, Span
-
-EACH = 8
-"""Quotes to ask the reader for, for each passage: enough that the best of every passage is among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +36,56 @@ class Ranked:
     reason: str = ""
 
 
-def rerank_by_reading(question: str, passages: Sequence[Passage]) -> Flow[list[Ranked]]:
-    """Best first by the best quote that the reader finds in each; passages without any come last, in their order."""
+def rerank_by_reading(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Ranked]]:
+    """Best first by the best sentence that the reader finds in each."""
     if not passages:
         return []
-    result: ReadResult = yield Read(question, tuple(passages), limit=EACH * len(passages))
+    result: ReadResult = yield Read(question, tuple(passages), len(passages), run.context.expected.value)
     return rank_by_reading(passages, result)
 
 
 def rank_by_reading(passages: Sequence[Passage], result: ReadResult) -> list[Ranked]:
-    """The passages that were read, by the best quote found in each."""
-    best: dict[str, Ranked] = {}
-    by_id = {p.id: p for p in passages}
+    """The passages that were read, by the best sentence of each; ties keep their order."""
+    best: dict[str, Reading] = {}
     for reading in result.readings:
-        passage = by_id[reading.quote.passage_id]
-        known = best.get(passage.id)
+        known = best.get(reading.quote.passage_id)
         if known is None or reading.score > known.score:
-            reason = "holds the sentence that answers best" if not best else "holds a sentence that may answer"
-            best[passage.id] = Ranked(passage, reading.score, reading.probability, reading.quote, reason)
-    ranked = sorted(best.values(), key=lambda r: -r.score)
-    floor = min((r.score for r in ranked), default=0.0)
-    rest = [
-        Ranked(p, floor - 1.0 - i, 0.0, None, "no sentence answers") for i, p in enumerate(_without(passages, best))
+            best[reading.quote.passage_id] = reading
+    scores = result.passage_scores or _scores_of(passages, best)
+    order = sorted(range(len(passages)), key=lambda i: -scores[i])
+    return [
+        _ranked(passages[i], scores[i], best.get(passages[i].id), first=place == 0) for place, i in enumerate(order)
     ]
-    return ranked + rest
 
 
-def _without(passages: Sequence[Passage], known: dict[str, Ranked]) -> list[Passage]:
-    return [p for p in passages if p.id not in known]
+def rerank_by_rating(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Ranked]]:
+    """Best first by the critic's P(the passage, by itself, answers the question); ties and unknown ones keep order.
+
+    Unlike reading, no passage is compared with another: probabilities of different requests compare.
+    """
+    if not passages:
+        return []
+    rated: tuple[float | None, ...] = yield Rate(question, tuple(passages))
+    order = sorted(range(len(passages)), key=lambda i: -1.0 if (p := rated[i]) is None else -p - 1.0)
+    found = []
+    for i in order:
+        p = rated[i]
+        reason = "cannot be judged" if p is None else f"answers with probability {p:.2f} by itself"
+        found.append(Ranked(passages[i], -1.0 if p is None else p, p, None, reason))
+    return found
+
+
+def _scores_of(passages: Sequence[Passage], best: Mapping[str, Reading]) -> list[float]:
+    """Scores from readings alone: passages without any come last, in their order."""
+    floor = min((r.score for r in best.values()), default=0.0)
+    return [best[p.id].score if p.id in best else floor - 1.0 - i for i, p in enumerate(passages)]
+
+
+def _ranked(passage: Passage, score: float, reading: Reading | None, *, first: bool) -> Ranked:
+    if reading is None:
+        return Ranked(passage, score, None, None, "no sentence of it is among the best")
+    reason = "holds the sentence that answers best" if first else "holds a sentence that may answer"
+    return Ranked(passage, score, reading.probability, reading.quote, reason)
 
 
 def least_uncertain(uncertainties: Sequence[float]) -> list[int]:

@@ -1,19 +1,20 @@
 """How far does a quote support its claim? The best scorer that is at hand, chosen openly.
 
-In order: the engine's judge (an NLI model, …); the model's log-probabilities of "yes" and "no" as continuations; the
-probability of its first token; the percentage it states. What cannot be told is ``None``.
+In order: the engine's judge (an NLI model, …); the shipped critic; the model's log-probabilities of "yes" and "no" as
+continuations; the probability of its first token; the percentage it states. What cannot be told is ``None``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from shared_core.errors import BudgetError, LimitError
 from shared_core.flow import Flow, Generate, Judge, Score, Together
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
 from shared_core.pipelines.common import Context, Run, raise_faults
-from shared_core.uncertainty import parse_confidence
+from shared_core.uncertainty import parse_probability
 
 QuotedClaim = tuple[str, str]
 """(quote, claim)"""
@@ -24,9 +25,16 @@ _NO = tuple(Prompt.trusted(word) for word in (" no", "no", " No", "No"))
 
 
 def support_method(context: Context) -> str | None:
-    """Which scorer will be used: ``judge``, ``score``, ``logprobs``, ``verbalised``, or ``None`` if there is none."""
+    """Which scorer will be used: ``judge``, ``critic``, ``score``, ``logprobs``, ``verbalised``; ``None`` if none."""
     if context.scorer is not None:
         return "judge"
+    if context.critic is not None:
+        return "critic"
+    return model_method(context)
+
+
+def model_method(context: Context) -> str | None:
+    """How the model is asked: ``score``, ``logprobs`` or ``verbalised``; ``None`` if there is none."""
     model = context.model("judge")
     if model is None:
         return None
@@ -38,31 +46,31 @@ def support_method(context: Context) -> str | None:
 def support(pairs: Sequence[QuotedClaim], run: Run) -> Flow[list[float | None]]:
     """P(quote supports claim) of each pair, calibrated by ``calibrations["support"]`` where there is one.
 
-    All pairs go out as one batch; a pair whose request fails is unknown, and the trace says how many are. Where the
-    budget does not suffice for all of them the first ones are judged, and the rest are unknown, as all are when the
-    time is over.
+    All pairs go out as one batch; a pair whose request fails is unknown, and the trace says how many are. What the
+    critic cannot judge (another language) the model is asked. Where the budget does not suffice for all of them the
+    first ones are judged, and the rest are unknown, as all are when the time is over.
     """
     context = run.context
     method = support_method(context)
     if not pairs:
         return []
-    found: list[float | None] = [None] * len(pairs)
-    try:
-        found = yield from _score(method, pairs)
-    except LimitError as error:
-        yield run.stop(error)
-        if isinstance(error, BudgetError) and error.calls_left:
-            first = yield from _score(method, pairs[: error.calls_left])
-            found[: len(first)] = first
+    found = yield from _within_limits(method, [_Asked(*p) for p in pairs], run)
     calibration = context.calibrations.get("support")
     if calibration is not None:
         calibration.require(**support_binding(context))
         found = calibration.probabilities(found)
+    unknown = [i for i, p in enumerate(found) if p is None]
+    outcome = method or "none"
+    if method == "critic" and unknown and model_method(context) is not None:
+        rest = yield from _within_limits(model_method(context), [_Asked(*pairs[i]) for i in unknown], run)
+        for i, p in zip(unknown, rest):
+            found[i] = p
+        outcome = f"critic; {model_method(context)} for {len(unknown)}"
     known = [p for p in found if p is not None]
     yield run.note(
         "support",
-        method or "none",
-        "calibrated on labelled claims" if calibration else "as the scorer gives it, not calibrated",
+        outcome,
+        "calibrated on labelled claims" if calibration else "as the scorer gives it, not calibrated here",
         pairs=len(pairs),
         unknown=len(pairs) - len(known),
         best=max(known) if known else None,
@@ -70,35 +78,68 @@ def support(pairs: Sequence[QuotedClaim], run: Run) -> Flow[list[float | None]]:
     return found
 
 
-def _score(method: str | None, pairs: Sequence[QuotedClaim]) -> Flow[list[float | None]]:
+def ask_model(items: Sequence[tuple[str, str, str]], run: Run) -> Flow[list[float | None]]:
+    """The model's P(the claim is a right answer to the question, by the quote) for each (question, quote, claim)."""
+    asked = [_Asked(quote, claim, question) for question, quote, claim in items]
+    found = yield from _within_limits(model_method(run.context), asked, run)
+    yield run.note("answers", model_method(run.context) or "none", "by the model's own word", pairs=len(items))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a scorer is asked about; with a question, whether the claim also answers it."""
+
+    quote: str
+    claim: str
+    question: str = ""
+
+    def prompt(self, ask: str) -> Prompt:
+        """As a model is asked; ``ask`` says what to judge and how to reply."""
+        parts = [("Question: ", self.question)] if self.question else []
+        parts += [("Quote: ", self.quote), ("Claim: ", self.claim)]
+        prompt = Prompt.trusted("Judge only by the quote, not by what you know.", role="user")
+        for label, text in parts:
+            prompt += Prompt.trusted(f"\n{label}", role="user") + Prompt.untrusted(text, role="user")
+        return prompt + Prompt.trusted(f"\n{ask}", role="user")
+
+    @property
+    def matter(self) -> str:
+        """What is to be judged, as a clause."""
+        return "the quote show that the claim is a right answer" if self.question else "the quote support the claim"
+
+
+def _within_limits(method: str | None, asked: Sequence[_Asked], run: Run) -> Flow[list[float | None]]:
+    found: list[float | None] = [None] * len(asked)
+    try:
+        found = yield from _score(method, asked)
+    except LimitError as error:
+        yield run.stop(error)
+        if isinstance(error, BudgetError) and error.calls_left:
+            first = yield from _score(method, asked[: error.calls_left])
+            found[: len(first)] = first
+    return found
+
+
+def _score(method: str | None, asked: Sequence[_Asked]) -> Flow[list[float | None]]:
     if method is None:
-        return [None] * len(pairs)
-    if method == "judge":
-        return list((yield Judge(tuple(pairs))))
+        return [None] * len(asked)
+    if method in ("judge", "critic"):
+        pairs = tuple((a.quote, a.claim) for a in asked)
+        return list((yield Judge(pairs, by="judge" if method == "judge" else "critic")))
     ask = {"score": _score_by_continuations, "logprobs": _score_by_first_token, "verbalised": _score_by_percentage}
-    return (yield from ask[method](pairs))
+    return (yield from ask[method](asked))
 
 
 def support_binding(context: Context) -> dict[str, str | None]:
     """What a calibration of support is bound to."""
     method = support_method(context)
-    return {"support_method": method, "model": context.scorer if method == "judge" else context.model_name("judge")}
+    names = {"judge": context.scorer, "critic": context.critic}
+    return {"support_method": method, "model": names.get(method or "", context.model_name("judge"))}
 
 
-def _question(pair: QuotedClaim, ask: str) -> Prompt:
-    quote, claim = pair
-    return (
-        Prompt.trusted("Judge only by the quote, not by what you know.\nQuote: ", role="user")
-        + Prompt.untrusted(quote, role="user")
-        + Prompt.trusted("\nClaim: ", role="user")
-        + Prompt.untrusted(claim, role="user")
-        + Prompt.trusted(f"\n{ask}", role="user")
-    )
-
-
-def _score_by_continuations(pairs: Sequence[QuotedClaim]) -> Flow[list[float | None]]:
-    ask = "Does the quote support the claim? Answer yes or no."
-    requests = [Score(_question(p, ask), (*_YES, *_NO), model="judge") for p in pairs]
+def _score_by_continuations(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
+    requests = [Score(a.prompt(f"Does {a.matter}? Answer yes or no."), (*_YES, *_NO), model="judge") for a in asked]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
     return [_share(r.totals) if isinstance(r, Scores) else None for r in results]
@@ -113,10 +154,12 @@ def _share(totals: Sequence[float]) -> float | None:
     return sum(weights[: len(_YES)]) / sum(weights)
 
 
-def _score_by_first_token(pairs: Sequence[QuotedClaim]) -> Flow[list[float | None]]:
-    ask = "Does the quote support the claim? Answer with the single word yes or no."
+def _score_by_first_token(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
     params = SamplingParams(max_tokens=3, logprobs=True)
-    requests = [Generate(_question(p, ask), params, model="judge") for p in pairs]
+    requests = [
+        Generate(a.prompt(f"Does {a.matter}? Answer with the single word yes or no."), params, model="judge")
+        for a in asked
+    ]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
     return [_first_token(r) if isinstance(r, Generation) else None for r in results]
@@ -133,10 +176,21 @@ def _first_token(generation: Generation) -> float | None:
     return 1.0 - probability if word.startswith("no") and not word.startswith("not") else None
 
 
-def _score_by_percentage(pairs: Sequence[QuotedClaim]) -> Flow[list[float | None]]:
-    ask = "How probable is it, from 0 to 100, that the quote supports the claim? Reply with the number only."
+def _score_by_percentage(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
     params = SamplingParams(max_tokens=12)
-    requests = [Generate(_question(p, ask), params, model="judge") for p in pairs]
+    requests = [
+        Generate(
+            a.prompt(f"How probable is it, from 0 to 100, that {_plain(a.matter)}? Reply with the number only."),
+            params,
+            model="judge",
+        )
+        for a in asked
+    ]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
-    return [parse_confidence(r.text) if isinstance(r, Generation) else None for r in results]
+    return [parse_probability(r.text) if isinstance(r, Generation) else None for r in results]
+
+
+def _plain(matter: str) -> str:
+    """The clause of a question as one of a statement."""
+    return matter.replace("quote show", "quote shows").replace("quote support", "quote supports")

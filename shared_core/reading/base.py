@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from shared_core.errors import SelfReflectError
 from shared_core.types import Passage, Span
@@ -18,11 +18,16 @@ class Read:
         question: as asked.
         passages: best first.
         limit: readings to return at most.
+        expected: share of questions asked that the documents answer, in (0, 1): how likely an answer is before anything
+            is read. ``None``: the share that the reader's calibration assumes.
+        spans: places in the passages to judge, whatever else answers better: quotes that somebody else chose.
     """
 
     question: str
     passages: tuple[Passage, ...]
     limit: int = 5
+    expected: float | None = None
+    spans: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +55,21 @@ class ReadResult:
     Attributes:
         readings: best first.
         answerable: calibrated probability that the passages answer the question at all; ``None`` if unknown.
+        passage_scores: for each passage of the request what its best sentence scores, or less than all of these for a
+            passage that looked too little like answering to be read closely; comparable within one result only. Empty
+            if the reader gives none.
+        expected: the share of answerable questions that probabilities assume; ``None`` if unknown.
+        judged: for each of the request's spans the reading of the best sentence that it overlaps; ``None`` where it
+            overlaps none. Empty if the reader judges no spans.
+        unknown: why probabilities are unknown, where they are.
     """
 
     readings: tuple[Reading, ...]
     answerable: float | None = None
+    passage_scores: tuple[float, ...] = ()
+    expected: float | None = None
+    judged: tuple[Reading | None, ...] = ()
+    unknown: str = ""
 
 
 @runtime_checkable
@@ -72,9 +88,37 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """How far does each premise support its hypothesis? Result: a tuple of probabilities, ``None`` where unknown."""
+    """How far does each premise support its hypothesis? Result: a tuple of probabilities, ``None`` where unknown.
+
+    Attributes:
+        pairs: (premise, hypothesis).
+        by: who is asked: the engine's ``judge``, or the shipped ``critic``.
+    """
 
     pairs: tuple[tuple[str, str], ...]
+    by: Literal["judge", "critic"] = "judge"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How likely does each passage, by itself, answer the question? Result: a tuple of probabilities, ``None`` unknown.
+
+    Attributes:
+        question: as asked.
+        passages: in any order; each is rated without a look at the others.
+    """
+
+    question: str
+    passages: tuple[Passage, ...]
+
+
+@runtime_checkable
+class PassageRater(Protocol):
+    """Says of passages one by one how likely they answer a question."""
+
+    def rate(self, requests: Sequence[Rate]) -> list[list[float | None]]:
+        """P(it answers) in [0, 1] for each passage of each request; ``None`` where unknown."""
+        ...
 
 
 @runtime_checkable

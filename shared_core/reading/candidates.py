@@ -24,12 +24,12 @@ FIGURES = (
     "missing_numbers",  # question numbers that are neither in the window nor in the title
     "missing_names",  # capitalised question words likewise
     "missing_rarest",  # rarity of the rarest missing content word
-    "similarity",  # cosine of sentence and question
-    "best_similarity",  # the best such cosine of all sentences read
     "rank",  # of the passage
     "question_words",  # log of their number
     "typed",  # the short answer is of the kind asked for (a number, a date, a name); 0.5 where no kind is asked for
     "first",  # the sentence is the reader's first choice
+    "verified",  # log-odds that the window supports question and short answer as a claim
+    "best_verified",  # the best of these
 )
 """What probabilities are computed from, for each candidate, in this order."""
 
@@ -47,8 +47,10 @@ class Candidate:
         window: the network's verdict on the sentence's window.
         coverage, window_coverage: shares of the question's content words.
         missing: (numbers, names, rarest) of the question's words that the window lacks.
-        similarity: cosine of sentence and question.
         typed: the short answer is of the kind asked for.
+        verified: log-odds by the critic that the window supports question and short answer as a claim; ``None`` for a
+            candidate that was not read again.
+        place: number of the window among those read closely.
     """
 
     passage: int
@@ -62,8 +64,9 @@ class Candidate:
     coverage: float
     window_coverage: float
     missing: tuple[float, float, float]
-    similarity: float
     typed: float
+    verified: float | None = None
+    place: int = 0
 
 
 def log_sum(values: NDArray[np.float64]) -> float:
@@ -98,7 +101,8 @@ def figures(candidates: list[Candidate], question_words: int) -> NDArray[np.floa
     spans = np.array([c.span for c in candidates])
     best_span_at = int(spans.argmax()) if len(spans) else -1
     best_window = max((c.window for c in candidates), default=0.0)
-    best_similarity = max((c.similarity for c in candidates), default=0.0)
+    verified = [c.verified for c in candidates if c.verified is not None]
+    least, best_verified = min(verified, default=0.0), max(verified, default=0.0)
     rows = []
     for i, c in enumerate(candidates):
         other = scores[1] if i == 0 and len(scores) > 1 else scores[0] if i else 0.0
@@ -116,12 +120,12 @@ def figures(candidates: list[Candidate], question_words: int) -> NDArray[np.floa
                 c.coverage,
                 c.window_coverage,
                 *c.missing,
-                c.similarity,
-                best_similarity,
                 c.passage,
                 np.log1p(question_words),
                 c.typed,
                 i == 0,
+                least if c.verified is None else c.verified,
+                best_verified,
             )
         )
     return np.array(rows, dtype=np.float64).reshape(-1, len(FIGURES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.errors import CalibrationError
+
+
+def sigmoid(z: float) -> float:
+    """1 / (1 + exp(-z)), without overflow."""
+    return 1.0 / (1.0 + math.exp(-z)) if z >= 0 else math.exp(z) / (1.0 + math.exp(z))
+
+
+def logit(p: float) -> float:
+    """ln(p / (1 - p)) for p in (0, 1)."""
+    return math.log(p) - math.log1p(-p)
+
+
+def shift(p: float, assumed: float, expected: float) -> float:
+    """A probability for a share ``expected`` of positives, fitted where their share was ``assumed``; all in (0, 1).
+
+    Source: Saerens, Latinne & Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori
+    probabilities", equation 2.4.
+    """
+    if not 0 < p < 1:
+        return p
+    return sigmoid(logit(p) + logit(expected) - logit(assumed))
+
+
+def estimate_share(probabilities: Sequence[float], assumed: float, steps: int = 200) -> float:
+    """The share of positives among cases without labels, by expectation maximisation.
+
+    Args:
+        probabilities: of each case, as fitted where the share of positives was ``assumed``.
+        assumed: in (0, 1).
+        steps: at most.
+
+    Returns:
+        In (0, 1): never nearer to either end than half a case; ``assumed`` without cases.
+
+    Source: Saerens, Latinne & Decaestecker 2002, equation 3.2.
+    """
+    if not probabilities:
+        return assumed
+    room = 0.5 / len(probabilities)
+    share = assumed
+    for _ in range(steps):
+        moved = sum(shift(p, assumed, share) for p in probabilities) / len(probabilities)
+        moved = min(max(moved, room), 1 - room)
+        if abs(moved - share) < 1e-6:
+            break
+        share = moved
+    return share
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +85,14 @@ class Logistic:
 
     def probability(self, rows: NDArray[np.float64], names: Sequence[str]) -> list[float | None]:
         """A probability for each row of figures (columns ``names``); ``None`` where a figure is not finite."""
-        columns = [list(names).index(name) for name in self.names]
-        x = rows[:, columns]
+        return [None if np.isnan(z) else sigmoid(float(z)) for z in self.log_odds(rows, names)]
+
+    def log_odds(self, rows: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:
+        """(rows,) the logit of each row's probability; NaN where a figure is not finite."""
+        x = rows[:, [list(names).index(name) for name in self.names]]
         s = (np.clip(x, self.low, self.high) - self.mean) / self.scale
         z = self.intercept + s @ self.coefficients + ((s @ self.products) * s).sum(axis=1)
-        finite = [bool(np.isfinite(row).all()) for row in x]
-        return [float(1.0 / (1.0 + np.exp(-v))) if ok else None for v, ok in zip(z, finite)]
+        return np.where(np.isfinite(x).all(axis=1), z, np.nan)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

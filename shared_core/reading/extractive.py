@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,28 +17,32 @@ from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.portable import Remade
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
-from shared_core.reading.encoder import Encoded, TokenEncoder, model_folder
+from shared_core.reading.confidence import shift
 from shared_core.reading.features import (
+    Surface,
     Tokens,
     Words,
     asked_kind,
     is_of_kind,
     missing_words,
-    speaks_english,
     surface,
     words_of,
 )
-from shared_core.reading.weights import WEIGHTS, Weights
+from shared_core.reading.language import is_english
+from shared_core.reading.loading import load_network
+from shared_core.reading.model import Apart, ReadingModel, each, log_odds, model_folder
+from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.retrieval.base import Embedder
-from shared_core.retrieval.threads import one_thread
-from shared_core.types import Passage
+from shared_core.types import Passage, Span
 
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
+VERIFIED = 3
+"""Candidates of each question that are verified: their answers are read again as claims."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    encoded: Encoded
+    apart: Apart
     tokens: Tokens
 
 
@@ -53,28 +57,59 @@ class _Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _Asked:
+    """A question, or a question with an answer, beside which windows are read."""
+
     text: str
-    encoded: Encoded
+    apart: Apart
     words: Words
     tokens: Tokens
     kind: str | None
+
+    def beside(self, prepared: _Prepared, window: _Window) -> Surface:
+        return surface(self.words, self.tokens, prepared.words, window.tokens, prepared.title)
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """A window of one of the passages, beside the question."""
+
+    number: int
+    prepared: _Prepared
+    window: _Window
+    seen: Surface
+    cheap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found in all passages of a request.
+
+    Attributes:
+        candidates: all distinct sentences that were read closely, best first.
+        passage_scores: as in ``ReadResult``.
+        judged: for each of the request's spans the number of the candidate it means.
+    """
+
+    candidates: list[Candidate]
+    passage_scores: tuple[float, ...]
+    judged: tuple[int | None, ...] = ()
 
 
 class ExtractiveReader(Remade):
     """Finds sentences that answer, a short answer in each, and how sure it is; a ``Reader``.
 
-    Question and passage are read together in the upper layers of all-MiniLM-L6-v2, which low-rank matrices correct
-    (``joint``; 0.7 M parameters, if the weights hold any), and scored by a small network (``network``, 0.4 M), both
-    trained on SQuAD; the scores and surface figures give calibrated probabilities. Passages' vectors are kept for
-    further questions. The same question and passages give the same result, whatever else is read with them. English
-    only: for questions and sentences in other languages the ranking is a guess and every probability is ``None``.
+    A cheap score over all windows of the passages chooses those that are read together with the question in the
+    upper layers of all-MiniLM-L6-v2, trained on for reading (``network``). The best answers are read once more as
+    claims. Scores and surface figures give calibrated probabilities. What the lower layers make of passages is kept
+    for further questions. The same question and passages give the same result, whatever else is read with them.
+    English only: for other languages the ranking is a guess and every probability is ``None``.
 
     Args:
         embedder: a ``MiniLMEmbedder`` whose model folder to use; ``None`` looks in the usual places.
         weights: file of weights with its JSON beside it, as ``python -m shared_core.training.reader`` writes them.
         splitter: cuts passages into sentences.
-        cache_passages: how many passages' vectors to keep (about 0.3 MB each).
+        cache_passages: how many passages' vectors to keep (about 0.15 MB each).
 
     Raises:
         InputError: ``embedder`` is of another model, or ``cache_passages`` is negative.
@@ -91,19 +126,18 @@ class ExtractiveReader(Remade):
     ) -> None:
         if cache_passages < 0:
             raise InputError(f"cache_passages must be 0 or more, not {cache_passages!r}.", hint="0 keeps nothing.")
-        self._embedder = embedder
         self._path = weights or WEIGHTS
         self._splitter = splitter
         self._room = cache_passages
         self._cache: OrderedDict[tuple[str, str], _Prepared] = OrderedDict()
         self._lock = threading.Lock()
-        self._parts: tuple[TokenEncoder, Weights] | None = None
+        self._parts: tuple[ReadingModel, Weights] | None = None
         self._folder = model_folder(embedder)
 
     @property
     def name(self) -> str:
         """Name and version; calibrations are bound to it."""
-        return f"extractive-reader@{self._loaded()[1].version}"
+        return f"extractive-reader@{version_of(self._path)}"
 
     def read(self, requests: Sequence[Read]) -> list[ReadResult | SelfReflectError]:
         """Read for each request; a failing one gives its error as the result.
@@ -119,68 +153,137 @@ class ExtractiveReader(Remade):
                 results.append(error)
         return results
 
-    def _loaded(self) -> tuple[TokenEncoder, Weights]:
-        with self._lock:
-            if self._parts is None:
-                encoder = TokenEncoder(self._folder())
-                self._parts = encoder, Weights.load(self._path).over(encoder.upper_layers())
-            return self._parts
+    def loaded(self) -> tuple[ReadingModel, Weights]:
+        """The network and the weights, loaded at the first call."""
+        if self._parts is None:
+            self._parts = load_network(self._path, self._folder)
+        return self._parts
 
     def _read(self, request: Read) -> ReadResult:
         if not isinstance(request.question, str) or not request.question.strip():
             raise QuestionError("The question is empty.", hint="Ask something.")
         if request.limit < 1:
             raise InputError(f"limit must be at least 1, not {request.limit!r}.", hint="Usual: 1 to 5.")
+        weights = self.loaded()[1]
+        expected = weights.expected if request.expected is None else request.expected
+        if not 0 < expected < 1:
+            raise InputError(f"expected must be in (0, 1), not {expected!r}.", hint="None is the reader's own.")
         if not request.passages:
-            return ReadResult((), 0.0)
-        question = self._question(request.question)
-        if not len(question.encoded.ids):  # nothing but marks the model does not know: no way to tell
-            return ReadResult((), None)
-        found = self.candidates(question.text, request.passages)
-        if not found:
-            return ReadResult((), 0.0)
-        rows = figures(found, len(question.words))
-        weights = self._loaded()[1]
-        known = _readable(question)
-        probabilities = weights.correct.probability(rows, FIGURES)
-        readings = []
-        for candidate, probability in zip(found[: request.limit], probabilities):
-            passage = request.passages[candidate.passage]
-            quote = passage.span(candidate.start, candidate.end)
-            short = passage.span(*candidate.answer) if candidate.answer[1] > candidate.answer[0] else None
-            sure = known and _latin(quote.text)
-            readings.append(Reading(quote, probability if sure else None, candidate.score, short))
-        answerable = (
-            weights.answerable.probability(rows[:1], FIGURES)[0] if readings[0].probability is not None else None
-        )
-        return ReadResult(tuple(readings), answerable)
+            return ReadResult((), 0.0, (), expected, (None,) * len(request.spans))
+        asked = self._asked(request.question)
+        if not len(asked.apart.pieces.starts):  # nothing but marks the model does not know: no way to tell
+            scores = (0.0,) * len(request.passages)
+            nothing = (None,) * len(request.spans)
+            return ReadResult((), None, scores, expected, nothing, "the question has no words the reader knows")
+        found = self._find(asked, request.passages, request.spans)
+        if not found.candidates:
+            nothing = (None,) * len(request.spans)
+            return ReadResult((), 0.0, found.passage_scores, expected, nothing)
+        answerable, chances = self.probabilities(found.candidates, len(asked.words), expected)
+        known = len(asked.words) > 0 and is_english(asked.text)
+
+        def reading(i: int) -> Reading:
+            return _reading(request.passages, found.candidates[i], chances[i] if known else None)
+
+        readings = tuple(reading(i) for i in range(min(request.limit, len(found.candidates))))
+        judged = tuple(None if i is None else reading(i) for i in found.judged)
+        if readings[0].probability is None:
+            return ReadResult(readings, None, found.passage_scores, expected, judged, "the reader reads English only")
+        return ReadResult(readings, answerable, found.passage_scores, expected, judged)
+
+    def probabilities(
+        self, candidates: Sequence[Candidate], question_words: int, expected: float
+    ) -> tuple[float | None, list[float | None]]:
+        """P(what was read holds an answer), and for each candidate, best first, P(it is a right one).
+
+        The second is the first times P(right, if there is an answer): ``expected`` moves the first only.
+        """
+        weights = self.loaded()[1]
+        rows = figures(list(candidates), question_words)
+        (any_answer,) = weights.answerable.probability(rows[:1], FIGURES)
+        if any_answer is None:
+            return None, [None] * len(rows)
+        answerable = shift(any_answer, weights.expected, expected)
+        right = weights.right.probability(rows, FIGURES)
+        chances = [None if p is None else answerable * p for p in right]
+        # what was not verified is no surer than what was
+        worst = min((p for p in chances[:VERIFIED] if p is not None), default=0.0)
+        sure = [c.verified is not None for c in candidates]
+        return answerable, [p if p is None or v else min(p, worst) for p, v in zip(chances, sure)]
 
     def candidates(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
-        """All distinct sentences of ``passages`` with their figures, best first."""
-        asked = self._question(question)
-        out: list[Candidate] = []
-        if not len(asked.encoded.ids):
-            return out
-        with one_thread():
-            for number, passage in enumerate(passages):
-                prepared = self._prepared(passage)
-                for window in prepared.windows:
-                    out += self._window(asked, number, prepared, window)
-        texts = [passages[c.passage].text[c.start : c.end] for c in out]
-        said = [i for i, text in enumerate(texts) if not _HEADING.fullmatch(text)]  # a heading states nothing
-        return distinct([out[i] for i in said], [texts[i] for i in said])
+        """All distinct sentences of ``passages`` that were read closely, with their figures, best first."""
+        asked = self._asked(question)
+        return self._find(asked, passages).candidates if len(asked.apart.pieces.starts) else []
 
     def count_words(self, text: str) -> int:
         """Number of words, one of the figures probabilities are computed from."""
-        return len(words_of(text, self._loaded()[1].rarity))
+        return len(words_of(text, self.loaded()[1].rarity))
 
-    def _question(self, text: str) -> _Question:
-        encoder, weights = self._loaded()
-        with one_thread():
-            encoded = encoder.question(text)
+    def _find(self, asked: _Asked, passages: Sequence[Passage], spans: Sequence[Span] = ()) -> Found:
+        weights = self.loaded()[1]
+
+        def look(number: int) -> list[_Beside]:
+            prepared = self._prepared(passages[number])
+            return [self._beside(asked, number, prepared, window) for window in prepared.windows]
+
+        every = [w for windows in each(look, range(len(passages))) for w in windows]
+        # as with sentences, the retriever's order counts
+        order = sorted(every, key=lambda w: weights.rank_prior * np.log(w.number + 1) - w.cheap)
+        numbers = {p.id: i for i, p in enumerate(passages)}
+        places = [(numbers[s.passage_id], s) for s in spans if s.passage_id in numbers]
+        wanted = [w for w in order[weights.together :] if any(_overlaps(w, number, s) for number, s in places)]
+        close = sorted([*order[: weights.together], *wanted], key=lambda w: w.number)
+        out = [c for found in each(lambda i: self._sentences(asked, i, close[i]), range(len(close))) for c in found]
+        texts = [passages[c.passage].text[c.start : c.end] for c in out]
+        said = [i for i, text in enumerate(texts) if not _HEADING.fullmatch(text)]  # a heading states nothing
+        ranked = distinct([out[i] for i in said], [texts[i] for i in said])
+        judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
+        scores = self._passage_scores(len(passages), out, order)
+        return Found(self._verify(asked, passages, ranked, close, judged), scores, judged)
+
+    def _beside(self, asked: _Asked, number: int, prepared: _Prepared, window: _Window) -> _Beside:
+        seen = asked.beside(prepared, window)
+        return _Beside(number, prepared, window, seen, self.loaded()[0].score_cheaply(asked.apart, window.apart, seen))
+
+    def _passage_scores(self, count: int, candidates: list[Candidate], order: list[_Beside]) -> tuple[float, ...]:
+        """For each passage its best sentence's score; below these, in the cheap score's order, what was not read."""
+        best: dict[int, float] = {}
+        for c in candidates:
+            best[c.passage] = max(c.score, best.get(c.passage, c.score))
+        floor = min(best.values(), default=0.0)
+        rest = list(dict.fromkeys(w.number for w in order if w.number not in best))
+        rest += [i for i in range(count) if i not in best and i not in rest]
+        return tuple(best[i] if i in best else floor - 1.0 - rest.index(i) for i in range(count))
+
+    def _verify(
+        self,
+        asked: _Asked,
+        passages: Sequence[Passage],
+        ranked: list[Candidate],
+        close: Sequence[_Beside],
+        judged: Sequence[int | None],
+    ) -> list[Candidate]:
+        """The candidates, the first ones and those asked for with the critic's word on their answers."""
+
+        def verify(i: int) -> float:
+            candidate = ranked[i]
+            answer = passages[candidate.passage].text[slice(*candidate.answer)]
+            claim = self._asked(f"{asked.text} {answer}")
+            window = close[candidate.place]
+            seen = claim.beside(window.prepared, window.window)
+            return log_odds(self.loaded()[0].together(claim.apart, window.window.apart, seen, claim=True).support)
+
+        chosen = sorted({*range(min(VERIFIED, len(ranked))), *(i for i in judged if i is not None)})
+        verified = dict(zip(chosen, each(verify, chosen)))
+        return [replace(c, verified=verified.get(i)) for i, c in enumerate(ranked)]
+
+    def _asked(self, text: str) -> _Asked:
+        model, weights = self.loaded()
+        pieces = model.tokenizer.asked(text)
         words = words_of(text, weights.rarity)
-        tokens = Tokens.of(words, encoded.ids, encoded.starts, [])
-        return _Question(text, encoded, words, tokens, asked_kind(text))
+        tokens = Tokens.of(words, pieces.body_ids, pieces.starts, [])
+        return _Asked(text, model.apart(pieces), words, tokens, asked_kind(text))
 
     def _prepared(self, passage: Passage) -> _Prepared:
         key = passage.title, passage.text
@@ -188,12 +291,12 @@ class ExtractiveReader(Remade):
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        encoder, weights = self._loaded()
+        model, weights = self.loaded()
         sentences = list(self._splitter(passage.text))
         words = words_of(passage.text, weights.rarity)
         windows = [
-            _Window(e, Tokens.of(words, e.ids, e.starts, sentences))
-            for e in encoder.passage(passage.text, passage.title, sentences)
+            _Window(model.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
+            for p in model.tokenizer.windows(passage.text, passage.title, sentences)
         ]
         prepared = _Prepared(sentences, words, words_of(passage.title, weights.rarity).content, windows)
         with self._lock:
@@ -202,25 +305,24 @@ class ExtractiveReader(Remade):
                 self._cache.popitem(last=False)
         return prepared
 
-    def _window(self, asked: _Question, number: int, prepared: _Prepared, window: _Window) -> list[Candidate]:
-        weights = self._loaded()[1]
-        seen = surface(asked.words, asked.tokens, prepared.words, window.tokens, prepared.title)
-        logits = weights.run(window.encoded, asked.encoded, seen)
+    def _sentences(self, asked: _Asked, place: int, beside: _Beside) -> list[Candidate]:
+        """The sentences of one window, read together with the question."""
+        model, weights = self.loaded()
+        window, prepared, seen = beside.window, beside.prepared, beside.seen
+        logits = model.together(asked.apart, window.apart, seen)
         missing = missing_words(seen)
         out = []
-        for sentence in np.unique(window.tokens.sentence):
-            if not prepared.sentences:
-                break
+        for sentence in np.unique(window.tokens.sentence) if prepared.sentences else ():
             at = np.flatnonzero(window.tokens.sentence == sentence)
             first, last, span, share = best_span(logits.start[at], logits.end[at])
             begin, end = prepared.sentences[sentence]
-            answer = _whole_words(window, prepared.words, at[first], at[last], begin, end)
+            answer = _whole_words(window, prepared.words, int(at[first]), int(at[last]), begin, end)
             out.append(
                 Candidate(
-                    passage=number,
+                    passage=beside.number,
                     start=begin,
                     end=end,
-                    score=weights.score(log_sum(logits.sentence[at]), span, number + 1),
+                    score=weights.score(log_sum(logits.sentence[at]), span, beside.number + 1),
                     answer=answer,
                     span=span,
                     span_share=share,
@@ -228,16 +330,52 @@ class ExtractiveReader(Remade):
                     coverage=seen.coverage[int(sentence)],
                     window_coverage=float(seen.tokens[0, -1]),
                     missing=missing,
-                    similarity=_cosine(window.encoded, at, asked.encoded),
                     typed=is_of_kind(asked.kind, prepared.words, *answer),
+                    place=place,
                 )
             )
         return out
 
 
+def _reading(passages: Sequence[Passage], candidate: Candidate, probability: float | None) -> Reading:
+    """A candidate as a reading; unknown where its language is not the reader's."""
+    passage = passages[candidate.passage]
+    quote = passage.span(candidate.start, candidate.end)
+    short = passage.span(*candidate.answer) if candidate.answer[1] > candidate.answer[0] else None
+    sure = is_english(_around(passage.text, candidate.start, candidate.end))
+    return Reading(quote, probability if sure else None, candidate.score, short)
+
+
+def _overlaps(beside: _Beside, number: int, span: Span) -> bool:
+    pieces = beside.window.apart.pieces
+    inside = beside.number == number and bool(len(pieces.starts))
+    return inside and int(pieces.starts[0]) < span.end and span.start < int(pieces.ends[-1])
+
+
+def _candidates_at(
+    spans: Sequence[Span],
+    numbers: Mapping[str, int],
+    out: Sequence[Candidate],
+    ranked: Sequence[Candidate],
+    passages: Sequence[Passage],
+) -> tuple[int | None, ...]:
+    """For each span the number in ``ranked`` of the best sentence it overlaps, also where that stands elsewhere too."""
+    by_text: dict[str, int] = {}
+    for i, c in enumerate(ranked):
+        by_text.setdefault(" ".join(passages[c.passage].text[c.start : c.end].split()), i)
+    found: list[int | None] = []
+    for span in spans:
+        number = numbers.get(span.passage_id)
+        here = [c for c in out if c.passage == number and c.start < span.end and span.start < c.end]
+        texts = [" ".join(passages[c.passage].text[c.start : c.end].split()) for c in here]
+        found.append(min((by_text[t] for t in texts if t in by_text), default=None))
+    return tuple(found)
+
+
 def _whole_words(window: _Window, words: Words, first: int, last: int, begin: int, end: int) -> tuple[int, int]:
     """Code points of tokens ``first`` to ``last``, widened to whole words, within the sentence [begin, end)."""
-    a, b = int(window.encoded.starts[first]), int(window.encoded.ends[last])
+    pieces = window.apart.pieces
+    a, b = int(pieces.starts[first]), int(pieces.ends[last])
     left, right = int(window.tokens.word[first]), int(window.tokens.word[last])
     if left >= 0:
         a = int(words.starts[left])
@@ -246,18 +384,7 @@ def _whole_words(window: _Window, words: Words, first: int, last: int, begin: in
     return max(a, begin), min(b, end)
 
 
-def _cosine(window: Encoded, at: NDArray[np.int64], question: Encoded) -> float:
-    vector = window.states[at, -len(question.pooled) :].astype(np.float64).mean(axis=0)
-    norm = float(np.linalg.norm(vector))
-    return float(vector @ question.pooled) / norm if norm > 0 else 0.0
-
-
-def _readable(question: _Question) -> bool:
-    """Whether probabilities hold for this question: it has words, in Latin letters, and looks English."""
-    return len(question.words) > 0 and _latin(question.text) and speaks_english(question.words) is not False
-
-
-def _latin(text: str) -> bool:
-    """At least half of the letters are Latin; true for a text without letters."""
-    letters = [c for c in text if c.isalpha()]
-    return sum(ord(c) < 0x250 or 0x1E00 <= ord(c) < 0x1F00 for c in letters) * 2 >= len(letters)
+def _around(text: str, start: int, end: int, least: int = 200) -> str:
+    """A sentence with so much before and behind it that its language can be told."""
+    spare = max(0, least - (end - start)) // 2
+    return text[max(0, start - spare) : end + spare]

@@ -192,6 +192,11 @@ class Tokens:
         first[first] = starts[first] == words.starts[word[first]]
         return cls(ids, word, sentences_of_tokens(starts, sentences), first)
 
+    def part(self, first: int, last: int) -> Tokens:
+        """Tokens ``first`` to ``last`` (not included)."""
+        at = slice(first, last)
+        return Tokens(self.ids[at], self.word[at], self.sentence[at], self.first[at])
+
 
 @dataclass(frozen=True, slots=True)
 class Surface:
@@ -200,13 +205,11 @@ class Surface:
     Attributes:
         tokens: (n, TOKEN_FEATURES) of the window's tokens.
         question: (m, QUESTION_FEATURES) of the question's tokens.
-        match: (n, m) 1 where two tokens are of content words with one stem, 0.5 where merely the same word piece.
         coverage: by sentence number, the share of the question's content words (weighed by rarity) found in it.
     """
 
     tokens: NDArray[np.float32]
     question: NDArray[np.float32]
-    match: NDArray[np.float32]
     coverage: dict[int, float]
 
 
@@ -260,7 +263,6 @@ def surface(
     return Surface(
         out,
         _question_features(question, question_tokens, stems[found], title),
-        _match(question, question_tokens, words, tokens),
         coverage,
     )
 
@@ -295,19 +297,6 @@ def _question_features(
     return out
 
 
-def _match(question: Words, question_tokens: Tokens, words: Words, tokens: Tokens) -> NDArray[np.float32]:
-    def codes(these: Words, at: Tokens, none: int) -> NDArray[np.int64]:
-        out = np.full(len(at.ids), none, dtype=np.int64)
-        inside = at.word >= 0
-        out[inside] = np.where(these.stop, none, these.stem)[at.word[inside]]
-        return out
-
-    same = codes(words, tokens, -1)[:, None] == codes(question, question_tokens, -2)[None, :]
-    piece = tokens.ids[:, None] == question_tokens.ids[None, :]
-    both: NDArray[np.float32] = np.maximum(same, 0.5 * piece).astype(np.float32)
-    return both
-
-
 def asked_kind(question: str) -> str | None:
     """What a question asks for, as far as its words tell: ``date``, ``number``, ``name``, or ``None``."""
     text = question.lower()
@@ -325,16 +314,6 @@ def is_of_kind(kind: str | None, words: Words, start: int, end: int) -> float:
     inside = words.static[(words.starts >= start) & (words.starts < end)]
     columns = {"date": [NUMBER, DATE_WORD], "number": [NUMBER, NUMBER_WORD], "name": [CAPITAL]}[kind]
     return float(bool((inside[:, columns] > 0).any()))
-
-
-def speaks_english(words: Words) -> bool | None:
-    """Whether a question's words look English: ``None`` for too few to tell.
-
-    A question of four words or more without a single English function word is in another language.
-    """
-    if len(words) < 4:
-        return None
-    return bool(words.stop.any())
 
 
 def missing_words(seen: Surface) -> tuple[float, float, float]:

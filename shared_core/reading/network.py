@@ -1,177 +1,150 @@
-"""The reading network: a small head over frozen token vectors that finds, in each window, where the answer stands.
+"""The reading network: finds where a window answers a question, and says whether evidence supports a claim.
 
-Question and window meet by attention over late-interaction similarities (BiDAF: Seo et al., ICLR 2017, sec. 2), two
-blocks of convolution and self-attention follow (QANet: Yu et al., ICLR 2018, sec. 2.1), and every question word is
-checked against the window, which gives one number for "this window answers this question". All windows of a question
-compete in one softmax with a "no answer" whose logit is 0 (shared normalisation: Clark & Gardner, ACL 2018, sec. 3.3),
-so scores of different passages compare.
+all-MiniLM-L6-v2's six layers, trained on. The lower ``LOWER`` see question and window apart, so a passage's vectors are
+computed once and serve every question; the upper ones read both together (DeFormer: Cao et al., ACL 2020, sec. 3).
+What the uncased model blurs (names, numbers, rare words, exact matches) comes in between as surface features
+(``features``). A cheap score of each window by late interaction over the lower vectors (ColBERT: Khattab & Zaharia,
+SIGIR 2020, sec. 3) says which windows are worth reading together.
 
-Parameters are a plain mapping of tensors; ``forward`` is used alike for training and for reading.
+All windows of a question compete in one softmax with a "no answer" whose logit is 0 (shared normalisation: Clark and
+Gardner, ACL 2018, sec. 3.3), so scores of different passages compare.
+
+Parameters are a plain mapping of tensors; the same functions serve training and reading. The claim of a critic stands
+in the question's place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES
-from shared_core.reading.joint import drop_units, read_together
+from shared_core.retrieval.bert import drop_units, embed_tokens, run_layers
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-HEADS = 4
-KERNEL = 7
+LAYERS = 6
+LOWER = 2
+"""Layers that see question and window apart."""
+CHEAP = 64
+"""Numbers of a token's vector in the cheap score."""
+SUPPORTED, UNSUPPORTED, REFUTED = range(3)
+"""Classes of the critic."""
 
 
 class Inputs(NamedTuple):
-    """A batch of B windows, padded to N window and M question tokens.
+    """A batch of B questions (or claims) beside windows (or evidence), padded to M and N tokens.
 
     Attributes:
-        window: (B, N, D) token vectors; question: (B, M, D).
+        window: (B, N, D) and question: (B, M, D), vectors of ``read_apart``.
         window_mask, question_mask: (B, N), (B, M) bool, true for real tokens.
-        token_features: (B, N, TOKEN_FEATURES); question_features: (B, M, QUESTION_FEATURES).
-        match: (B, N, M).
+        body: (B, N) bool, true for the text's own tokens (not the title's, not the marks).
+        token_features: (B, N, TOKEN_FEATURES); question_features: (B, M, QUESTION_FEATURES); zeros outside of texts.
+        claim: (B,) bool, true where the question is a claim.
     """
 
     window: Tensor
     question: Tensor
     window_mask: Tensor
     question_mask: Tensor
+    body: Tensor
     token_features: Tensor
     question_features: Tensor
-    match: Tensor
+    claim: Tensor
 
 
 class Outputs(NamedTuple):
-    """Logits, to be compared with 0 for "no answer"; -inf at padding.
+    """Logits; ``start``, ``end``, ``sentence`` are compared with 0 for "no answer", and -inf outside of the text.
 
     Attributes:
         start, end: (B, N), the answer's first and last token.
         sentence: (B, N), parts of a sentence's logit: ``logsumexp`` over its tokens.
         window: (B,) part of all of them: how far the window answers the question.
+        support: (B, 3), of the classes SUPPORTED, UNSUPPORTED, REFUTED.
     """
 
     start: Tensor
     end: Tensor
     sentence: Tensor
     window: Tensor
+    support: Tensor
 
 
-def initial(width: int, size: int = 96, blocks: int = 2, seed: int = 0) -> dict[str, Tensor]:
-    """Fresh parameters.
+def initial(base: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
+    """Fresh parameters around the embedding model's: what is added says nothing until it is trained.
 
     Args:
-        width: of the token vectors.
-        size: of the network's own vectors, a multiple of ``HEADS``.
-        blocks: convolution and self-attention blocks.
+        base: parameters of all-MiniLM-L6-v2 as ``retrieval.bert.rename`` names them; its word vectors stay outside.
         seed: of the random numbers.
     """
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    out: dict[str, Tensor] = {}
+    width = base["types.w"].shape[1]
 
-    def linear(name: str, inside: int, outside: int, bias: bool = True) -> None:
-        out[f"{name}.w"] = torch.randn(outside, inside, generator=generator) * inside**-0.5
-        if bias:
-            out[f"{name}.b"] = torch.zeros(outside)
+    def linear(name: str, inside: int, outside: int, scale: float = 1.0) -> dict[str, Tensor]:
+        weight = torch.randn(outside, inside, generator=generator) * scale * inside**-0.5
+        return {f"{name}.w": weight, f"{name}.b": torch.zeros(outside)}
 
-    def norm(name: str) -> None:
-        out[f"{name}.w"], out[f"{name}.b"] = torch.ones(size), torch.zeros(size)
-
-    linear("project", width, size)
-    norm("project_norm")
-    linear("token", TOKEN_FEATURES, size, bias=False)
-    linear("asked", QUESTION_FEATURES, size, bias=False)
-    linear("similar", size, size, bias=False)
-    out["similar.match"] = torch.ones(1)
-    linear("pool", size, 1)
-    linear("fuse", 4 * size + TOKEN_FEATURES + 1, size)
-    for i in range(blocks):
-        norm(f"block{i}.conv_norm")
-        out[f"block{i}.depth"] = torch.randn(size, 1, KERNEL, generator=generator) * KERNEL**-0.5
-        linear(f"block{i}.point", size, size)
-        norm(f"block{i}.attend_norm")
-        linear(f"block{i}.attend", size, 3 * size)
-        linear(f"block{i}.mix", size, size)
-        norm(f"block{i}.feed_norm")
-        linear(f"block{i}.up", size, 2 * size)
-        linear(f"block{i}.down", 2 * size, size)
-    norm("final_norm")
-    linear("check", 3 * size + QUESTION_FEATURES + 1, size)
-    linear("verdict", size, 1)
-    linear("heads", size, 3)
-    return out
+    return {
+        **{name: value.detach().float().clone() for name, value in base.items() if name != "words.w"},
+        **linear("token", TOKEN_FEATURES, width, 0.0),
+        **linear("asked", QUESTION_FEATURES, width, 0.0),
+        "sides.w": torch.zeros(3, width),  # added to questions, claims, windows
+        **linear("cheap", width, CHEAP),
+        **linear("weigh", width + QUESTION_FEATURES, 1),
+        "cheap_scale.w": torch.tensor([8.0, 1.0]),
+        **linear("heads", width, 3, 0.1),
+        **linear("pool", width, width),
+        **linear("verdict", width, 1, 0.1),
+        **linear("support", width, 3, 0.1),
+    }
 
 
-def widened(p: Mapping[str, Tensor], extra: int) -> dict[str, Tensor]:
-    """Parameters for token vectors that are ``extra`` wider, which say the same until trained."""
-    import torch
+def read_apart(p: Mapping[str, Tensor], words: Tensor, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+    """(B, N) word pieces → (B, N, D): what the lower layers make of texts, each by itself.
 
-    wide = torch.cat([p["project.w"], torch.zeros(p["project.w"].shape[0], extra)], dim=1)
-    return {**p, "project.w": wide}
-
-
-def forward(p: Mapping[str, Tensor], x: Inputs, *, dropout: float = 0.0) -> Outputs:
-    """Run the network; ``dropout`` is for training only.
-
-    With the parameters of ``joint.corrected`` in ``p``, question and window first read each other in the embedding
-    model's upper layers, and the vectors that these give stand beside the others.
+    Args:
+        p: the network's parameters; ``words``: (vocabulary, D), the embedding model's word vectors.
+        ids: padded with anything where ``mask`` (B, N) is false.
     """
+    h = embed_tokens({**p, "words.w": words}, ids)
+    return run_layers(p, h, range(LOWER), mask)
+
+
+def score_cheaply(p: Mapping[str, Tensor], x: Inputs) -> Tensor:
+    """(B,) how far each window looks like answering, from what is known before reading both together; any scale."""
     import torch
     from torch.nn import functional as f
 
-    def drop(v: Any) -> Any:
-        return drop_units(v, dropout)
+    asked = f.normalize(f.linear(x.question, p["cheap.w"], p["cheap.b"]).float(), dim=-1)
+    held = f.normalize(f.linear(x.window, p["cheap.w"], p["cheap.b"]).float(), dim=-1)
+    near = (asked @ held.transpose(1, 2)).masked_fill(~x.body[:, None, :], -1.0).amax(-1)  # (B, M)
+    known = torch.cat([x.question.float(), x.question_features.float()], -1)
+    weights = f.linear(known, p["weigh.w"].float(), p["weigh.b"].float())[..., 0]
+    weights = weights.masked_fill(~x.question_mask, -1e4).softmax(-1)
+    scale = p["cheap_scale.w"].float()
+    covered = x.token_features[..., -1].float().amax(-1)  # the window's and title's share of the question's words
+    out: Tensor = scale[0] * (weights * near).sum(-1) + scale[1] * covered
+    return out
 
-    def linear(name: str, v: Any) -> Any:
-        return f.linear(v, p[f"{name}.w"], p.get(f"{name}.b"))
 
-    def norm(name: str, v: Any) -> Any:
-        return f.layer_norm(v, v.shape[-1:], p[f"{name}.w"], p[f"{name}.b"])
+def forward(p: Mapping[str, Tensor], x: Inputs, *, dropout: float = 0.0) -> Outputs:
+    """Read questions and windows together; ``dropout`` is for training only."""
+    import torch
+    from torch.nn import functional as f
 
-    size = p["project.b"].shape[0]
-    of_window, of_question = x.window, x.question
-    if "ends" in p:
-        below = p["ends"].shape[1]
-        both = x.question[..., :below], x.window[..., :below], x.question_mask, x.window_mask
-        question, window = read_together(p, *both, dropout=dropout)
-        of_window, of_question = torch.cat([of_window, window], -1), torch.cat([of_question, question], -1)
-    tokens = norm("project_norm", drop(linear("project", of_window))) + linear("token", x.token_features)
-    asked = norm("project_norm", drop(linear("project", of_question))) + linear("asked", x.question_features)
-    no_word, no_token = ~x.question_mask[:, None, :], ~x.window_mask[:, :, None]
-
-    similar = linear("similar", tokens * size**-0.5) @ asked.transpose(1, 2) + p["similar.match"] * x.match
-    over_words = similar.masked_fill(no_word, -1e4)
-    read = over_words.softmax(-1) @ asked
-    best = over_words.amax(-1, keepdim=True)
-    pooled = (linear("pool", asked).masked_fill(~x.question_mask[..., None], -1e4).softmax(1) * asked).sum(1)
-    fused = torch.cat([tokens, read, tokens * read, tokens * pooled[:, None], x.token_features, best], dim=-1)
-    h = f.gelu(linear("fuse", drop(fused)))
-
-    blocks = sum(name.endswith(".depth") for name in p)
-    for i in range(blocks):
-        v = norm(f"block{i}.conv_norm", h).masked_fill(no_token, 0.0)
-        v = f.conv1d(v.transpose(1, 2), p[f"block{i}.depth"], padding=KERNEL // 2, groups=size).transpose(1, 2)
-        h = h + drop(f.gelu(linear(f"block{i}.point", v)))
-        v = linear(f"block{i}.attend", norm(f"block{i}.attend_norm", h))
-        q, k, w = (t.unflatten(-1, (HEADS, -1)).transpose(1, 2) for t in v.chunk(3, dim=-1))
-        attention = ((q * (size / HEADS) ** -0.5) @ k.transpose(-1, -2)).masked_fill(
-            ~x.window_mask[:, None, None, :], -1e4
-        )
-        h = h + drop(linear(f"block{i}.mix", (attention.softmax(-1) @ w).transpose(1, 2).flatten(2)))
-        v = linear(f"block{i}.up", norm(f"block{i}.feed_norm", h))
-        h = h + drop(linear(f"block{i}.down", f.gelu(v)))
-    h = norm("final_norm", h)
-
-    over_tokens = similar.masked_fill(no_token, -1e4)
-    found = over_tokens.softmax(1).transpose(1, 2) @ h
-    closest = over_tokens.amax(1)[..., None]
-    check = f.gelu(linear("check", drop(torch.cat([asked, found, asked * found, x.question_features, closest], -1))))
-    verdicts = linear("verdict", check)[..., 0].masked_fill(~x.question_mask, 0.0)
-    window = verdicts.sum(1)
-
-    logits = linear("heads", drop(h)).float() + window.float()[:, None, None]
-    logits = logits.masked_fill(no_token, float("-inf"))
-    return Outputs(logits[..., 0], logits[..., 1], logits[..., 2], window.float())
+    m = x.question.shape[1]
+    sides = p["sides.w"]
+    side = sides[x.claim.long()][:, None, :]  # (B, 1, D)
+    asked = x.question + side + f.linear(x.question_features, p["asked.w"], p["asked.b"])
+    held = x.window + sides[2] + f.linear(x.token_features, p["token.w"], p["token.b"])
+    mask = torch.cat([x.question_mask, x.window_mask], dim=1)
+    h = run_layers(p, torch.cat([asked, held], dim=1), range(LOWER, LAYERS), mask, dropout=dropout)
+    pooled = f.gelu(f.linear(drop_units(h[:, :1], dropout)[:, 0], p["pool.w"], p["pool.b"]))
+    window = f.linear(pooled, p["verdict.w"], p["verdict.b"])[:, 0].float()
+    logits = f.linear(h[:, m:], p["heads.w"], p["heads.b"]).float() + window[:, None, None]
+    logits = logits.masked_fill(~x.body[..., None], float("-inf"))
+    support = f.linear(pooled, p["support.w"], p["support.b"]).float()
+    return Outputs(logits[..., 0], logits[..., 1], logits[..., 2], window, support)

@@ -121,5 +121,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         return f.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     # backward through the fused kernel is slow on a CPU
     weights = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-    seen: Tensor = weights if mask is None else weights.masked_fill(~mask, -1e4)
-    return seen.softmax(-1) @ v
+    if mask is not None:  # adding costs one pass over the weights, filling two
+        weights = weights + torch.zeros_like(mask, dtype=weights.dtype).masked_fill(~mask, -1e4)
+    mixed: Tensor = weights.softmax(-1) @ v
+    return mixed

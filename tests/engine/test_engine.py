@@ -13,14 +13,14 @@ from shared_core.errors import AbstainedError, InputError, QuestionError, Retrie
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, ReadResult
 from shared_core.types import Answer, Finished, Passage, TextDelta
-from tests.fakes import PASSAGES, FirstSentenceReader, Shelf
+from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
 
 QUESTION = "When was the lamp lit?"
 
 
 def engine(*probabilities: float | None, answerable: float | None = None, lm: Any = None, **settings: Any) -> Any:
     reader = FirstSentenceReader(*probabilities, answerable=answerable)
-    return SelfReflectEngine(Shelf(), lm, SelfReflectSettings(**settings), reader=reader)
+    return SelfReflectEngine(Shelf(), lm, published(**settings), reader=reader)
 
 
 def test_an_answer_quotes_its_passage_at_offsets_that_hold() -> None:

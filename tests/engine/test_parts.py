@@ -25,7 +25,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reranker import SelfReflectReranker
 from shared_core.types import Passage
-from tests.fakes import FirstSentenceReader, Shelf
+from tests.fakes import FirstSentenceReader, Shelf, published
 from tests.langchain.lc_fakes import ShelfRetriever
 from tests.llamaindex.li_fakes import NodeShelf
 
@@ -51,7 +51,7 @@ def writer() -> ScriptedLM:
 
 
 def reclaiming(judge: Any, **more: Any) -> SelfReflectEngine:
-    return SelfReflectEngine(Shelf(), writer(), SelfReflectSettings(pipeline="reclaim"), judge=judge, **more)
+    return SelfReflectEngine(Shelf(), writer(), published(pipeline="reclaim"), judge=judge, **more)
 
 
 # --- a judge and its calibration -----------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_support_calibrated_with_a_judge_is_accepted_by_the_engine_with_that_jud
     assert (fitted.bound_to["support_method"], fitted.bound_to["model"]) == ("judge", "nli")
     file = tmp_path / "calibration.json"
     calibration_io.save(file, {"support": fitted})
-    settings = SelfReflectSettings(pipeline="reclaim", calibration=file)
+    settings = published(pipeline="reclaim", calibration=file)
     answer = SelfReflectEngine(Shelf(), writer(), settings, judge=Nli()).answer(QUESTION)
     assert not answer.abstained
     assert answer.kept_claims[0].support == pytest.approx(fitted.probability(0.9))
@@ -126,7 +126,7 @@ def test_roles_that_do_not_suffice_for_the_pipeline_are_refused_when_the_engine_
 
 def test_roles_that_suffice_are_taken() -> None:
     both = {"reference": writer(), "claim": writer()}
-    settings = SelfReflectSettings(pipeline="reclaim")
+    settings = published(pipeline="reclaim")
     assert not SelfReflectEngine(Shelf(), settings=settings, models=both, judge=Nli()).answer(QUESTION).abstained
     SelfReflectEngine(Shelf(), settings=settings, models={**both, "judge": writer()})
     SelfReflectEngine(Shelf(), settings=settings, models={"default": writer()})
@@ -194,7 +194,7 @@ def test_warming_up_loads_what_the_first_question_would_and_asks_no_model() -> N
     assert len(reader.asked) == 1
     assert len(shelf.queries) == 1
     lm, judge = writer(), Nli()
-    SelfReflectEngine(Shelf(), lm, SelfReflectSettings(pipeline="reclaim"), judge=judge, reader=reader).warm_up()
+    SelfReflectEngine(Shelf(), lm, published(pipeline="reclaim"), judge=judge, reader=reader).warm_up()
     assert len(judge.judged) == 1
     assert lm.requests == []
     assert len(reader.asked) == 1  # reclaim reads nothing

@@ -52,6 +52,11 @@ def engine(lm: Any = None, pipeline: str = "composed", passages: int = 1, **seak
     return SelfReflectEngine(Library(passages), lm or scripted(reply), made(pipeline, **values))
 
 
+def judging(lm: Any) -> SelfReflectEngine:
+    """The engine with nobody but its model to judge support."""
+    return SelfReflectEngine(Library(1), lm, made("composed").replace(witnesses="judge"))
+
+
 @pytest.mark.parametrize("method", ["platt", "isotonic", "auto"])
 def test_the_gate_parts_what_the_model_knows_from_what_it_does_not(method: str) -> None:
     fitted = calibrate_gate(engine(), QUESTIONS, method=method)
@@ -176,7 +181,7 @@ def test_support_from_labelled_claims() -> None:
         return str(90 if "true" in request.prompt.text.split("Claim: ")[1] else 20)
 
     claims = [(f"quote {i}", f"{'true' if i % 2 else 'false'} {i}", bool(i % 2)) for i in range(30)]
-    fitted = calibrate_support(engine(ScriptedLM(judge)), claims)
+    fitted = calibrate_support(judging(ScriptedLM(judge)), claims)
     c = fitted.calibration
     assert c.increasing
     assert c.bound_to["support_method"] == "verbalised"

@@ -247,7 +247,7 @@ async def test_each_question_of_a_batch_has_its_own_run_with_its_own_children() 
     for ear, question in zip(ears, questions):
         runs = ear.ids("chain")
         assert len(runs) == 2
-        assert ear.parents("retriever") == runs
+        assert set(ear.parents("retriever")) == set(runs)
         assert set(ear.parents("llm")) == set(runs)
         assert {run for _, _, run in ear.events} == set(runs)
         assert {d["query"] for n, d, _ in ear.events if n == "selfreflect_retrieved"} == {question}
@@ -305,7 +305,7 @@ def test_it_abstains_and_says_why(question: str, probability: float | None, reas
     message = chain(probability).invoke(question)
     assert ours(message)["abstained"] is True
     assert ours(message)["reason"] == reason
-    assert "I can't answer that from these documents." in message.text
+    assert "I can't answer that from these documents" in message.text
     assert "annotations" not in block(message)
 
 

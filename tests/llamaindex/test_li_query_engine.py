@@ -20,7 +20,7 @@ from llamaindex_selfreflect import PassageRetriever, SelfReflectQueryEngine, Sel
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError, SettingsError
 from shared_core.lm import ScriptedLM
-from tests.fakes import FirstSentenceReader, Shelf
+from tests.fakes import FirstSentenceReader, Shelf, published
 from tests.llamaindex.li_fakes import QUESTION, ChatLLM, Listener, NodeShelf, listen, nodes, stop_listening
 
 ANSWER = "The lamp was lit in 1871. [1]"
@@ -294,7 +294,7 @@ async def test_pipelines_run_on_llms_of_the_framework(door: str) -> None:
         return "<reference>S1</reference><claim>The lamp was lit in 1871.</claim>"
 
     llm = ChatLLM(script, logprobs=None)
-    made = engine(llm=_verbal(llm), pipeline="reclaim")
+    made = engine(llm=_verbal(llm), settings=published(pipeline="reclaim"))
     response = made.query(QUESTION) if door == "query" else await made.aquery(QUESTION)
     assert str(response) == ANSWER
     assert isinstance(response, SelfReflectResponse)

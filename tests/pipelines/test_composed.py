@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core import SelfReflectEngine
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer
-from tests.fakes import FirstSentenceReader, Shelf
+from tests.fakes import FirstSentenceReader, Shelf, published
 
 QUESTION = "When was the lamp lit?"
 GOOD = "<reference>S1</reference><claim>It was lit in 1871.</claim>"
@@ -24,9 +24,9 @@ class Yes:
 
 
 def ask(lm: Any, question: str = QUESTION, **settings: Any) -> Answer:
-    return SelfReflectEngine(
-        Shelf(), lm, SelfReflectSettings(**settings), judge=Yes(), reader=FirstSentenceReader(0.9)
-    ).answer(question)
+    return SelfReflectEngine(Shelf(), lm, published(**settings), judge=Yes(), reader=FirstSentenceReader(0.9)).answer(
+        question
+    )
 
 
 def test_a_text_only_model_writes_cited_claims() -> None:
@@ -34,7 +34,7 @@ def test_a_text_only_model_writes_cited_claims() -> None:
     assert answer.text == "It was lit in 1871. [1]"
     assert answer.numbered_spans()[0].text == "The lamp was lit in 1871."
     assert answer.metadata["pipeline"] == "composed"
-    assert [d.kind for d in answer.trace] == ["gate", "citation", "write", "support", "keep", "answer"]
+    assert [d.kind for d in answer.trace] == ["gate", "citation", "write", "support", "confidence", "keep", "answer"]
 
 
 def test_nothing_retrieved_needs_no_model() -> None:

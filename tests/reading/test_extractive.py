@@ -78,7 +78,7 @@ def test_the_retrievers_order_counts(reader: ExtractiveReader) -> None:
     first, last = ask(reader, question, FERRY, *filler), ask(reader, question, *filler, FERRY)
     assert first.readings[0].quote == last.readings[0].quote  # what is said counts for more
     taken_off = first.readings[0].score - last.readings[0].score
-    assert taken_off == pytest.approx(reader._loaded()[1].rank_prior * math.log(4))
+    assert taken_off == pytest.approx(reader.loaded()[1].rank_prior * math.log(4))
     assert taken_off > 0
 
 
@@ -200,8 +200,9 @@ def test_weights_and_calibration_must_belong_together(tmp_path) -> None:  # type
     weights.write_bytes(WEIGHTS.read_bytes())
     about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
     weights.with_suffix(".json").write_text(json.dumps(about | {"sha256": "0" * 64}), "utf-8")
-    with pytest.raises(ModelLoadError, match="do not belong together"):
-        _ = ExtractiveReader(weights=weights).name
+    (failed,) = ExtractiveReader(weights=weights).read([Read("Who?", BOTH)])
+    assert isinstance(failed, ModelLoadError)
+    assert "do not belong together" in failed.message
     (failed,) = ExtractiveReader(weights=tmp_path / "none.safetensors").read([Read("Who?", BOTH)])
     assert isinstance(failed, ModelLoadError)
 
@@ -209,7 +210,7 @@ def test_weights_and_calibration_must_belong_together(tmp_path) -> None:  # type
 def test_the_weights_name_their_sources() -> None:
     about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
     assert "SQuAD" in json.dumps(about["sources"])
-    assert WEIGHTS.stat().st_size < 3_000_000
+    assert WEIGHTS.stat().st_size < 30_000_000
 
 
 def test_only_vectors_of_the_right_model() -> None:

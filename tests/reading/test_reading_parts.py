@@ -12,8 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from shared_core.errors import CalibrationError
 from shared_core.reading.candidates import FIGURES, MAX_ANSWER_TOKENS, Candidate, best_span, distinct, figures, log_sum
-from shared_core.reading.confidence import Logistic
-from shared_core.reading.encoder import MAX_TOKENS, _windows
+from shared_core.reading.confidence import Logistic, estimate_share, logit, shift, sigmoid
 from shared_core.reading.features import (
     QUESTION_FEATURES,
     RARITY_BUCKETS,
@@ -22,17 +21,18 @@ from shared_core.reading.features import (
     asked_kind,
     is_of_kind,
     missing_words,
-    speaks_english,
     surface,
     words_of,
 )
+from shared_core.reading.language import is_english
+from shared_core.reading.pieces import MAX_TOKENS, ranges
 
 RARITY = np.full(RARITY_BUCKETS, 0.5, dtype=np.float32)
 NO_TITLE = np.zeros(0, dtype=np.int64)
 
 
 def candidate(score: float, passage: int = 0, start: int = 0) -> Candidate:
-    return Candidate(passage, start, start + 1, score, (0, 1), score, -0.1, 0.0, 0.5, 0.5, (0, 0, 0), 0.3, 0.5)
+    return Candidate(passage, start, start + 1, score, (0, 1), score, -0.1, 0.0, 0.5, 0.5, (0, 0, 0), 0.5)
 
 
 @given(hnp.arrays(float, st.integers(1, 40), elements=st.floats(-20, 20)), st.integers(0, 2**32 - 1))
@@ -107,9 +107,9 @@ def test_logistic_survives_json_and_damage_is_noticed() -> None:
 def test_windows_hold_every_token_once_and_break_between_sentences(lengths: list[int]) -> None:
     starts = np.arange(sum(lengths))
     begins = np.cumsum([0, *lengths])
-    ranges = _windows(starts, starts + 1, [(int(a), int(b)) for a, b in itertools.pairwise(begins)])
-    assert [i for a, b in ranges for i in range(a, b)] == starts.tolist()
-    for a, b in ranges:
+    found = ranges(starts, [(int(a), int(b)) for a, b in itertools.pairwise(begins)])
+    assert [i for a, b in found for i in range(a, b)] == starts.tolist()
+    for a, b in found:
         assert b - a <= MAX_TOKENS
         if b not in begins:  # cut only where a single sentence is longer than a window
             assert b - a == MAX_TOKENS
@@ -127,7 +127,6 @@ def test_surface_finds_matches_by_stem_and_missing_names_and_numbers() -> None:
     assert seen.tokens.shape == (7, TOKEN_FEATURES)
     assert seen.question.shape == (7, QUESTION_FEATURES)
     assert seen.tokens[:, 1].tolist() == [0, 1, 1, 0, 1, 0, 0]  # Veldt, builds, lighthouse
-    assert seen.match[1, 3] == 1.0
     assert seen.coverage == {0: pytest.approx(0.75)}
     numbers, names, rarest = missing_words(seen)
     assert (numbers, names) == (1, 0)
@@ -157,7 +156,46 @@ def test_kinds() -> None:
     assert is_of_kind(None, words, 0, 2) == 0.5
 
 
-def test_english_or_not() -> None:
-    assert speaks_english(words_of("Who built the old tower?", RARITY))
-    assert speaks_english(words_of("Wer baute diesen alten Turm?", RARITY)) is False
-    assert speaks_english(words_of("Leuchtturm Corrow", RARITY)) is None
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("Who built the old tower?", True),
+        ("tallest tower lisbon", True),
+        ("gzip -6", True),
+        ("Mozart", True),
+        ("12", True),
+        ("Wer war Mozart?", False),
+        ("¿Quién fue el primer emperador?", False),
+        ("Qui est Napoléon ?", False),
+        ("Bu kuleyi kim inşa etti?", False),
+        ("Кто построил маяк?", False),
+        ("灯台は誰が建てましたか", False),
+    ],
+)
+def test_english_or_not(text: str, english: bool) -> None:
+    assert is_english(text) is english
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.05, 0.95), st.floats(0.05, 0.95))
+def test_a_probability_moves_with_the_share_that_is_expected(p: float, assumed: float, expected: float) -> None:
+    moved = shift(p, assumed, expected)
+    assert (moved - p) * (expected - assumed) >= -1e-12
+    assert shift(moved, expected, assumed) == pytest.approx(p, abs=1e-6)
+    assert sigmoid(logit(p)) == pytest.approx(p)
+
+
+def test_the_share_of_answerable_questions_is_found_without_labels() -> None:
+    rng = np.random.default_rng(0)
+    for share in (0.15, 0.5, 0.9):
+        labels = rng.random(4000) < share
+        # scores whose probabilities are right where half of the cases are positive
+        scores = rng.normal(np.where(labels, 1.0, -1.0), 1.0)
+        found = estimate_share([sigmoid(2 * s) for s in scores], 0.5)
+        assert found == pytest.approx(share, abs=0.05)
+    assert estimate_share([], 0.3) == 0.3
+    assert 0 < estimate_share([0.001] * 4, 0.5) < 0.5 < estimate_share([0.999] * 4, 0.5) < 1
+
+
+def test_fixed_answers_do_not_move() -> None:
+    assert shift(0.0, 0.5, 0.9) == 0.0
+    assert shift(1.0, 0.5, 0.1) == 1.0

@@ -1,7 +1,9 @@
 """ReClaim for models that cannot be constrained: cite sentences by number, or quote freely and be aligned.
 
 A ladder: numbers of sentences (the quote is then ours, and verbatim) → a free quote that is aligned to the passages
-(exact, normalised, fuzzy) → ask again, at most ``regenerate`` times → drop the claim.
+(exact, normalised, fuzzy) → ask again with what was wrong, at most ``regenerate`` times → the sentences of prose, each
+beside the sentence of the passages that is most like it → drop the claim. Where nothing at all can be used, the writing
+is ``Unusable``, which is another thing than a model that says that the passages do not answer.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.citation import CitationIndex, align_quote
-from shared_core.errors import LimitError
+from shared_core.citation import CitationIndex, align_quote, split_sentences
+from shared_core.errors import GenerationError, LimitError
 from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Run
@@ -26,6 +28,9 @@ _ONE = r"\[?\s*S?\s*\d+\s*\]?"
 _NUMBERS = re.compile(rf"\s*{_ONE}(?:\s*(?:,|;|and|-|–|\s)\s*{_ONE})*\s*\.?\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"S?\s*(\d+)(?:\s*[-–]\s*S?\s*(\d+))?", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"\bno[ _]answer\b", re.IGNORECASE)
+_MARKUP = re.compile(r"</?\s*\w+\s*/?>|^\s*[-*#>]+\s*|\*\*|`+|\[\s*S?\d+\s*\]", re.MULTILINE)
+_SHARED = 0.6  # of a sentence's content words
+_FEWEST = 2  # content words of a sentence that says something
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +42,19 @@ class Parsed:
     problem: str = ""
 
 
+class UnusableReplies(GenerationError):
+    """Every reply of a model was empty or of no use, and the passages were not said to be lacking."""
+
+
 def write_freely(question: str, passages: Sequence[Passage], index: CitationIndex, run: Run) -> Flow[list[Claim]]:
-    """Claims with citations, the ones without any dropped (``status="dropped"``) but kept in sight."""
+    """Claims with citations, the ones without any dropped (``status="dropped"``) but kept in sight.
+
+    Raises:
+        UnusableReplies: no attempt gave a claim that cites, nor "no answer".
+    """
     options, seed = run.settings.reclaim, run.settings.seed
     best: list[Parsed] = []
+    replies: list[str] = []
     problems = ""
     for attempt in range(options.regenerate + 1):
         prompt = numbered_prompt(question, index.sentences, passages, problems)
@@ -57,6 +71,7 @@ def write_freely(question: str, passages: Sequence[Passage], index: CitationInde
                 raise
             yield run.note("write", "asking again left out", error.message)
             break
+        replies.append(reply.text)
         parsed = parse_reply(reply.text, index, passages, options.fuzzy_threshold)[: options.max_pairs]
         if _better(parsed, best):
             best = parsed
@@ -69,6 +84,16 @@ def write_freely(question: str, passages: Sequence[Passage], index: CitationInde
         yield run.note("write", f"{grounded} of {len(parsed)} claims cite", problems, attempt=attempt + 1)
         if parsed and not problems:
             break
+    if not any(p.citation for p in best):
+        salvaged = next((s for r in replies if (s := salvage(r, index, options.max_pairs))), [])
+        if not salvaged and not best:
+            raise UnusableReplies(
+                f"No reply of {run.context.model_name('claim')} could be used: {problems}",
+                hint="See what it replies to a plain question; a larger model follows the form.",
+            )
+        if salvaged:
+            yield run.note("write", f"{len(salvaged)} sentences of prose aligned", problems)
+            best = salvaged
     return [_claim(p) for p in best]
 
 
@@ -91,6 +116,31 @@ def parse_reply(text: str, index: CitationIndex, passages: Sequence[Passage], th
             citation, problem = _resolve(match["reference"].strip(), index, passages, threshold)
             found.append(Parsed(claim, citation, problem))
     return found
+
+
+def salvage(text: str, index: CitationIndex, limit: int) -> list[Parsed]:
+    """The sentences of a reply in prose as claims, each with the passages' sentence that shares most of its words.
+
+    Sentences of which less than ``_SHARED`` of the content words stand in one sentence of the passages are left out;
+    whether the others follow from theirs is for the witnesses to say.
+    """
+    said = _MARKUP.sub(" ", text)
+    held = [(span, _content(span.text)) for span in index.sentences]
+    out: list[Parsed] = []
+    for start, end in split_sentences(said):
+        claim = re.sub(r"\s+", " ", said[start:end]).strip()
+        words = _content(claim)
+        if len(words) < _FEWEST or claim.endswith("?") or _NO_ANSWER.search(claim):
+            continue
+        span, common = max(((span, len(words & of)) for span, of in held), key=lambda pair: pair[1])
+        if common >= _SHARED * len(words):
+            out.append(Parsed(claim, Citation((span,))))
+    return out[:limit]
+
+
+def _content(text: str) -> frozenset[str]:
+    """Words of four letters and more, and numbers: what two sentences on the same thing share."""
+    return frozenset(w for w in re.findall(r"\w+", text.lower()) if len(w) > 3 or w.isdigit())
 
 
 def _resolve(

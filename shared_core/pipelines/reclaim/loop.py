@@ -7,7 +7,6 @@ a claim model that sees only the output so far) or ``unified`` (one model, one g
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,8 +15,10 @@ from shared_core.citation import CitationIndex, split_sentences
 from shared_core.errors import ContextOverflowError, GrammarError, LimitError
 from shared_core.flow import Flow, Generate, Report, Retrieve
 from shared_core.lm.base import Generation, Grammar, SamplingParams
-from shared_core.pipelines.common import Run, decide
-from shared_core.pipelines.reclaim.free import write_freely
+from shared_core.pipelines.common import Run
+from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
+from shared_core.pipelines.extractive import answer_without_model
+from shared_core.pipelines.reclaim.free import UnusableReplies, write_freely
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     CLAIM_LEAD,
@@ -28,7 +29,6 @@ from shared_core.pipelines.reclaim.prompts import (
     claim_prompt,
     reference_prompt,
 )
-from shared_core.pipelines.support import support
 from shared_core.settings import ReclaimSettings
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, ReferenceSealed, Retrieved, iter_spans
 
@@ -51,11 +51,14 @@ def reclaim(question: str, run: Run) -> Flow[Answer]:
     yield run.note("retrieve", "always", "every claim must stand on a quote", k=settings.top_k)
     found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
     yield Report(Retrieved(question, found))
-    claims: list[Claim] = []
+    weighed = Weighed([])
     if found:
-        claims = yield from write(question, found, run)
-        claims = yield from judge_claims(claims, run)
-    return (yield from decide(question, claims, found, run, pipeline="reclaim"))
+        try:
+            claims = yield from write(question, found, run)
+        except UnusableReplies as error:
+            return (yield from answer_without_model(question, error, found, run, pipeline="reclaim"))
+        weighed = yield from weigh(question, claims, found, run)
+    return (yield from decide_weighed(question, weighed, found, run, pipeline="reclaim"))
 
 
 @dataclass
@@ -81,6 +84,9 @@ def write(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Cla
 
     The lowest-ranked passages are dropped where the context is too short; where a limit is reached, the claims are
     those written until then.
+
+    Raises:
+        UnusableReplies: as ``write_freely``.
     """
     draft = _Draft(question, list(passages), run)
     while True:
@@ -182,12 +188,14 @@ def _write_at_once(draft: _Draft) -> Flow[None]:
     options, index = draft.options, draft.index
     grammar = index.answer_grammar(
         options.mode,
-        min_pairs=options.min_pairs,
+        min_pairs=max(options.min_pairs, 1),
         max_pairs=options.max_pairs,
         min_sentences=options.min_sentences,
         max_sentences=options.max_sentences,
         reuse=options.reuse,
     )
+    if options.min_pairs == 0:
+        grammar = _optional(grammar)
     limit = options.max_pairs * (_longest(index, options) + options.max_claim_tokens)
     params = SamplingParams(max_tokens=limit, grammar=grammar, seed=draft.run.settings.seed)
     prompt = reference_prompt(draft.question, draft.passages, ())
@@ -210,12 +218,3 @@ def _finished_sentences(written: Generation) -> str:
         return text
     whole = split_sentences(text)[:-1]
     return text[: whole[-1][1]] if whole else ""
-
-
-def judge_claims(claims: Sequence[Claim], run: Run) -> Flow[list[Claim]]:
-    """The claims with their support; claims that cite nothing stay unknown."""
-    cited = [i for i, c in enumerate(claims) if c.citations]
-    quotes = [(" ".join(x.quote for x in claims[i].citations), claims[i].text) for i in cited]
-    found = yield from support(quotes, run)
-    scores = dict(zip(cited, found))
-    return [dataclasses.replace(c, support=scores.get(i)) for i, c in enumerate(claims)]

@@ -22,7 +22,7 @@ _TASK = (
     "Answer the question from the passages, one claim at a time. Before each claim quote, word for word, the sentence "
     "or sentences of the passages that it rests on. Write nothing that the quote does not say. Use this form, as often "
     f"as needed:\n{REFERENCE_LEAD}quoted sentences{REFERENCE_END}{CLAIM_LEAD}what follows from them for the "
-    f"question{CLAIM_END}\n\n"
+    f"question{CLAIM_END}\nIf the passages do not answer the question, write nothing.\n\n"
 )
 _CLAIM_TASK = (
     "After each quoted reference, state in one sentence what can be known from it and from nothing else. Use this "

@@ -1,122 +1,170 @@
-"""Recipe, examples and batches of the extractive reader's training."""
+"""Examples and batches of the reader's training."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.reading.encoder import Encoded
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES, Surface, Tokens, surface, words_of
 from shared_core.reading.network import Inputs
-from shared_core.training.reader.data import Corpus, Row
+from shared_core.reading.pieces import Pieces
+from shared_core.training.reader import forms
+from shared_core.training.reader.claims import ClaimRow
+from shared_core.training.reader.data import Corpus, Row, Text
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_TOGETHER = 16  # batches that are sorted by length together
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One run of the optimiser.
-
-    Attributes:
-        steps, rate: optimiser steps and highest learning rate (warm-up over 100 steps, then a cosine to 0).
-        part: questions that are computed at a time.
-        repeat: how often SQuAD 2.0's questions come for once of SQuAD 1.1's.
-        others: most paragraphs beside the right one.
-        replacements: questions with a word replaced.
-    """
-
-    steps: int
-    rate: float
-    part: int
-    repeat: int
-    others: int
-    replacements: int = 0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Hyperparameters; those of ``first`` were chosen on the tune part, those of ``joint`` by one run's time.
+    """Hyperparameters.
 
     Attributes:
-        first: the stage over frozen vectors; joint: the one that corrects the embedding model's upper layers, left out
-            if it has no steps.
-        batch: questions in each step.
+        steps: of the optimiser; rate: the highest learning rate: warm-up, level, down to 0 over the share ``decay``.
+        questions, claims: in each step; part: windows that are computed at a time.
+        others: most further paragraphs beside a question's own.
         dropout: of units.
-        size, blocks: of the network; rank: of the corrections.
+        short: (share, tokens) of windows cut to so many: many passages are short, and these cost less.
         without_gold: share of questions whose paragraph is withheld, so that nothing read answers them.
-        swaps: questions with a name or number swapped.
+        loose: share of questions in lower case or without their mark; keywords, whether: as key words, as yes/no.
+        swaps, replacements: questions with a name or number swapped, with a word replaced.
+        repeat: how often SQuAD 2.0's and PolicyQA's questions come for once of SQuAD 1.1's.
         seed: of everything random.
     """
 
-    first: Stage = Stage(3600, 1.6e-3, 32, 4, 2)
-    joint: Stage = Stage(2400, 8e-4, 16, 10, 1, 30_000)
-    batch: int = 32
-    dropout: float = 0.08
-    size: int = 96
-    blocks: int = 2
-    rank: int = 32
-    without_gold: float = 0.12
+    steps: int = 5000
+    rate: float = 1.2e-4
+    warmup: int = 200
+    decay: float = 0.3
+    questions: int = 40
+    claims: int = 16
+    part: int = 12
+    others: int = 1
+    short: tuple[float, int] = (0.75, 144)
+    dropout: float = 0.05
+    without_gold: float = 0.08
+    loose: float = 0.12
+    keywords: float = 0.04
+    whether: float = 0.04
     swaps: int = 30_000
+    replacements: int = 30_000
+    repeat: int = 5
     seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One question beside one window, with which tokens begin, end, or share a sentence with a right answer."""
+    """One question (or claim) beside one window, with which tokens begin, end, or share a sentence with an answer."""
 
-    window: Encoded
-    question: Encoded
+    window: Pieces
+    asked: Pieces
     seen: Surface
     start: NDArray[np.bool_]
     end: NDArray[np.bool_]
     sentence: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question with its windows, or a claim (``label`` is its class, or -1 for any but SUPPORTED) with one."""
+
+    pieces: tuple[Piece, ...]
+    label: int | None = None
+
+
 class Examples:
-    """Draws training examples: a question, its pieces, and whether they hold an answer."""
+    """Draws training examples."""
 
-    def __init__(
-        self, corpus: Corpus, rows: Sequence[Row], near: Mapping[str, list[str]], recipe: Recipe, others: int
-    ) -> None:
-        self.corpus, self.rows, self.near, self.recipe, self.others = corpus, rows, near, recipe, others
+    def __init__(self, corpus: Corpus, near: Mapping[str, list[str]], recipe: Recipe) -> None:
+        self.corpus, self.near, self.recipe = corpus, near, recipe
 
-    def build_many(self, rows: Sequence[Row], rng: random.Random) -> list[list[Piece]]:
-        """The pieces of each question; questions without any are left out."""
-        encoded = self.corpus.encoder.questions([row.question for row in rows])
-        return [pieces for row, e in zip(rows, encoded) if (pieces := self.build(row, e, rng))]
-
-    def build(self, row: Row, encoded: Encoded, rng: random.Random) -> list[Piece]:
-        """The pieces of one question; none if nothing of use came together."""
-        keep = rng.random() >= self.recipe.without_gold or not row.spans
+    def question(self, row: Row, rng: random.Random) -> Example | None:
+        """A question beside its paragraph and others; ``None`` if nothing of use came together."""
+        recipe = self.recipe
+        keep = rng.random() >= recipe.without_gold or not row.spans
         others = [p for p in self.near[row.question] if p != row.passage and not self.corpus.holds(p, row.answers)]
         rng.shuffle(others)
-        chosen = ([row.passage] if keep else []) + others[: rng.randint(1, self.others)]
-        words = words_of(row.question, self.corpus.rarity)
-        asked = Tokens.of(words, encoded.ids, encoded.starts, [])
+        least = 0 if keep else 1
+        chosen = ([row.passage] if keep else []) + others[: rng.randint(least, max(recipe.others, least))]
+        asked = self._form(row, rng)
         pieces = []
         for passage in chosen:
             text = self.corpus[passage]
-            for window, tokens in text.windows[:2]:
-                seen = surface(words, asked, text.words, tokens, text.title)
-                spans = row.spans if passage == row.passage else ()
-                pieces.append(Piece(window, encoded, seen, *targets(window, tokens, spans)))
-        answered = any(p.start.any() for p in pieces)
-        return pieces if answered or not (keep and row.spans) else []
+            spans = row.spans if passage == row.passage else ()
+            windows = text.windows[:2] if not spans else [w for w in text.windows if any(targets(*w, spans)[0])]
+            pieces += self._beside(asked, text, [self._short(w, spans, rng) for w in windows], spans)
+        if not pieces or (keep and row.spans and not any(p.start.any() for p in pieces)):
+            return None
+        return Example(tuple(pieces))
+
+    def claim(self, row: ClaimRow, rng: random.Random) -> Example | None:
+        """A claim beside evidence; ``None`` if the evidence has no words."""
+        text = self.corpus[row.passage] if row.passage else self.corpus.cut(row.evidence, row.title)
+        windows = [self._short(w, row.spans, rng) for w in text.windows[:1]]
+        pieces = self._beside(row.claim, text, windows, ())
+        return Example(tuple(pieces), row.label) if pieces else None
+
+    def _short(
+        self, window: tuple[Pieces, Tokens], spans: Sequence[tuple[int, int]], rng: random.Random
+    ) -> tuple[Pieces, Tokens]:
+        """Often a run of whole sentences in place of the window: one with the first answer, if there is any."""
+        share, limit = self.recipe.short
+        pieces, tokens = window
+        n = len(pieces.starts)
+        if n <= limit or rng.random() >= share:
+            return window
+        cuts = [0, *(int(i) + 1 for i in np.flatnonzero(np.diff(tokens.sentence))), n]
+        at = int(np.searchsorted(pieces.ends, spans[0][0], side="right")) if spans else rng.randrange(n)
+        left = max(i for i, cut in enumerate(cuts[:-1]) if cut <= min(at, n - 1))
+        right = left + 1
+        while True:
+            sides = [s for s in (left - 1, right + 1) if 0 <= s < len(cuts)]
+            fitting = [s for s in sides if cuts[max(right, s)] - cuts[min(left, s)] <= limit]
+            if not fitting:
+                break
+            side = rng.choice(fitting)
+            left, right = min(left, side), max(right, side)
+        first, last = cuts[left], cuts[right]
+        return pieces.part(first, last), tokens.part(first, last)
+
+    def _form(self, row: Row, rng: random.Random) -> str:
+        draw, recipe = rng.random(), self.recipe
+        if draw < recipe.loose:
+            return forms.loosely(row.question, rng)
+        draw -= recipe.loose
+        if draw < recipe.keywords:
+            return forms.key_words(row.question, rng) or row.question
+        draw -= recipe.keywords
+        if draw < recipe.whether and row.spans:
+            before = forms.preposition_before(self.corpus.passages[row.passage].text, row.spans[0][0])
+            return forms.ask_whether(row.question, row.answers[0], before) or row.question
+        return row.question
+
+    def _beside(
+        self, asked: str, text: Text, windows: Sequence[tuple[Pieces, Tokens]], spans: Sequence[tuple[int, int]]
+    ) -> list[Piece]:
+        cut = self.corpus.tokenizer.asked(asked)
+        words = words_of(asked, self.corpus.rarity)
+        tokens = Tokens.of(words, cut.body_ids, cut.starts, [])
+        return [
+            Piece(w, cut, surface(words, tokens, text.words, t, text.title), *targets(w, t, spans)) for w, t in windows
+        ]
 
 
 def targets(
-    window: Encoded, tokens: Tokens, spans: Sequence[tuple[int, int]]
+    window: Pieces, tokens: Tokens, spans: Sequence[tuple[int, int]]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """(n,) each: tokens that begin an answer, that end one, and those of sentences that hold one."""
-    n = len(window.ids)
+    """(tokens of the text,) each: those that begin an answer, that end one, and those of sentences that hold one."""
+    n = len(window.starts)
     start, end, sentence = (np.zeros(n, dtype=bool) for _ in range(3))
     for a, b in spans:
         first = int(np.searchsorted(window.ends, a, side="right"))
@@ -127,57 +175,99 @@ def targets(
     return start, end, sentence
 
 
-def batches(examples: Examples, rng: random.Random) -> Iterator[list[list[Piece]]]:
-    """Batches without end; questions of like length together, so that there is little padding."""
-    size = examples.recipe.batch
-    while True:
-        order = list(examples.rows)
-        rng.shuffle(order)
-        for i in range(0, len(order), size * _TOGETHER):
-            built = examples.build_many(order[i : i + size * _TOGETHER], rng)
-            built.sort(key=lambda pieces: max(len(p.window.ids) for p in pieces))
-            groups = [built[j : j + size] for j in range(0, len(built), size)]
-            rng.shuffle(groups)
-            yield from groups
+class Batch(NamedTuple):
+    """One optimiser step: parts to compute one after the other, and what belongs together.
 
-
-def stack(pieces: Sequence[Piece], tokens: int = 1, asked_tokens: int = 1) -> tuple[Inputs, dict[str, Tensor]]:
-    """Pad pieces to one batch: the network's inputs (bfloat16) and the targets (B, N) by the output's name.
-
-    N and M are multiples of ``tokens`` and ``asked_tokens``.
+    Attributes:
+        parts: (window ids (B, N), question ids (B, M), inputs without states, targets (3, B, N)) of each part.
+        groups: (questions, most windows) rows over all parts together; the number of rows stands for "none".
+        claims, labels: rows of the claims, and their classes.
     """
+
+    parts: list[Part]
+    groups: Tensor
+    claims: Tensor
+    labels: Tensor
+
+
+class Part(NamedTuple):
+    """Windows computed at a time; ``inputs`` holds zero-width states in place of the network's."""
+
+    window_ids: Tensor
+    question_ids: Tensor
+    inputs: Inputs
+    wanted: Tensor
+
+
+def batches(examples: Examples, rows: Sequence[Row], claims: Sequence[ClaimRow], start: int = 0) -> Iterator[Batch]:
+    """Batches without end, from step ``start`` on: what step comes next depends on nothing but its number."""
+    recipe = examples.recipe
+    questions = _endless(rows, recipe.seed, start * recipe.questions)
+    stated = _endless(claims, recipe.seed, start * recipe.claims)
+    for step in itertools.count(start):
+        rng = random.Random(recipe.seed * 1_000_003 + step)
+        drawn = [examples.question(next(questions), rng) for _ in range(recipe.questions)]
+        drawn += [examples.claim(next(stated), rng) for _ in range(recipe.claims)]
+        yield batch([e for e in drawn if e is not None], recipe.part)
+
+
+def _endless(rows: Sequence[T], seed: int, skip: int) -> Iterator[T]:
+    """Every row once in random order, again and again; without the first ``skip``."""
+    for epoch in itertools.count(skip // len(rows)):
+        order = list(range(len(rows)))
+        random.Random(seed * 7919 + epoch).shuffle(order)
+        begin = max(skip - epoch * len(rows), 0)
+        yield from (rows[i] for i in order[begin:])
+
+
+def batch(examples: Sequence[Example], part: int) -> Batch:
+    """Lay examples out: windows of like length together, so that there is little padding."""
     import torch
 
-    b, width = len(pieces), pieces[0].window.states.shape[1]
+    flat = [(piece, i) for i, e in enumerate(examples) for piece in e.pieces]
+    flat.sort(key=lambda pair: len(pair[0].window.ids) + len(pair[0].asked.ids))
+    # every new shape costs a CPU the building of its kernels: sizes are rounded up, the last part filled
+    rows = [piece for piece, _ in flat] + [flat[0][0]] * (-len(flat) % part)
+    claimed = [examples[i].label is not None for _, i in flat] + [False] * (-len(flat) % part)
+    parts = [stack(rows[i : i + part], claimed[i : i + part]) for i in range(0, len(rows), part)]
+    of_example: list[list[int]] = [[] for _ in examples]
+    for row, (_, i) in enumerate(flat):
+        of_example[i].append(row)
+    groups = [g for g, e in zip(of_example, examples) if e.label is None]
+    widest = max(map(len, groups), default=1)
+    stated = [(g[0], e.label) for g, e in zip(of_example, examples) if e.label is not None]
+    return Batch(
+        parts,
+        torch.tensor([[*g, *[len(rows)] * (widest - len(g))] for g in groups]).reshape(-1, widest),
+        torch.tensor([row for row, _ in stated], dtype=torch.long),
+        torch.tensor([label for _, label in stated], dtype=torch.long),
+    )
+
+
+def stack(pieces: Sequence[Piece], claimed: Sequence[bool], tokens: int = 16, asked: int = 8) -> Part:
+    """Pad pieces to one part; N and M are multiples of ``tokens`` and ``asked``."""
+    import torch
+
+    b = len(pieces)
     n = _rounded(max(len(p.window.ids) for p in pieces), tokens)
-    m = _rounded(max(len(p.question.ids) for p in pieces), asked_tokens)
-    window, question = np.zeros((b, n, width), np.float16), np.zeros((b, m, width), np.float16)
-    real, asked = np.zeros((b, n), bool), np.zeros((b, m), bool)
+    m = _rounded(max(len(p.asked.ids) for p in pieces), asked)
+    window, question = np.zeros((b, n), np.int64), np.zeros((b, m), np.int64)
+    real, known, body = np.zeros((b, n), bool), np.zeros((b, m), bool), np.zeros((b, n), bool)
     of_tokens, of_question = np.zeros((b, n, TOKEN_FEATURES)), np.zeros((b, m, QUESTION_FEATURES))
-    match, wanted = np.zeros((b, n, m)), np.zeros((3, b, n), bool)
+    wanted = np.zeros((3, b, n), bool)
     for i, p in enumerate(pieces):
-        a, c = len(p.window.ids), len(p.question.ids)
-        window[i, :a], question[i, :c] = p.window.states, p.question.states
-        real[i, :a], asked[i, :c] = True, True
-        of_tokens[i, :a], of_question[i, :c], match[i, :a, :c] = p.seen.tokens, p.seen.question, p.seen.match
-        wanted[:, i, :a] = p.start, p.end, p.sentence
+        a, c = len(p.window.ids), len(p.asked.ids)
+        window[i, :a], question[i, :c] = p.window.ids, p.asked.ids
+        real[i, :a], known[i, :c], body[i, p.window.body] = True, True, True
+        of_tokens[i, p.window.body], of_question[i, p.asked.body] = p.seen.tokens, p.seen.question
+        wanted[:, i, p.window.body] = p.start, p.end, p.sentence
     t = torch.from_numpy
-    half = [t(x).bfloat16() for x in (window, question, of_tokens, of_question, match)]
-    inputs = Inputs(half[0], half[1], t(real), t(asked), half[2], half[3], half[4])
-    return inputs, dict(zip(("start", "end", "sentence"), t(wanted)))
-
-
-def stacked(batch: Sequence[Sequence[Piece]]) -> tuple[Inputs, dict[str, Tensor], list[list[int]]]:
-    """All pieces of some questions as one batch (``stack``), and each question's rows of it.
-
-    Sizes are rounded up, the number of rows with a repeated piece that no question has: every new shape costs a CPU the
-    building of its kernels.
-    """
-    ends = np.cumsum([len(question) for question in batch])
-    groups = [list(range(end - len(question), end)) for end, question in zip(ends, batch)]
-    pieces = [p for question in batch for p in question]
-    pieces += pieces[:1] * (_rounded(len(pieces), 8) - len(pieces))
-    return *stack(pieces, 32, 8), groups
+    none = torch.zeros(b, 0)
+    inputs = Inputs(
+        none, none, t(real), t(known), t(body), t(of_tokens).bfloat16(), t(of_question).bfloat16(),
+        torch.tensor(claimed),
+    )  # fmt: skip
+    return Part(t(window), t(question), inputs, t(wanted))
 
 
 def _rounded(size: int, step: int) -> int:

@@ -1,8 +1,9 @@
-"""Fits the extractive reader's probabilities on questions held out from the network's training."""
+"""Fits the reader's and the critic's probabilities on questions and claims that the network never saw."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,78 +14,85 @@ from shared_core.errors import CalibrationError, MissingDependencyError
 from shared_core.evaluation.answers import contains_answer
 from shared_core.reading.candidates import FIGURES, figures
 from shared_core.reading.confidence import Logistic
-from shared_core.reading.extractive import ExtractiveReader
-from shared_core.types import Passage
+from shared_core.reading.extractive import VERIFIED, ExtractiveReader
+from shared_core.training.reader.sets import Case
 
-CANDIDATES = 3
-"""How many quotes of each question the fit sees: the first ones are what gets shown."""
 LEAST = 100
 """Questions needed at least."""
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
-    """A question with what was retrieved for it and its right answers (none if the passages hold no answer)."""
+class Measured:
+    """The first candidates of one question.
 
-    question: str
-    passages: tuple[Passage, ...]
-    answers: tuple[str, ...]
-
-
-def measure(reader: ExtractiveReader, rows: Sequence[Labelled]) -> tuple[list[NDArray[np.float64]], list[list[bool]]]:
-    """Figures and labels of the first candidates of each question.
-
-    Returns:
-        For each question an array (candidates, len(FIGURES)), and whether each candidate holds a right answer.
+    Attributes:
+        rows: (candidates, len(FIGURES)).
+        right: (candidates,) whether each holds a right answer.
+        held: the passages read hold an answer.
+        weight: how much the question counts.
     """
-    tables, labels = [], []
-    for row in rows:
-        found = reader.candidates(row.question, row.passages)
-        words = reader.count_words(row.question)
-        tables.append(figures(found, words)[:CANDIDATES])
-        labels.append(
-            [contains_answer(row.passages[c.passage].text[c.start : c.end], row.answers) for c in found[:CANDIDATES]]
-        )
-    return tables, labels
+
+    rows: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    held: bool
+    weight: float = 1.0
 
 
-def fit(
-    tables: Sequence[NDArray[np.float64]], labels: Sequence[Sequence[bool]], *, strength: float = 0.001
-) -> dict[str, Any]:
-    """The two probability models as they are written beside the weights.
+def measure(reader: ExtractiveReader, case: Case, weight: float = 1.0) -> Measured | None:
+    """Figures and labels of a case's first candidates; ``None`` if the reader found none."""
+    found = reader.candidates(case.question, case.passages)[:VERIFIED]
+    if not found:
+        return None
+    texts = [case.passages[c.passage].text for c in found]
+    right = [contains_answer(text[c.start : c.end], case.answers) for text, c in zip(texts, found)]
+    held = any(contains_answer(p.text, case.answers) for p in case.passages)
+    rows = figures(found, reader.count_words(case.question))
+    return Measured(rows, np.array(right, dtype=bool), held and bool(case.answers), weight)
+
+
+def fit(measured: Sequence[Measured], *, strength: float = 0.001) -> dict[str, Any]:
+    """The two probability models as they are written beside the weights, and the share of questions with an answer.
 
     Args:
-        tables, labels: of ``measure``.
+        measured: of ``measure``, one for each question.
         strength: inverse of the L2 penalty.
 
     Raises:
         CalibrationError: fewer than LEAST questions, or all of one kind.
     """
-    kept = [(t, y) for t, y in zip(tables, labels) if len(t)]
-    if len(kept) < LEAST:
+    if len(measured) < LEAST:
         raise CalibrationError(
-            f"{len(kept)} questions are too few to fit probabilities.", hint=f"Give {LEAST} or more."
+            f"{len(measured)} questions are too few to fit probabilities.", hint=f"Give {LEAST} or more."
         )
-    rows = np.concatenate([t for t, _ in kept])
-    right = np.concatenate([np.asarray(y, dtype=bool) for _, y in kept])
+    weights = np.array([m.weight for m in measured])
+    first = np.stack([m.rows[0] for m in measured])
+    held = np.array([m.held for m in measured])
+    with_answer = [m for m in measured if m.held]
+    rows = np.concatenate([m.rows for m in with_answer])
+    right = np.concatenate([m.right for m in with_answer])
     # the first quote is the answer; the others weigh less
-    weights = np.concatenate([np.where(np.arange(len(y)) == 0, 1.0, 0.3) for _, y in kept])
-    first = np.stack([t[0] for t, _ in kept])
-    any_right = np.array([any(y) for _, y in kept])
+    each = np.concatenate([m.weight * np.where(np.arange(len(m.right)) == 0, 1.0, 0.3) for m in with_answer])
     without = tuple(n for n in FIGURES if n != "first")
     return {
-        "correct": _logistic(rows, right, weights, FIGURES, strength).to_dict(),
-        "answerable": _logistic(first, any_right, np.ones(len(first)), without, strength).to_dict(),
+        "answerable": logistic(first, held, weights, without, strength).to_dict(),
+        "right": logistic(rows, right, each, FIGURES, strength).to_dict(),
+        "expected": float((weights * held).sum() / weights.sum()),
     }
 
 
-def _logistic(
+def logistic(
     rows: NDArray[np.float64],
     labels: NDArray[np.bool_],
     weights: NDArray[np.float64],
     names: tuple[str, ...],
     strength: float,
 ) -> Logistic:
+    """A logistic model of figures and their products, fitted with an L2 penalty.
+
+    Raises:
+        MissingDependencyError: scikit-learn is not installed.
+        CalibrationError: the labels are all alike.
+    """
     try:
         from sklearn.linear_model import LogisticRegression
         from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -105,3 +113,27 @@ def _logistic(
     products[np.triu_indices(len(names))] = slopes[len(names) :]
     intercept = float(model.intercept_[0] - slopes @ fair.mean_)
     return Logistic(names, mean, scale, low, high, slopes[: len(names)], intercept, products)
+
+
+def fit_support(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[float, float]:
+    """(slope, intercept) of P(supported) = sigmoid(slope · log-odds + intercept); Platt 1999, with his targets."""
+    from scipy.optimize import minimize
+
+    x, y = np.asarray(log_odds, dtype=float), np.asarray(labels, dtype=bool)
+    targets = np.where(y, (y.sum() + 1) / (y.sum() + 2), 1 / ((~y).sum() + 2))
+
+    def cost(p: NDArray[np.float64]) -> float:
+        z = p[0] * x + p[1]
+        return float(np.mean(np.logaddexp(0, z) - targets * z))
+
+    slope, intercept = minimize(cost, np.array([1.0, 0.0])).x
+    if not (math.isfinite(slope) and slope > 0):
+        raise CalibrationError("The critic does not tell supported claims from others.", hint="Train it further.")
+    return float(slope), float(intercept)
+
+
+def identity() -> Mapping[str, Any]:
+    """Probability models that say what the network says, for measuring before anything is fitted."""
+    name = "log_probability"
+    one = {"intercept": 0.0, "figures": {name: [0.0, 1.0, -9.0, 0.0, 1.0]}, "products": {name: [0.0]}}
+    return {"answerable": one, "right": one, "expected": 0.5, "support": [1.0, 0.0], "relevance": [1.0, 0.0]}

@@ -1,6 +1,6 @@
 """Examples for the extractive reader's network: questions beside passages that answer them and passages that do not.
 
-Three kinds, all from public data (see ``reading/weights/reader.json``): questions of SQuAD 1.1 with their paragraph
+Three kinds, all from public data (see ``reading/weights/network.json``): questions of SQuAD 1.1 with their paragraph
 and similar paragraphs of other questions; the same questions with a name, number, direction or another word changed,
 which their paragraph no longer answers (after the adversarial questions of SQuAD 2.0: Rajpurkar et al., ACL 2018,
 sec. 3); and SQuAD 2.0's own with what retrieval finds for them.
@@ -23,8 +23,8 @@ from rich.progress import track
 
 from shared_core.citation.sentences import split_sentences
 from shared_core.evaluation.answers import contains_answer
-from shared_core.reading.encoder import Encoded, TokenEncoder
 from shared_core.reading.features import RARITY_BUCKETS, Tokens, Words, words_of
+from shared_core.reading.pieces import Pieces, PieceTokenizer
 from shared_core.types import Passage
 
 _NAME = re.compile(r"(?<![.?!]\s)(?<!^)\b(?!I\b)[A-Z][\w'’.-]*(?:\s+(?:of\s+|the\s+|de\s+)?[A-Z][\w'’.-]*)*")
@@ -61,40 +61,43 @@ class Row:
     spans: tuple[tuple[int, int], ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Text:
-    """A passage (or question) ready for features; windows are encoded once."""
+    """A passage ready for the network: its words, the stems of its title, and its windows with their tokens."""
 
     words: Words
     title: NDArray[np.int64]
-    windows: list[tuple[Encoded, Tokens]]
+    windows: list[tuple[Pieces, Tokens]]
+    sentences: list[tuple[int, int]]
 
 
 @dataclass(slots=True)
 class Corpus:
-    """Passages by id, encoded when first needed; titles of some are hidden, so that readers do not rely on them."""
+    """Passages by id, cut into pieces when first needed."""
 
-    encoder: TokenEncoder
+    tokenizer: PieceTokenizer
     rarity: NDArray[np.float32]
     passages: Mapping[str, Passage]
     known: dict[str, Text] = field(default_factory=dict)
 
     def __getitem__(self, passage_id: str) -> Text:
-        """The passage, encoded."""
+        """The passage, cut."""
         if passage_id not in self.known:
             p = self.passages[passage_id]
-            sentences = split_sentences(p.text)
-            words = words_of(p.text, self.rarity)
-            windows = [
-                (e, Tokens.of(words, e.ids, e.starts, sentences))
-                for e in self.encoder.passage(p.text, p.title, sentences)
-            ]
-            self.known[passage_id] = Text(words, words_of(p.title, self.rarity).content, windows)
+            self.known[passage_id] = self.cut(p.text, p.title)
         return self.known[passage_id]
 
-    def encode(self, passage_ids: Iterable[str]) -> None:
-        """Encode these now, with a progress bar, so that nothing is encoded between training's steps."""
-        for passage_id in track(list(passage_ids), "encoding passages"):
+    def cut(self, text: str, title: str = "") -> Text:
+        """Any text, cut."""
+        sentences = split_sentences(text)
+        words = words_of(text, self.rarity)
+        pieces = self.tokenizer.windows(text, title, sentences)
+        windows = [(p, Tokens.of(words, p.body_ids, p.starts, sentences)) for p in pieces]
+        return Text(words, words_of(title, self.rarity).content, windows, sentences)
+
+    def prepare(self, passage_ids: Iterable[str]) -> None:
+        """Cut these now, with a progress bar, so that nothing is cut between training's steps."""
+        for passage_id in track(list(passage_ids), "cutting passages"):
             _ = self[passage_id]
 
     def holds(self, passage_id: str, answers: Sequence[str]) -> bool:

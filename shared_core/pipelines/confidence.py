@@ -1,0 +1,226 @@
+"""What a claim's support is made of, and how it is put together.
+
+One meaning everywhere: the probability that a claim is a right answer to the question, or a right part of one. No
+witness knows that alone, and a model is not the only judge of itself where another is at hand:
+
+- ``entailed``: do its quotes support the claim? (the engine's judge, else the critic, else the model)
+- ``answers``: does the passage around the quote support the claim as an answer to this question? (critic)
+- ``quoted``: does the quoted sentence hold a right answer? ``sufficient``: do the passages hold one at all? (reader)
+- ``certain``: how sure is the model? ``agreement``: do independent answers say the same?
+
+They are put together by a stack that was fitted for this configuration (``Context.stack``), or else by the
+rule of the most doubtful witness (``most_doubtful``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from shared_core.errors import LimitError, SelfReflectError
+from shared_core.flow import Flow, Judge, Read
+from shared_core.pipelines.common import Run, decide, merge_duplicates
+from shared_core.pipelines.support import ask_model, model_method, support, support_method
+from shared_core.reading.base import ReadResult
+from shared_core.types import Answer, Claim, Passage, Signals, Span
+
+WITNESSES = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement")
+"""Signals in the order of a stack's figures."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Weighed:
+    """Claims with their support and what it is made of.
+
+    Attributes:
+        claims: as given, with ``support`` and ``signals``.
+        answerable: P(the passages answer the question), ``None`` if unknown.
+        calibrated: supports are by a stack fitted for this configuration.
+        unknown: why supports are unknown, where all are.
+    """
+
+    claims: list[Claim]
+    answerable: float | None = None
+    calibrated: bool = False
+    unknown: str = ""
+
+
+def weigh(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run) -> Flow[Weighed]:
+    """Ask the witnesses about claims that cite passages, and put what they say together.
+
+    Signals that a claim brings with it (``certain``, ``agreement`` from samples) are kept. A claim without citations
+    has no witness but the model, and its support stays as it is.
+
+    Args:
+        question: as asked.
+        claims: with their citations.
+        passages: what was read, best first.
+        run: of the question.
+    """
+    cited = [c for c in claims if c.citations]
+    if not cited:
+        return Weighed(list(claims))
+    read = yield from _read(question, cited, passages, run)
+    entailed: list[float | None] = [None] * len(cited)
+    alone = run.settings.witnesses == "judge"
+    if alone or support_method(run.context) in ("judge", "critic"):
+        entailed = yield from support([(_quote(c), c.text) for c in cited], run)
+    answers = yield from _ask_critic(question, cited, passages, run)
+    quoted = _of_quotes(cited, read)
+    said = [r.short_answer.text for r in read.readings[:1] if r.short_answer and (r.probability or 0) > 0.5]
+    found = [
+        dataclasses.replace(
+            claim.signals,
+            entailed=entailed[i],
+            answers=answers[i],
+            quoted=quoted[i],
+            sufficient=read.answerable,
+            agreement=_agree(claim.text, said) if said else claim.signals.agreement,
+        )
+        for i, claim in enumerate(cited)
+    ]
+    if not alone:
+        found = yield from _ask_model(question, cited, found, run)
+    signals = {id(claim): s for claim, s in zip(cited, found)}
+    stack = run.context.stack
+    weighed = [
+        dataclasses.replace(c, signals=s, support=put_together(s, run)) if (s := signals.get(id(c))) else c
+        for c in claims
+    ]
+    yield run.note(
+        "confidence",
+        f"calibrated on {stack.n} claims" if stack else "the judge alone" if alone else "the most doubtful witness",
+        read.unknown,
+        claims=len(cited),
+        unknown=sum(c.support is None for c in weighed),
+        answerable=read.answerable,
+    )
+    return Weighed(weighed, read.answerable, stack is not None, read.unknown)
+
+
+def decide_weighed(
+    question: str, weighed: Weighed, passages: Sequence[Passage], run: Run, *, pipeline: str
+) -> Flow[Answer]:
+    """``decide`` over claims that were weighed; at most ``max_claims`` of them, the surest, are shown."""
+    claims = merge_duplicates(weighed.claims)
+    surest = sorted(range(len(claims)), key=lambda i: -1.0 if (p := claims[i].support) is None else -p - 1.0)
+    shown = sorted(surest[: run.settings.max_claims])
+    return (
+        yield from decide(
+            question,
+            [claims[i] for i in shown],
+            passages,
+            run,
+            pipeline=pipeline,
+            answerable=weighed.answerable,
+            calibrated=weighed.calibrated,
+            unknown=weighed.unknown,
+        )
+    )
+
+
+def put_together(signals: Signals, run: Run) -> float | None:
+    """A claim's support: by the stack of this configuration, else by the most doubtful witness."""
+    stack = run.context.stack
+    if stack is not None:
+        return stack.combine([getattr(signals, name) for name in WITNESSES])
+    return signals.entailed if run.settings.witnesses == "judge" else most_doubtful(signals)
+
+
+def most_doubtful(signals: Signals) -> float | None:
+    """The least of what was said by the witness that must be heard and by those that may be.
+
+    That the quote supports the claim must be known, and at least one witness must say that the claim answers the
+    question; otherwise the support is unknown. ``sufficient`` and ``agreement`` raise or lower nothing by themselves:
+    answers are right with insufficient passages, and wrong ones agree.
+    """
+    of_answer = [p for p in (signals.answers, signals.quoted, signals.certain) if p is not None]
+    if signals.entailed is None or not of_answer:
+        return None
+    return min(signals.entailed, *of_answer)
+
+
+def _read(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run) -> Flow[ReadResult]:
+    """What the reader says of the passages and of the sentences quoted; nothing where there is no reader."""
+    if not run.context.has_reader or not passages:
+        return ReadResult(())
+    spans = tuple(s for c in claims for s in _spans(c))
+    expected = run.context.expected.value
+    try:
+        result: ReadResult = yield Read(question, tuple(passages), 3, expected, spans)
+    except LimitError as error:
+        yield run.stop(error)
+        return ReadResult(())
+    except SelfReflectError as error:  # a witness that cannot be heard is unknown, whoever else is
+        yield run.note("read", "unknown", error.message)
+        return ReadResult(())
+    run.context.expected.see(result)
+    return result
+
+
+def _spans(claim: Claim) -> list[Span]:
+    return [s for citation in claim.citations for s in citation.primary]
+
+
+def _quote(claim: Claim) -> str:
+    return " ".join(c.quote for c in claim.citations)
+
+
+def _of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | None]:
+    """For each claim the best of what the reader says of its quotes."""
+    judged = iter(read.judged)
+    out: list[float | None] = []
+    for claim in claims:
+        mine = [next(judged, None) for _ in _spans(claim)]
+        known = [r.probability for r in mine if r is not None and r.probability is not None]
+        out.append(max(known) if known else None)
+    return out
+
+
+def _ask_critic(
+    question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run
+) -> Flow[list[float | None]]:
+    """P(the passages cited support question and claim together), by the critic; unknown where there is none."""
+    if run.context.critic is None:
+        return [None] * len(claims)
+    by_id = {p.id: p for p in passages}
+    pairs = []
+    for claim in claims:
+        cited = dict.fromkeys(s.passage_id for s in _spans(claim))
+        evidence = "\n".join(_whole(by_id[i]) for i in cited if i in by_id)
+        pairs.append((evidence or _quote(claim), f"{question} {claim.short_answer or claim.text}"))
+    try:
+        return list((yield Judge(tuple(pairs), by="critic")))
+    except LimitError as error:
+        yield run.stop(error)
+    except SelfReflectError as error:
+        yield run.note("critic", "unknown", error.message)
+    return [None] * len(claims)
+
+
+def _whole(passage: Passage) -> str:
+    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
+
+
+def _ask_model(question: str, claims: Sequence[Claim], found: Sequence[Signals], run: Run) -> Flow[list[Signals]]:
+    """Where no other witness can judge a claim, the model's word that it is a right answer by its quote."""
+    unheard = [i for i, s in enumerate(found) if s.entailed is None or (s.answers is None and s.quoted is None)]
+    out = list(found)
+    if unheard and model_method(run.context) is not None:
+        said = yield from ask_model([(question, _quote(claims[i]), claims[i].text) for i in unheard], run)
+        for i, p in zip(unheard, said):
+            entailed = found[i].entailed if found[i].entailed is not None else p
+            out[i] = dataclasses.replace(found[i], entailed=entailed, certain=p)
+    return out
+
+
+def _agree(text: str, said: Sequence[str]) -> float:
+    """Share of the answers ``said`` that stand in the text."""
+    words = f" {_words(text)} "
+    held = [f" {_words(s)} " in words for s in said if _words(s)]
+    return sum(held) / len(held) if held else 0.0
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))

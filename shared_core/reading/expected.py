@@ -1,0 +1,62 @@
+"""How many of the questions asked do the documents answer? Stated, or estimated from the questions themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+from shared_core.errors import InputError
+from shared_core.reading.base import ReadResult
+from shared_core.reading.confidence import estimate_share, shift
+
+LEAST = 20
+"""Questions before an estimate counts."""
+KEPT = 2000
+"""Questions that an estimate looks back on."""
+USUAL = 0.75
+"""The share where nothing else is stated: most questions to an app are asked because its documents treat of them."""
+
+
+class ExpectedShare:
+    """The share of questions asked that the documents answer. May be used from several threads.
+
+    Args:
+        stated: the share, in (0, 1); ``auto`` begins at ``USUAL`` and estimates it from the questions asked (without
+            labels, by expectation maximisation) as soon as ``LEAST`` have been. Then what a question is answered with
+            depends on the ones before it.
+
+    Raises:
+        InputError: ``stated`` out of range.
+    """
+
+    def __init__(self, stated: float | str = USUAL) -> None:
+        self._estimated = stated == "auto"
+        self._stated = USUAL if isinstance(stated, str) else stated
+        if not 0 < self._stated < 1 or (isinstance(stated, str) and not self._estimated):
+            raise InputError(f"The expected share must be in (0, 1) or 'auto', not {stated!r}.", hint="Usual: 0.75.")
+        self._seen: deque[float] = deque(maxlen=KEPT)
+        self._value = self._stated
+        self._lock = threading.Lock()
+
+    @property
+    def value(self) -> float:
+        """The share as it is taken to be now."""
+        return self._value
+
+    def see(self, result: ReadResult) -> None:
+        """Take another question's result into account."""
+        if not self._estimated or result.answerable is None or result.expected is None:
+            return
+        with self._lock:
+            # all at one assumed share, whatever was assumed when they were asked
+            self._seen.append(shift(result.answerable, result.expected, self._stated))
+            if len(self._seen) >= LEAST:
+                self._value = estimate_share(list(self._seen), self._stated)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
