@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
     from shared_core.engine import SelfReflectEngine
     from shared_core.evaluation.calibration import CalibrationRun
+    from shared_core.evaluation.claims_calibration import FittedClaims
     from shared_core.evaluation.dataset import Question
     from shared_core.evaluation.gauge_calibration import FittedPurpose, Labels
     from shared_core.uncertainty.calibration import Calibration, ThresholdRule
 
 _DEFAULTS = SelfReflectSettings()
-PURPOSES = ("confidence", "gate", "answer", "support")
+PURPOSES = ("confidence", "claims", "gate", "answer", "support")
 
 
 @reports_errors
@@ -42,9 +43,10 @@ def calibrate_command(
     purpose: Annotated[
         list[str],
         typer.Option(
-            help="What to calibrate, repeatable: confidence (of quoted answers), gate (when the model knows without "
-            "retrieval), answer (the model's own answers), support (needs --support-rows). By default confidence "
-            "without a model; gate and answer with one and the pipelines composed and seakr."
+            help="What to calibrate, repeatable: confidence (of quoted answers, without a model), claims (how far the "
+            "witnesses of a model's claims are to be believed), gate (when the model knows without retrieval), answer "
+            "(the model's own answers), support (needs --support-rows). By default confidence without a model; with "
+            "one claims, for seakr gate and answer."
         ),
     ] = [],  # noqa: B006
     labels: Annotated[
@@ -76,6 +78,7 @@ def calibrate_command(
     from shared_core import calibration_io
     from shared_core.evaluation.dataset import read_questions
     from shared_core.evaluation.labelled_claims import read_labelled_claims
+    from shared_core.uncertainty.calibration import Calibration
 
     wanted = _purposes(purpose, model or base_url, pipeline, support_rows)
     _check_known("--labels", labels, ("auto", "gold", "self"))
@@ -92,11 +95,11 @@ def calibrate_command(
         docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings, judge=judge
     )
     todo = _Fitting(built.engine, rows, claims, method, cast("Labels", labels), cast("ThresholdRule", rule), target)
-    fitted: dict[str, CalibrationRun | FittedPurpose] = {}
+    fitted: dict[str, CalibrationRun | FittedClaims | FittedPurpose] = {}
     for name in wanted:
         with question_progress(err, len(rows), f"Calibrating: {name}") as progress:
             gate = fitted["gate"].calibration if "gate" in fitted else None
-            fitted[name] = todo.fit(name, gate, progress)
+            fitted[name] = todo.fit(name, gate if isinstance(gate, Calibration) else None, progress)
         out.print(fitted[name].summary(), markup=False, highlight=False)
     calibration_io.save(output, {**kept, **{name: f.calibration for name, f in fitted.items()}})
     out.print(f"written: {output}", markup=False, highlight=False)
@@ -120,11 +123,14 @@ class _Fitting:
 
     def fit(
         self, name: str, gate: Calibration | None, progress: Callable[[int, int], None]
-    ) -> CalibrationRun | FittedPurpose:
+    ) -> CalibrationRun | FittedClaims | FittedPurpose:
         """The calibration of one purpose; ``gate``: fitted before, for the answers that it decides on."""
         from shared_core.evaluation import gauge_calibration as gauges
         from shared_core.evaluation.calibration import calibrate_confidence
+        from shared_core.evaluation.claims_calibration import calibrate_claims
 
+        if name == "claims":
+            return calibrate_claims(self.engine, self.rows, progress=progress)
         if name == "confidence":
             return calibrate_confidence(self.engine, self.rows, method=self.method, progress=progress)
         if name == "support":
@@ -151,11 +157,13 @@ def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: 
         raise InputError("Calibrating support needs labelled claims.", hint="--support-rows FILE")
     wanted = set(given)
     if not given:
-        wanted = {"gate", "answer"} if model and pipeline in ("composed", "seakr") else {"confidence"}
+        wanted = {"confidence"} if not model else {"gate", "answer"} if pipeline == "seakr" else {"claims"}
     if support_rows is not None:
         wanted.add("support")
-    if model is None and wanted & {"gate", "answer"}:
-        raise InputError("Gate and answer are a language model's.", hint="Give --model or --base-url.")
+    if model is None and wanted & {"claims", "gate", "answer"}:
+        raise InputError("Claims, gate and answer are a language model's.", hint="Give --model or --base-url.")
+    if model is not None and "confidence" in wanted:
+        raise InputError("With a model the confidence is that of its claims.", hint="--purpose claims")
     return [name for name in PURPOSES if name in wanted]  # the gate before the answers that it decides on
 
 

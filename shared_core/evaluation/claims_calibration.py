@@ -1,0 +1,122 @@
+"""Calibrating what the witnesses say of a model's claims, on questions with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shared_core.errors import CalibrationError, InputError
+from shared_core.evaluation.answers import contains_answer
+from shared_core.evaluation.dataset import Question
+from shared_core.pipelines.confidence import WITNESSES
+from shared_core.types import Answer, Claim
+from shared_core.uncertainty.stack import LEAST, Stack, fit_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared_core.engine import SelfReflectEngine
+
+TOGETHER = 8
+"""Questions asked at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedClaim:
+    """A claim of the engine's and whether it is a right answer; ``said`` in the order of ``WITNESSES``."""
+
+    question: str
+    text: str
+    said: tuple[float | None, ...]
+    right: bool
+
+
+@dataclass(frozen=True)
+class FittedClaims:
+    """A stack of witnesses and the claims it was fitted on."""
+
+    calibration: Stack
+    rows: tuple[JudgedClaim, ...]
+    failed: int = 0
+
+    def summary(self) -> str:
+        """What was fitted and how good it is, in a line each."""
+        c = self.calibration
+        lines = [f"claims: a stack of witnesses on {c.n} claims, {c.positives} of them right answers"]
+        lines += [f"  {self.failed} questions failed"] if self.failed else []
+        lines += [f"  {name} (out of fold): {c.metrics[name]:.3f}" for name in sorted(c.metrics)]
+        for i, name in enumerate(c.names):
+            heard = sum(row.said[i] is not None for row in self.rows)
+            lines.append(f"  {name}: heard for {heard} claims, weight {c.weights[i]:.2f}")
+        return "\n".join(lines)
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """Reliability and risk–coverage of the claims fitted on (the summary's figures are out of fold)."""
+        from shared_core.evaluation import plots
+
+        rows = [(p, r.right) for r in self.rows if (p := self.calibration.combine(r.said)) is not None]
+        sure, right = [p for p, _ in rows], [float(r) for _, r in rows]
+        folder = Path(folder)
+        title = "claims, as fitted"
+        return [
+            plots.reliability(sure, right, folder / "claims_reliability.png", title=f"Reliability: {title}"),
+            plots.risk_coverage(sure, right, folder / "claims_risk_coverage.png", title=f"Risk–coverage: {title}"),
+        ]
+
+
+def calibrate_claims(
+    engine: SelfReflectEngine,
+    questions: Sequence[Question],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> FittedClaims:
+    """Answer every question once, judge each claim, and fit how far each witness is to be believed.
+
+    A claim is right if an accepted answer stands in it; every claim about an unanswerable question is wrong. All
+    claims count, those that were not shown too. Ask questions that the documents do not answer among them: without
+    any, the fit cannot learn to abstain.
+
+    Args:
+        engine: with a language model, on any pipeline that cites; not calibrated on claims yet.
+        questions: answerable ones with answers, and unanswerable ones.
+        progress: told after every batch.
+
+    Raises:
+        InputError: the engine has such a calibration already, or has no model.
+        CalibrationError: no question can be judged; too few claims, or nearly all right or wrong; every call failed.
+    """
+    if engine.context.stack is not None:
+        raise InputError("This engine's claims are calibrated already.", hint="Calibrate with settings without it.")
+    if not engine.resources.models:
+        raise InputError("Without a language model there are no claims to judge.", hint="Calibrate the confidence.")
+    known = [q for q in questions if q.answers or q.answerable is False]
+    if len(known) < LEAST // 4:
+        raise CalibrationError(
+            f"Only {len(known)} questions can be judged.",
+            hint='Give rows with "answers", or with "answerable": false.',
+        )
+    rows, failed, last = list[JudgedClaim](), 0, ""
+    for start in range(0, len(known), TOGETHER):
+        some = known[start : start + TOGETHER]
+        for question, answer in zip(some, engine.answer_many([q.question for q in some])):
+            if isinstance(answer, Answer):
+                rows += [_judge(question, claim) for claim in answer.claims if claim.citations]
+            else:
+                failed, last = failed + 1, str(answer)
+        if progress is not None:
+            progress(start + len(some), len(known))
+    if failed == len(known):
+        raise CalibrationError(f"Every question failed; the last one: {last}")
+    bound = engine.claims_binding
+    stack = fit_stack(WITNESSES, [r.said for r in rows], [r.right for r in rows], bound_to=bound)
+    return FittedClaims(stack, tuple(rows), failed)
+
+
+def _judge(question: Question, claim: Claim) -> JudgedClaim:
+    said = tuple(getattr(claim.signals, name) for name in WITNESSES)
+    right = (
+        bool(question.answers) and question.answerable is not False and contains_answer(claim.text, question.answers)
+    )
+    return JudgedClaim(question.question, claim.text, said, right)

@@ -1,0 +1,97 @@
+"""Calibrating what witnesses say of claims: fitted, written, read, applied, and bound to what it was fitted for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from shared_core import calibration_io
+from shared_core.engine import SelfReflectEngine
+from shared_core.errors import CalibrationError, InputError
+from shared_core.evaluation.claims_calibration import calibrate_claims
+from shared_core.evaluation.dataset import Question
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Passage
+from tests.fakes import FirstSentenceReader
+
+LAMPS = [Passage(f"p{i}", f"Lamp {i} was lit in {1800 + i}.", f"Lamps {i}") for i in range(60)]
+QUESTIONS = [
+    Question(str(i), f"When was lamp {i} lit?", answers=(str(1800 + i),)) if i % 3 else
+    Question(str(i), f"When was lamp {i} sold?", answerable=False)
+    for i in range(60)
+]  # fmt: skip
+
+
+class Lamps:
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        number = query.split()[3]
+        return [p for p in LAMPS if p.id == f"p{number}"]
+
+
+class Critic:
+    """Knows that a sentence on lighting says nothing about a sale."""
+
+    name = "critic@test"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        self.asked += len(pairs)
+        return [0.3 if "sold" in claim else 0.7 for _, claim in pairs]
+
+
+def quoting(request: Any) -> str:
+    """A model that always quotes and is always sure."""
+    return "<reference>S1</reference><claim>It was in " + request.prompt.text.split(" lit in ")[-1][:4] + ".</claim>"
+
+
+def engine(pipeline: Any = "composed", **values: Any) -> SelfReflectEngine:
+    settings = SelfReflectSettings(pipeline=pipeline, **values)
+    return SelfReflectEngine(Lamps(), ScriptedLM(quoting), settings, reader=FirstSentenceReader(), critic=Critic())
+
+
+@pytest.mark.parametrize("pipeline", ["composed", "reclaim"])
+def test_a_fit_is_written_read_and_applied(pipeline: str, tmp_path: Any) -> None:
+    fitted = calibrate_claims(engine(pipeline), QUESTIONS)
+    assert fitted.calibration.n == 60
+    assert fitted.calibration.metrics["auroc"] > 0.9
+    calibration_io.save(tmp_path / "c.json", {"claims": fitted.calibration})
+    calibrated = engine(pipeline, calibration=str(tmp_path / "c.json"))
+    right, wrong = calibrated.answer(QUESTIONS[1].question), calibrated.answer(QUESTIONS[3].question)
+    assert right.calibrated
+    assert not right.abstained
+    assert wrong.abstained
+    assert wrong.claims[0].support is not None
+    assert (right.confidence or 0) > 0.7 > 0.3 > wrong.claims[0].support
+    assert not engine(pipeline).answer(QUESTIONS[1].question).calibrated
+
+
+def test_it_holds_for_its_configuration_only(tmp_path: Any) -> None:
+    file = tmp_path / "c.json"
+    calibration_io.save(file, {"claims": calibrate_claims(engine(), QUESTIONS).calibration})
+    for other in ({"pipeline": "reclaim"}, {"top_k": 3}, {"witnesses": "judge"}):
+        with pytest.raises(CalibrationError, match="fitted for"):
+            engine(**{"calibration": str(file), **other})
+    over = engine(calibration=str(file)).over(Lamps())
+    assert over.context.stack is not None
+    assert over.resources.critic is not None
+    assert over.resources.critic.name == "critic@test"
+
+
+def test_what_cannot_be_fitted_is_refused_early() -> None:
+    with pytest.raises(CalibrationError, match="Only 5"):
+        calibrate_claims(engine(), QUESTIONS[:5])
+    with pytest.raises(InputError, match="language model"):
+        calibrate_claims(SelfReflectEngine(Lamps(), reader=FirstSentenceReader()), QUESTIONS)
+    with pytest.raises(CalibrationError, match="too few"):
+        calibrate_claims(engine(), [q for q in QUESTIONS if q.answers])
+
+
+def test_the_pictures_and_the_summary(tmp_path: Any) -> None:
+    fitted = calibrate_claims(engine(), QUESTIONS)
+    assert all(path.exists() for path in fitted.plot(tmp_path))
+    assert "stack of witnesses on 60 claims, 40" in fitted.summary()
