@@ -314,11 +314,8 @@ def abstention_text(
     can judge. ``on_abstain="show"`` shows the nearest passages in any case.
     """
     own = settings.abstain_text
-    if own is None:
-        said = f"I can't answer that from these documents with the certainty asked for. {sentence}"
-    else:
-        said = own.format(question=question, reason=sentence)
-    spans = [s for c in claims for citation in c.citations for s in citation.primary]
+    surest = sorted(claims, key=lambda c: -1.0 if c.support is None else c.support, reverse=True)
+    spans = [s for c in surest for citation in c.citations for s in citation.primary]
     by_id = {p.id: p for p in passages}
     if settings.on_abstain == "show" and passages:
         nearest = spans or [p.span(0, min(len(p.text), 300)) for p in passages]
@@ -327,6 +324,12 @@ def abstention_text(
     else:
         nearest = spans[:1] if own is None and reason in (SUPPORT_BELOW_TARGET, CANNOT_JUDGE) else []
         heading = "Nearest, but not certain enough:" if reason == SUPPORT_BELOW_TARGET else "Nearest, unjudged:"
+    if own is not None:
+        said = own.format(question=question, reason=sentence)
+    else:
+        said = "I can't answer that from these documents with the certainty asked for."
+        if not (nearest and reason == SUPPORT_BELOW_TARGET and settings.on_abstain != "show"):
+            said += f" {sentence}"  # else the heading says it
     if not nearest:
         return said
     lines = [f"- “{_one_line(s.text)}” ({source_of(by_id[s.passage_id])})" for s in nearest]
