@@ -66,16 +66,19 @@ def weigh(question: str, claims: Sequence[Claim], passages: Sequence[Passage], r
     alone = run.settings.witnesses == "judge"
     if alone or support_method(run.context) in ("judge", "critic"):
         entailed = yield from support([(_quote(c), c.text) for c in cited], run)
+        if not alone and support_method(run.context) == "critic":
+            # a statement that stands in its quote follows from it, whatever a trained critic makes of it
+            entailed = [1.0 if _stands_in(c.text, _quote(c)) else p for c, p in zip(cited, entailed)]
     answers = yield from _ask_critic(question, cited, passages, run)
     quoted = _of_quotes(cited, read)
     said = [r.short_answer.text for r in read.readings[:1] if r.short_answer and (r.probability or 0) > 0.5]
     found = [
         dataclasses.replace(
             claim.signals,
-            entailed=entailed[i],
-            answers=answers[i],
-            quoted=quoted[i],
-            sufficient=read.answerable,
+            entailed=_heard(entailed[i]),
+            answers=_heard(answers[i]),
+            quoted=_heard(quoted[i]),
+            sufficient=_heard(read.answerable),
             agreement=_agree(claim.text, said) if said else claim.signals.agreement,
         )
         for i, claim in enumerate(cited)
@@ -129,16 +132,27 @@ def put_together(signals: Signals, run: Run) -> float | None:
 
 
 def most_doubtful(signals: Signals) -> float | None:
-    """The least of what was said by the witness that must be heard and by those that may be.
+    """The least of: the quote supports the claim, the claim answers the question, and the model's own word if asked.
 
-    That the quote supports the claim must be known, and at least one witness must say that the claim answers the
-    question; otherwise the support is unknown. ``sufficient`` and ``agreement`` raise or lower nothing by themselves:
-    answers are right with insufficient passages, and wrong ones agree.
+    Of the answer the reader's word on the sentence quoted counts (``quoted``), and only where it is silent the critic's
+    (``answers``), which tells right claims from wrong ones much worse (docs/confidence.md). Support must be known, and
+    one witness must say that the claim answers; otherwise it is unknown. ``sufficient`` and ``agreement`` raise or
+    lower nothing by themselves: answers are right with insufficient passages, and wrong ones agree.
     """
-    of_answer = [p for p in (signals.answers, signals.quoted, signals.certain) if p is not None]
+    answers = signals.quoted if signals.quoted is not None else signals.answers
+    of_answer = [p for p in (answers, signals.certain) if p is not None]
     if signals.entailed is None or not of_answer:
         return None
     return min(signals.entailed, *of_answer)
+
+
+def _heard(said: float | None) -> float | None:
+    """What a witness says, if it is a probability; NaN and numbers outside [0, 1] are silence."""
+    return said if said is not None and 0.0 <= said <= 1.0 else None
+
+
+def _stands_in(claim: str, quote: str) -> bool:
+    return bool(said := _words(claim)) and f" {said} " in f" {_words(quote)} "
 
 
 def _read(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run) -> Flow[ReadResult]:

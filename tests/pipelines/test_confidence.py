@@ -1,0 +1,117 @@
+"""What a claim's confidence is made of: witnesses, each heard apart, and the rule that puts them together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core.engine import SelfReflectEngine
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.confidence import most_doubtful
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Answer, Signals
+from tests.fakes import FirstSentenceReader, Shelf
+
+QUESTION = "When was the lamp lit, and by whom?"
+PROBABILITY = st.none() | st.floats(0, 1)
+
+
+class Critic:
+    """Says of every pair what it is told."""
+
+    name = "critic@test"
+
+    def __init__(self, said: float | None) -> None:
+        self.said = said
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        return [self.said] * len(pairs)
+
+
+def bold(claim: str, quote: str = "S1") -> ScriptedLM:
+    """A model that always claims the same, and is always sure."""
+    return ScriptedLM(
+        lambda request: (
+            f"<reference>{quote}</reference><claim>{claim}</claim>" if "\nS1: " in request.prompt.text else "97"
+        )
+    )
+
+
+def ask(lm: Any, reader: Any, critic: Any, **values: Any) -> Answer:
+    settings = SelfReflectSettings(pipeline="reclaim", **values)
+    return SelfReflectEngine(Shelf(), lm, settings, reader=reader, critic=critic).answer(QUESTION)
+
+
+class Judging(FirstSentenceReader):
+    """Says of every sentence quoted how likely it answers."""
+
+    def __init__(self, quoted: float | None) -> None:
+        super().__init__(0.9, answerable=0.9)
+        self.quoted = quoted
+
+    def _one(self, request: Any) -> Any:
+        import dataclasses
+
+        result = super()._one(request)
+        judged = tuple(
+            dataclasses.replace(result.readings[0], quote=span, probability=self.quoted) for span in request.spans
+        )
+        return dataclasses.replace(result, judged=judged)
+
+
+def test_a_faithful_restatement_of_what_does_not_answer_is_not_shown() -> None:
+    """C1: that the quote entails the claim is not that it answers."""
+    answer = ask(bold("The lamp was lit in 1871."), Judging(0.1), Critic(0.99))
+    assert answer.abstained
+    (claim,) = answer.claims
+    assert claim.signals.entailed == 1.0
+    assert claim.support == claim.signals.quoted == pytest.approx(0.1)
+
+
+def test_a_claim_that_its_quote_does_not_support_is_not_shown() -> None:
+    answer = ask(bold("The lamp was sold to Bohemia."), Judging(0.95), Critic(0.04))
+    assert answer.abstained
+    assert answer.claims[0].support == pytest.approx(0.04)
+
+
+def test_a_right_claim_is_as_sure_as_its_most_doubtful_witness() -> None:
+    answer = ask(bold("Somebody lit it in 1871."), Judging(0.8), Critic(0.9))
+    assert not answer.abstained
+    assert not answer.calibrated
+    assert answer.confidence == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("said", [None, math.nan, 1.5])
+def test_a_critic_that_says_no_probability_is_not_heard(said: float | None) -> None:
+    answer = ask(bold("Somebody lit it in 1871."), Judging(0.8), Critic(said))
+    (claim,) = answer.claims
+    assert claim.signals.entailed is None or 0 <= claim.signals.entailed <= 1
+    assert claim.support is None or 0 <= claim.support <= 0.8
+
+
+def test_where_the_reader_is_silent_the_critic_says_whether_it_answers() -> None:
+    answer = ask(bold("Somebody lit it in 1871."), Judging(None), Critic(0.7))
+    assert answer.claims[0].support == pytest.approx(0.7)
+
+
+@given(entailed=PROBABILITY, answers=PROBABILITY, quoted=PROBABILITY, certain=PROBABILITY, agreement=PROBABILITY)
+def test_the_rule_is_never_surer_than_any_witness_it_hears(
+    entailed: float | None,
+    answers: float | None,
+    quoted: float | None,
+    certain: float | None,
+    agreement: float | None,
+) -> None:
+    signals = Signals(entailed=entailed, answers=answers, quoted=quoted, certain=certain, agreement=agreement)
+    support = most_doubtful(signals)
+    if entailed is None or (answers is None and quoted is None and certain is None):
+        assert support is None
+    else:
+        assert support is not None
+        assert all(support <= p for p in (entailed, quoted, certain) if p is not None)
+        assert support in (entailed, answers, quoted, certain)
