@@ -131,7 +131,8 @@ def cut_statements(text: str, splitter: SentenceSplitter = split_sentences) -> S
 
 def _statement(text: str, start: int, end: int, plain: str, lead: str, before: str) -> Statement:
     leans = _LEANING.match(plain) is not None
-    fragment = len(plain.split()) < _FRAGMENT_WORDS and not leans
+    completes = bool(lead) and plain[:1].islower()  # "The ship: - sailed in 1871"
+    fragment = completes or (len(plain.split()) < _FRAGMENT_WORDS and not leans)
     context = lead if (fragment or leans) and lead else before if leans else ""
     return Statement(text[start:end], start, end, plain, context, fragment)
 

@@ -83,10 +83,13 @@ def test_a_long_heading_and_a_statement_with_a_colon_are_checked() -> None:
 
 
 def test_list_items_that_state_nothing_alone_are_understood_by_the_line_above() -> None:
-    found = cut_statements("The ship carried:\n- salt\n- gold\n\nCoal.").found
+    found = cut_statements(
+        "The ship:\n- Salt\n- sailed under Captain Ila Venn\n- Ila Venn was her captain.\n\nCoal."
+    ).found
     assert [(s.text, s.context, s.fragment) for s in found] == [
-        ("salt", "The ship carried:", True),
-        ("gold", "The ship carried:", True),
+        ("Salt", "The ship:", True),
+        ("sailed under Captain Ila Venn", "The ship:", True),
+        ("Ila Venn was her captain.", "", False),
         ("Coal.", "", True),
     ]
 
