@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Self
 
 from shared_core import flow as flows
@@ -73,6 +74,11 @@ class SelfReflectChecker:
         checker.settings, checker.resources, checker.context = parts.settings, parts.resources, parts.context
         return checker
 
+    def with_retriever(self, retriever: Retriever | None, settings: SelfReflectSettings | None = None) -> Self:
+        """The same checker over another retriever, with its parts shared; ``settings`` in place of its own."""
+        resources = dataclasses.replace(self.resources, retriever=retriever)
+        return self.over(Parts(settings or self.settings, resources, self.context))
+
     def check(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
         """Check one answer; see ``shared_core.pipelines.check.check`` for what it gives.
 
@@ -93,6 +99,19 @@ class SelfReflectChecker:
         """``check`` without blocking the event loop."""
         flow = self._flow(answer, question, passages)
         return await flows.arun(flow, self.resources, deadline=self.settings.deadline)
+
+    def stream(self, answer: str, question: str = "", passages: Passages | None = None) -> Iterator[Event]:
+        """Events as they happen: ``ClaimSealed`` for each claim that is judged; the last is ``Finished``."""
+        yield from flows.stream(self._flow(answer, question, passages), self.resources, deadline=self.settings.deadline)
+
+    async def astream(
+        self, answer: str, question: str = "", passages: Passages | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """``stream`` without blocking the event loop."""
+        flow = self._flow(answer, question, passages)
+        async with aclosing(flows.astream(flow, self.resources, deadline=self.settings.deadline)) as events:
+            async for event in events:
+                yield event
 
     def check_many(
         self,

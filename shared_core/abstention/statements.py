@@ -17,14 +17,15 @@ from shared_core.errors import InputError
 
 __all__ = ["Statement", "Statements", "cut_statements"]
 
-_MARK = (
+MARK = (
     r"(?:\[\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3}){0,20}\](?:\([^()\s]{0,500}\))?|【[^】\n]{1,60}】"
     r"|\[citation needed\]|\(unsupported\))"
 )
+"""Pattern of what models put behind a statement: marks of citations."""
 _ITEM = r"(?:[-*+•‣◦▪●○–—·]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)])[ \t\u00a0]++"
 _LINE_START = re.compile(rf"(?:[ \t\u00a0]|>|#{{1,6}}[ \t]|{_ITEM}|\[[ xX]\][ \t]|\|)*+")
-_MARKS_BEFORE = re.compile(rf"(?:\s*{_MARK})*+\s*+")
-_MARKS_AFTER = re.compile(rf"\s*{_MARK}")
+_MARKS_BEFORE = re.compile(rf"(?:\s*{MARK})*+\s*+")
+_MARKS_AFTER = re.compile(rf"\s*{MARK}")
 _LONGEST_MARK = 600
 _LISTED = re.compile(rf"[ \t\u00a0>]*+{_ITEM}")
 _FENCE = re.compile(r"[ \t>]{0,12}(`{3,}|~{3,})")
@@ -33,7 +34,7 @@ _SOURCES = re.compile(
     r"[ \t#*_]*(?:sources?|references?|citations?|bibliography|works cited|further reading)[ \t]*:?[ \t*_]*:?[ \t]*\Z",
     re.IGNORECASE,
 )
-_SOURCE = re.compile(rf"[ \t]*(?:{_ITEM}|{_MARK}|https?://)")
+_SOURCE = re.compile(rf"[ \t]*(?:{_ITEM}|{MARK}|https?://)")
 _RULE = re.compile(r"[ \t|:=*_-]*-{3,}[ \t|:=*_-]*\Z")
 _HEADING = re.compile(
     r"[ \t]{0,3}#{1,6}[ \t]|[ \t]*\*\*[^*\n]+\*\*:?[ \t]*\Z|[^\n]*\n[ \t]{0,3}(?:={3,}|-{3,})[ \t]*\Z"
@@ -46,7 +47,7 @@ _FRAGMENT_WORDS = 4
 """What has fewer words cannot be judged without what it answers."""
 
 _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(rf"\s*{_MARK}"), ""),
+    (re.compile(rf"\s*{MARK}"), ""),
     (re.compile(r"!?\[([^\]\n]{1,300})\]\([^)\s]{0,500}(?:\s[\"'][^\"'\n]{0,200}[\"'])?\)"), r"\1"),
     (re.compile(r"\s*\|\s*"), ", "),
     (re.compile(r"(?<!\w)(?:\*{1,3}|_{1,3}|~~)(?=\S)|(?<=\S)(?:\*{1,3}|_{1,3}|~~)(?!\w)|`+"), ""),
