@@ -16,12 +16,15 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect import _events, _messages
 from langchain_selfreflect._caller import Caller, enter
+from langchain_selfreflect._fields import AnyModel, AnyRetriever, Figure, Logprobs, OurJudge
 from langchain_selfreflect._retrieval import as_retriever, with_usual_k
-from langchain_selfreflect._strict import Made, Strict
+from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import to_passages
-from langchain_selfreflect.lm import LogprobsMode, as_language_model
+from langchain_selfreflect.lm import as_language_model
 from shared_core.checker import SelfReflectChecker as CoreChecker
 from shared_core.errors import InputError
+from shared_core.lm.chat import LogprobsMode
+from shared_core.mistakes import in_words_of
 from shared_core.pipelines.unsupported import OnUnsupported, treat_unsupported
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Finished, Passage
@@ -71,28 +74,34 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    retriever: Any = Field(None, description="A LangChain retriever (or runnable from text to documents), or ours.")
+    retriever: AnyRetriever | None = Field(
+        default=None, description="A LangChain retriever (or runnable from text to documents), or one of ours."
+    )
     on_unsupported: OnUnsupported = Field(
-        "pass",
+        default="pass",
         description="Claims that are not supported: shown as they are (pass), marked (flag), taken out (strip); or the "
         "whole answer is not shown (refuse).",
     )
-    llm: Any = Field(None, description="Asked about what judge and critic cannot judge (other languages).")
-    settings: SelfReflectSettings = Field(default_factory=SelfReflectSettings)
-    target_accuracy: float | None = Field(None, description="Shortcut for the setting of that name.")
-    answer_key: str | None = Field(None, description="Where the answer stands in a dict, if not where it usually does.")
-    question_key: str | None = Field(None, description="The same for the question.")
-    context_key: str | None = Field(None, description="The same for the documents.")
-    logprobs: LogprobsMode = Field("auto", description="See LangChainLM.")
-    models: dict[str, Any] = Field(default_factory=dict, description="Further models by role (judge).")
-    judge: Any = Field(None, description="Scores how far passages support a claim; without one the critic does.")
-    critic: Any = Field(None, description="In place of the shipped critic.")
+    llm: AnyModel | None = Field(default=None, description="Asked about what judge and critic cannot judge.")
+    settings: ReflectSettings = Field(default_factory=SelfReflectSettings)
+    target_accuracy: Figure | None = Field(default=None, description="Shortcut for the setting of that name.")
+    answer_key: str | None = Field(
+        default=None, description="Where the answer stands in a dict, if not where it usually does."
+    )
+    question_key: str | None = Field(default=None, description="The same for the question.")
+    context_key: str | None = Field(default=None, description="The same for the documents.")
+    logprobs: Logprobs = Field(default="auto", description="See LangChainLM.")
+    models: dict[str, AnyModel] = Field(default_factory=dict, description="Further models by role (judge).")
+    judge: OurJudge | None = Field(
+        default=None, description="Scores how far passages support a claim; without one the critic does."
+    )
+    critic: OurJudge | None = Field(default=None, description="In place of the shipped critic.")
 
     _made: Made[CoreChecker] = PrivateAttr(default_factory=Made)
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._make(probe=False)  # what cannot work is refused now, and without a call
+    def model_post_init(self, context: Any, /) -> None:
+        """Refuse what cannot work now, and without a call."""
+        self._make(probe=False)
 
     @property
     def checker(self) -> CoreChecker:
@@ -100,19 +109,20 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         return self._made.get(self, self._make)
 
     def _make(self, *, probe: bool = True) -> CoreChecker:
-        settings = self.settings if self.retriever is None else with_usual_k(self.settings, self.retriever)
-        if self.target_accuracy is not None:
-            settings = settings.replace(target_accuracy=self.target_accuracy)
-        mode: LogprobsMode = self.logprobs if probe else False
-        models = {role: as_language_model(m, logprobs=mode) for role, m in self.models.items()}
-        return CoreChecker(
-            None if self.retriever is None else as_retriever(self.retriever, settings),
-            as_language_model(self.llm, logprobs=mode),
-            settings,
-            judge=self.judge,
-            critic=self.critic,
-            models={role: m for role, m in models.items() if m is not None},
-        )
+        with in_words_of(self, lm="llm"):
+            settings = self.settings if self.retriever is None else with_usual_k(self.settings, self.retriever)
+            if self.target_accuracy is not None:
+                settings = settings.replace(target_accuracy=self.target_accuracy)
+            mode: LogprobsMode = self.logprobs if probe else False
+            models = {role: as_language_model(m, logprobs=mode) for role, m in self.models.items()}
+            return CoreChecker(
+                None if self.retriever is None else as_retriever(self.retriever, settings),
+                as_language_model(self.llm, logprobs=mode),
+                settings,
+                judge=self.judge,
+                critic=self.critic,
+                models={role: m for role, m in models.items() if m is not None},
+            )
 
     # --- one answer --------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.checker import SelfReflectChecker as CoreChecker
 from shared_core.errors import InputError
+from shared_core.mistakes import as_settings, in_words_of
 from shared_core.pipelines.common import source_of
 from shared_core.printable import to_printable_line
 from shared_core.reading.base import SupportScorer
@@ -79,10 +80,8 @@ class SelfReflectChecker(BaseEvaluator):
     ) -> None:
         if score not in ("weakest", "share"):
             raise InputError(f"There is no score={score!r}.", hint="There are: weakest, share.")
-        if settings is not None and not isinstance(settings, SelfReflectSettings):
-            raise InputError(f"settings must be SelfReflectSettings, not {type(settings).__name__}.")
         shortcut = {} if target_accuracy is None else {"target_accuracy": target_accuracy}
-        self.settings = (settings if settings is not None else SelfReflectSettings()).replace(**shortcut)
+        self.settings = as_settings(settings).replace(**shortcut)
         self.score: ScoreKind = score
         self._retriever = framework_retriever(retriever, self.settings) if retriever is not None else None
         self._given = {
@@ -98,7 +97,8 @@ class SelfReflectChecker(BaseEvaluator):
     def _core(self) -> CoreChecker:
         made = self._made
         if made is None:
-            made = self._made = CoreChecker(settings=self.settings, **self._given)  # type: ignore[arg-type]
+            with in_words_of(self, lm="llm"):
+                made = self._made = CoreChecker(settings=self.settings, **self._given)  # type: ignore[arg-type]
         return made
 
     def __getstate__(self) -> dict[str, Any]:
