@@ -1,7 +1,8 @@
 """LangChain plugin: translation only, no policy.
 
-``SelfReflectChain`` answers, ``SelfReflectRetriever`` retrieves where needed, ``SelfReflectCompressor`` re-ranks, and
-``LangChainLM`` lets the core speak to a LangChain chat model.
+``SelfReflectChain`` answers, ``SelfReflectChecker`` checks what another chain answered, ``SelfReflectRetriever``
+retrieves where needed, ``SelfReflectCompressor`` re-ranks, and ``LangChainLM`` lets the core speak to a LangChain chat
+model.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ except ImportError as error:
     raise MissingDependencyError("langchain-core", extra="langchain", purpose="langchain_selfreflect") from error
 
 from langchain_selfreflect.chain import SelfReflectChain
+from langchain_selfreflect.checker import SelfReflectChecker
 from langchain_selfreflect.compressor import CompressionRetriever, SelfReflectCompressor
 from langchain_selfreflect.embeddings import MiniLMEmbeddings
 from langchain_selfreflect.lm import LangChainLM
@@ -25,6 +27,7 @@ __all__ = [
     "LangChainLM",
     "MiniLMEmbeddings",
     "SelfReflectChain",
+    "SelfReflectChecker",
     "SelfReflectCompressor",
     "SelfReflectRetriever",
     "SourcedAnswer",

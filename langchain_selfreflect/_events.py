@@ -26,7 +26,8 @@ def name_event(event: Event) -> Named | None:
         spans = [{"passage_id": s.passage_id, "start": s.start, "end": s.end} for s in event.citation.spans]
         return QUOTE, {"quote": event.citation.quote, "match": event.citation.match, "spans": spans}
     if isinstance(event, ClaimSealed):
-        return CLAIM, {"text": event.claim.text, "support": event.claim.support}
+        verdict = {} if event.claim.verdict is None else {"verdict": event.claim.verdict}
+        return CLAIM, {"text": event.claim.text, "support": event.claim.support, **verdict}
     return None
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, cast
 
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages import content as blocks
 from langchain_core.messages.ai import UsageMetadata
 
@@ -26,6 +26,20 @@ def message(answer: Answer, *, texts: bool = False) -> AIMessage:
         response_metadata=_metadata(answer, texts),
         usage_metadata=_usage(answer),
     )
+
+
+def checked(answer: Answer, original: AIMessage | None) -> AIMessage:
+    """An answer of a chain that was checked: its message with the text that is to be shown, and ours beside its own."""
+    made = message(answer)
+    if original is None:
+        return made
+    whole = message_chunk_to_message(original)
+    others = [b for b in whole.content if isinstance(b, dict) and b.get("type") != "text"]
+    update = {
+        "content": [*others, *made.content],
+        "response_metadata": {**whole.response_metadata, **made.response_metadata},
+    }
+    return cast("AIMessage", whole.model_copy(update=update))
 
 
 def chunk(question: str, text: str) -> AIMessageChunk:
@@ -63,7 +77,8 @@ def citations(answer: Answer) -> list[blocks.Citation]:
 
 
 def _quotes(answer: Answer) -> list[tuple[Claim, Citation, Span]]:
-    placed = [c for c in answer.kept_claims if c.start is not None]
+    # of an answer that was checked, what stands beside a claim that is not supported is no citation of it
+    placed = [c for c in answer.kept_claims if c.start is not None and c.verdict in (None, "supported")]
     return [(claim, citation, span) for claim in placed for citation in claim.citations for span in citation.primary]
 
 

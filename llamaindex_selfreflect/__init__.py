@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         SelfReflectStreamingResponse,
     )
     from llamaindex_selfreflect._sources import PassageRetriever
+    from llamaindex_selfreflect.checker import SelfReflectChecker, SelfReflectEvaluation
     from llamaindex_selfreflect.citation import SelfReflectCitationQueryEngine
     from llamaindex_selfreflect.embedding import MiniLMEmbedding
     from llamaindex_selfreflect.llm import LlamaIndexLM
@@ -29,8 +30,10 @@ __all__ = [
     "PassageRetriever",
     "SelfReflectAnswerEvent",
     "SelfReflectAsyncStreamingResponse",
+    "SelfReflectChecker",
     "SelfReflectCitationQueryEngine",
     "SelfReflectDecisionEvent",
+    "SelfReflectEvaluation",
     "SelfReflectQueryEngine",
     "SelfReflectRerank",
     "SelfReflectResponse",
@@ -44,8 +47,10 @@ _HOME = {
     "PassageRetriever": "_sources",
     "SelfReflectAnswerEvent": "_events",
     "SelfReflectAsyncStreamingResponse": "_response",
+    "SelfReflectChecker": "checker",
     "SelfReflectCitationQueryEngine": "citation",
     "SelfReflectDecisionEvent": "_events",
+    "SelfReflectEvaluation": "checker",
     "SelfReflectQueryEngine": "query_engine",
     "SelfReflectRerank": "postprocessor",
     "SelfReflectResponse": "_response",

@@ -10,6 +10,7 @@ import typer
 from shared_core import __version__
 from shared_core.commands.ask import ask_command
 from shared_core.commands.calibrate import calibrate_command
+from shared_core.commands.check import check_command
 from shared_core.commands.common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED
 from shared_core.commands.console import show_error
 from shared_core.commands.doctor import doctor_command
@@ -27,6 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("ask")(ask_command)
+app.command("check")(check_command)
 app.command("index")(index_command)
 app.command("eval")(eval_command)
 app.command("calibrate")(calibrate_command)

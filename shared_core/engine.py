@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import Self
 
 from shared_core import flow as flows
+from shared_core.checker import Passages, SelfReflectChecker
 from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfReflectError
 from shared_core.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
 from shared_core.lm.base import Generation, LanguageModel, Prompt, SamplingParams
@@ -191,6 +192,43 @@ class SelfReflectEngine:
         """``answer_many`` without blocking the event loop."""
         todo = [self._flow(q) for q in questions]
         return await flows.arun_many(todo, self.resources, on_event, deadline=self.settings.deadline)
+
+    # --- checking what others answered -------------------------------------------------------------------------
+
+    def check(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
+        """Check an answer that was made elsewhere, claim by claim; ``passages=None`` retrieves for each claim.
+
+        Arguments and errors as ``SelfReflectChecker.check``.
+        """
+        return self._checker.check(answer, question, passages)
+
+    async def acheck(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
+        """``check`` without blocking the event loop."""
+        return await self._checker.acheck(answer, question, passages)
+
+    def check_many(
+        self,
+        answers: Sequence[str],
+        questions: Sequence[str] | None = None,
+        passages: Sequence[Passages | None] | None = None,
+        on_event: Callable[[int, Event], None] | None = None,
+    ) -> list[Answer | Exception]:
+        """Check many answers at once; arguments and errors as ``SelfReflectChecker.check_many``."""
+        return self._checker.check_many(answers, questions, passages, on_event)
+
+    async def acheck_many(
+        self,
+        answers: Sequence[str],
+        questions: Sequence[str] | None = None,
+        passages: Sequence[Passages | None] | None = None,
+        on_event: Callable[[int, Event], None] | None = None,
+    ) -> list[Answer | Exception]:
+        """``check_many`` without blocking the event loop."""
+        return await self._checker.acheck_many(answers, questions, passages, on_event)
+
+    @property
+    def _checker(self) -> SelfReflectChecker:
+        return SelfReflectChecker.over(Parts(self.settings, self.resources, self.context))
 
     # --- as a flow ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from shared_core.errors import CapabilityError, InputError, LanguageModelError, RetrievalError, SelfReflectError
 from shared_core.lm.base import Generate, HiddenStates, LanguageModel, Score, TokenIds
-from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, SupportScorer
+from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, SupportScorer, Verdict, VerdictScorer
 from shared_core.requests import Embed, LeafRequest, Retrieve
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.threads import in_thread, run_within
@@ -197,8 +197,19 @@ async def _aretrieve(retriever: Any, request: Retrieve) -> tuple[Passage, ...] |
 
 
 def _judge_all(judge: SupportScorer, group: list[Judge]) -> list[Any]:
-    scores = judge.score([pair for request in group for pair in request.pairs])
-    return _split(scores, [len(r.pairs) for r in group], tuple)
+    """One batch for all of them: as verdicts where one wants these and the judge gives them."""
+    pairs, sizes = [pair for request in group for pair in request.pairs], [len(r.pairs) for r in group]
+    if not any(r.verdicts for r in group):
+        return _split(judge.score(pairs), sizes, tuple)
+    if isinstance(judge, VerdictScorer):
+        verdicts = judge.judge(pairs)
+    else:
+        verdicts = [None if p is None else Verdict(p) for p in judge.score(pairs)]
+    told = _split(verdicts, sizes, tuple)
+    return [
+        t if r.verdicts else tuple(None if v is None else v.supported for v in t)
+        for r, t in zip(group, told, strict=True)
+    ]
 
 
 def _embed_all(embedder: Embedder, group: list[Embed]) -> list[Any]:

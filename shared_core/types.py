@@ -136,6 +136,8 @@ class Citation:
 
 
 ClaimStatus = Literal["kept", "flagged", "dropped"]
+ClaimVerdict = Literal["supported", "contradicted", "unsupported", "unknown"]
+"""What checking a claim came to: the passages support it, say otherwise, do neither, or it could not be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,7 @@ class Signals:
         sufficient: the passages answer the question at all (reader).
         certain: the model's own certainty: its word, its log-probabilities, or one minus its samples' uncertainty.
         agreement: share of independent answers (the reader's, other samples') that say the same.
+        refuted: the passages say otherwise (critic); not calibrated. Told for answers that are checked.
     """
 
     entailed: float | None = None
@@ -174,6 +177,7 @@ class Signals:
     sufficient: float | None = None
     certain: float | None = None
     agreement: float | None = None
+    refuted: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no probability."""
@@ -195,6 +199,8 @@ class Claim:
         short_answer: the words of the quote that answer the question, where they could be found.
         signals: what ``support`` is made of.
         critique: Self-RAG's judgement, where it was made.
+        verdict: of a claim of an answer that was checked; its citations are what supports it, what contradicts it, or
+            the nearest there is.
     """
 
     text: str
@@ -206,6 +212,7 @@ class Claim:
     short_answer: str | None = None
     signals: Signals = Signals()
     critique: Critique | None = None
+    verdict: ClaimVerdict | None = None
 
     def __post_init__(self) -> None:
         """Refuse a support that is no probability."""

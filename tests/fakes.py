@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from shared_core.errors import SelfReflectError
-from shared_core.reading.base import Read, Reading, ReadResult
+from shared_core.reading.base import Read, Reading, ReadResult, Verdict
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 
@@ -57,3 +58,33 @@ class FirstSentenceReader:
 def published(**values: Any) -> SelfReflectSettings:
     """Settings under which a claim's support is its judge's word alone: no reader and no critic is asked."""
     return SelfReflectSettings(witnesses="judge", **values)
+
+
+class WordCritic:
+    """Judges by words: all of a claim's in the evidence support it, all but its numbers contradict it.
+
+    Claims with a word in ``foreign`` it cannot judge.
+    """
+
+    name = "words"
+
+    def __init__(self, *, foreign: str = "ist") -> None:
+        self.foreign = foreign
+        self.batches: list[int] = []
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        return [v.supported if v else None for v in self.judge(pairs)]
+
+    def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
+        self.batches.append(len(pairs))
+        return [self._judge(*pair) for pair in pairs]
+
+    def _judge(self, evidence: str, claim: str) -> Verdict | None:
+        said, held = (re.findall(r"\w+", text.lower()) for text in (claim, evidence))
+        if self.foreign in said or not said:
+            return None
+        missing = [w for w in said if w not in held]
+        if not missing:
+            return Verdict(0.9, 0.05)
+        numbers = all(w.isdigit() for w in missing) and any(w.isdigit() for w in held)
+        return Verdict(0.05, 0.9) if numbers else Verdict(0.3 * (1 - len(missing) / len(said)), 0.1)

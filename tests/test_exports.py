@@ -21,10 +21,10 @@ FIXED = {
     "shared_core.retrieval": "BM25Retriever ChromaRetriever HybridRetriever DocumentIndex",
     "shared_core.lm": "LanguageModel ScriptedLM TransformersLM OpenAICompatibleLM VLLM Prompt SamplingParams",
     "llamaindex_selfreflect": "SelfReflectQueryEngine SelfReflectCitationQueryEngine SelfReflectRerank "
-    "SelfReflectRetriever",
-    "langchain_selfreflect": "SelfReflectChain SelfReflectRetriever SelfReflectCompressor",
+    "SelfReflectRetriever SelfReflectChecker",
+    "langchain_selfreflect": "SelfReflectChain SelfReflectRetriever SelfReflectCompressor SelfReflectChecker",
 }
-ENGINE = "answer aanswer stream astream answer_many aanswer_many"
+ENGINE = "answer aanswer stream astream answer_many aanswer_many check acheck check_many acheck_many"
 
 
 @pytest.mark.parametrize("module", sorted(FIXED))

@@ -123,7 +123,7 @@ def ask_command(
     if as_json and not several and failures:
         show_error(failures[0])
     if html is not None and answers:
-        _write_report(answers, html, built)
+        write_html(answers, html, built)
     if failures:
         raise typer.Exit(exit_code(failures[0]))
     if all(a.abstained for a in answers):
@@ -173,11 +173,14 @@ def _show_result(question: str, result: Answer | SelfReflectError, *, trace: boo
     show_error(result)
 
 
-def _write_report(answers: Sequence[Answer], path: Path, built: BuiltEngine) -> None:
+def write_html(
+    answers: Sequence[Answer], path: Path, built: BuiltEngine, *, title: str = "Answers with their quotes"
+) -> None:
+    """Write the report of answers and say where it is; InputError if it cannot be written."""
     from shared_core.evaluation.report import write_report
 
     try:
-        write_report(answers, path, document_text=built.index.document_text)
+        write_report(answers, path, title=title, document_text=built.index.document_text)
     except OSError as error:
         why = error.strerror or str(error)
         raise InputError(f"The report cannot be written to {path}: {why}.", hint="Name another --html FILE.") from error
@@ -187,16 +190,29 @@ def _write_report(answers: Sequence[Answer], path: Path, built: BuiltEngine) -> 
 def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
     """Print an answer for people: the text, its numbered quotes each on a line with file, page, section and offsets
     below, the confidence."""
-    from shared_core.citation import find_place
-
     if heading:
         _show_heading(answer.question)
-    spans = answer.numbered_spans()
     if answer.abstained:
         out.print(Text(answer.text, style="yellow"))
         _show_dropped(answer)
     for claim in answer.kept_claims:
         out.print(_mark(claim, answer))
+    show_quotes(answer)
+    confidence = "unknown" if answer.confidence is None else f"{answer.confidence:.2f}"
+    target = answer.metadata.get("target_accuracy")
+    state = f"abstained: {answer.reason}" if answer.abstained else "answered"
+    out.print(
+        Text(f"\n{state} · confidence {confidence} · target {target} · utility {answer.utility:.2f}", style="dim")
+    )
+    if trace:
+        show_trace(answer)
+
+
+def show_quotes(answer: Answer) -> None:
+    """Print the numbered quotes of an answer, each with file, page, section and offsets below."""
+    from shared_core.citation import find_place
+
+    spans = answer.numbered_spans()
     if spans:
         out.print()
     for number, span in enumerate(spans, 1):
@@ -205,14 +221,6 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
         below = " · ".join(to_printable_line(part) for part in (where, place.section) if part)
         quote = to_printable_line(span.text)
         out.print(Text.assemble((f"[{number}] ", "bold cyan"), f"“{quote}”\n    ", (below, "dim")))
-    confidence = "unknown" if answer.confidence is None else f"{answer.confidence:.2f}"
-    target = answer.metadata.get("target_accuracy")
-    state = f"abstained: {answer.reason}" if answer.abstained else "answered"
-    out.print(
-        Text(f"\n{state} · confidence {confidence} · target {target} · utility {answer.utility:.2f}", style="dim")
-    )
-    if trace:
-        _show_trace(answer)
 
 
 def _show_heading(question: str) -> None:
@@ -243,7 +251,8 @@ def _show_dropped(answer: Answer) -> None:
         )
 
 
-def _show_trace(answer: Answer) -> None:
+def show_trace(answer: Answer) -> None:
+    """Print every decision of an answer."""
     table = Table("decision", "outcome", "why", "figures", title="trace")
     for d in answer.trace:
         figures = "  ".join(f"{k}={v}" for k, v in d.values.items() if v is not None)

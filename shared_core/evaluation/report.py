@@ -97,6 +97,7 @@ def _item(answer: Answer, number: int, document_text: DocumentText | None) -> di
         "answer": answer,
         "claims": [_claim(c, numbers) for c in answer.kept_claims],
         "dropped": [c for c in answer.claims if c.status == "dropped"],
+        "checked": _checked(answer, numbers) if answer.metadata.get("pipeline") == "check" else None,
         "sources": _sources(answer, spans, document_text),
     }
 
@@ -104,6 +105,17 @@ def _item(answer: Answer, number: int, document_text: DocumentText | None) -> di
 def _claim(claim: Claim, numbers: dict[tuple[str, int, int], int]) -> dict[str, Any]:
     marks = [numbers[_key(s)] for c in claim.citations for s in c.primary]
     return {"claim": claim, "pieces": _emphasise(claim.text, claim.short_answer), "marks": list(dict.fromkeys(marks))}
+
+
+def _checked(answer: Answer, numbers: dict[tuple[str, int, int], int]) -> list[dict[str, Any]]:
+    """The whole text of an answer that was checked, in pieces: its claims, and what stands between them."""
+    pieces: list[dict[str, Any]] = []
+    at = 0
+    placed = [(c.start, c.end, c) for c in answer.claims if c.start is not None and c.end is not None]
+    for start, end, claim in sorted(placed, key=lambda place: place[:2]):
+        pieces += [{"text": answer.text[at:start]}, {"text": answer.text[start:end], **_claim(claim, numbers)}]
+        at = end
+    return [*pieces, {"text": answer.text[at:]}]
 
 
 def _emphasise(text: str, short: str | None) -> list[Piece]:

@@ -6,14 +6,17 @@ continuations; the probability of its first token; the percentage it states. Wha
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from shared_core.errors import BudgetError, LimitError
 from shared_core.flow import Flow, Generate, Judge, Score, Together
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
 from shared_core.pipelines.common import Context, Run, raise_faults
+from shared_core.reading.base import Verdict
 from shared_core.uncertainty import parse_probability
 
 QuotedClaim = tuple[str, str]
@@ -76,6 +79,29 @@ def support(pairs: Sequence[QuotedClaim], run: Run) -> Flow[list[float | None]]:
         best=max(known) if known else None,
     )
     return found
+
+
+def verdicts(pairs: Sequence[QuotedClaim], run: Run) -> Flow[list[Verdict | None]]:
+    """What the engine's judge, else the critic, says of each pair; all unknown where there is neither.
+
+    Supports are calibrated by ``calibrations["support"]`` where there is one. A judge that does not tell contradiction
+    from silence gives no refutation. What is no probability (NaN) is unknown.
+
+    Raises:
+        LimitError: the time is over.
+    """
+    method = support_method(run.context)
+    if not pairs or method not in ("judge", "critic"):
+        return [None] * len(pairs)
+    by: Literal["judge", "critic"] = "judge" if method == "judge" else "critic"
+    told: tuple[Verdict | None, ...] = yield Judge(tuple(pairs), by=by, verdicts=True)
+    sound = [v if v is not None and 0 <= v.supported <= 1 else None for v in told]  # NaN is not
+    calibration = run.context.calibrations.get("support")
+    if calibration is None:
+        return sound
+    calibration.require(**support_binding(run.context))
+    fitted = calibration.probabilities([v.supported if v else None for v in sound])
+    return [None if v is None or p is None else dataclasses.replace(v, supported=p) for v, p in zip(sound, fitted)]
 
 
 def ask_model(items: Sequence[tuple[str, str, str]], run: Run) -> Flow[list[float | None]]:

@@ -87,16 +87,32 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is said of one claim beside its evidence.
+
+    Attributes:
+        supported: P(the evidence supports the claim), in [0, 1].
+        refuted: P(the evidence says otherwise), in [0, 1 - supported], not calibrated; ``None`` where whoever judges
+            does not tell that apart from saying nothing about it.
+    """
+
+    supported: float
+    refuted: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Judge:
     """How far does each premise support its hypothesis? Result: a tuple of probabilities, ``None`` where unknown.
 
     Attributes:
         pairs: (premise, hypothesis).
         by: who is asked: the engine's ``judge``, or the shipped ``critic``.
+        verdicts: the result is a tuple of ``Verdict``, ``None`` where unknown.
     """
 
     pairs: tuple[tuple[str, str], ...]
     by: Literal["judge", "critic"] = "judge"
+    verdicts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +148,13 @@ class SupportScorer(Protocol):
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         """P(premise supports hypothesis) in [0, 1] for each (premise, hypothesis); ``None`` where unknown."""
+        ...
+
+
+@runtime_checkable
+class VerdictScorer(SupportScorer, Protocol):
+    """A support scorer that tells evidence against a claim apart from evidence about something else."""
+
+    def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
+        """The verdict on each (premise, hypothesis); ``None`` where unknown."""
         ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
 from shared_core.portable import Remade
-from shared_core.reading.base import Rate
+from shared_core.reading.base import Rate, Verdict
 from shared_core.reading.candidates import log_sum
 from shared_core.reading.confidence import sigmoid
 from shared_core.reading.features import Tokens, surface, words_of
@@ -22,19 +21,6 @@ from shared_core.reading.network import REFUTED
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.retrieval.base import Embedder
 from shared_core.types import Passage
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the critic says of one claim beside its evidence.
-
-    Attributes:
-        supported: P(the evidence supports the claim), in [0, 1], calibrated.
-        refuted: P(the evidence says otherwise), in [0, 1 - supported]; as the network gives it, not calibrated.
-    """
-
-    supported: float
-    refuted: float
 
 
 class CriticSupportScorer(Remade):
@@ -72,7 +58,7 @@ class CriticSupportScorer(Remade):
         return [verdict.supported if verdict else None for verdict in self.judge(pairs)]
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
-        """Support and refutation of each (evidence, claim); arguments and errors as for ``score``."""
+        """Support (calibrated) and refutation (not calibrated) of each pair; arguments and errors as for ``score``."""
         for pair in pairs:
             if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise InputError(f"score takes (premise, hypothesis) pairs of strings, not {pair!r}.")

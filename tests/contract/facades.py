@@ -20,7 +20,7 @@ import llamaindex_selfreflect as li
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent
 from shared_core import Answer
 from shared_core.types import Decision
-from tests.fakes import PASSAGES, FirstSentenceReader
+from tests.fakes import PASSAGES, FirstSentenceReader, WordCritic
 from tests.retrieval.hashing_embedder import HashingEmbedder
 
 QUESTION = "When was the lamp lit?"
@@ -168,6 +168,14 @@ class LlamaIndexFacades(Facades):
             "SelfReflectCitationQueryEngine": (li.SelfReflectCitationQueryEngine(shelf, reader=reader), ask),
             "SelfReflectDecisionEvent": (SelfReflectDecisionEvent.of(decision), lambda e: (e.kind, e.values)),
             "SelfReflectQueryEngine": (self.engine(node_postprocessors=[self.reranker(reader=reader)]), ask),
+            "SelfReflectChecker": (
+                li.SelfReflectChecker(critic=WordCritic()),
+                lambda c: c.evaluate(QUESTION, TEXTS[0], list(TEXTS)).score,
+            ),
+            "SelfReflectEvaluation": (
+                li.SelfReflectChecker(critic=WordCritic()).evaluate(QUESTION, TEXTS[0], list(TEXTS)),
+                lambda e: (e.passing, e.answer.text),
+            ),
             "SelfReflectRerank": (
                 self.reranker(reader=reader, top_n=1),
                 lambda r: (self.rank(r, QUESTION), r.top_n, r._reranker._resources.reader.name),
@@ -246,6 +254,10 @@ class LangChainFacades(Facades):
             "LangChainLM": (lc.LangChainLM(self.llm()), lambda lm: (lm.name, lm.max_concurrency)),
             "MiniLMEmbeddings": (lc.MiniLMEmbeddings(HashingEmbedder()), lambda e: e.embed_query("a lamp")),
             "SelfReflectChain": (self.engine(), lambda c: self.ask(c, QUESTION)),
+            "SelfReflectChecker": (
+                lc.SelfReflectChecker(retriever=self.retriever_of(), critic=WordCritic(), on_unsupported="flag"),
+                lambda c: str(c.invoke(TEXTS[0]).text),
+            ),
             "SelfReflectCompressor": (compressor, lambda c: (self.rank(c, QUESTION), c.top_n)),
             "SelfReflectRetriever": (
                 self.gated(reader=self.reader()),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.evaluation.report import write_report
 from shared_core.types import Answer, Citation, Claim, Passage
-from tests.fakes import FirstSentenceReader, Shelf
+from tests.fakes import FirstSentenceReader, Shelf, WordCritic
 
 TEXT = (
     "Preface. " * 300
@@ -102,3 +103,18 @@ def test_several_answers_have_links_of_their_own(tmp_path: Path) -> None:
     parsed.feed(write_report([answer(), answer()], tmp_path / "r.html").read_text("utf-8"))
     assert parsed.links == ["#a1-q1", "#a2-q1"]
     assert len(parsed.ids) == len(set(parsed.ids))
+
+
+def test_a_checked_answer_is_shown_whole_with_a_verdict_for_each_claim(tmp_path: Path) -> None:
+    text = "Note <b>:\n\n- The lamp was lit in 1871. [1]\n- The lamp was lit in 1950.\n- Ila flew.\n- Das ist <i>es."
+    checked = SelfReflectEngine(Shelf((PASSAGE,)), critic=WordCritic()).check(text, passages=[PASSAGE])
+    html = write_report([checked], tmp_path / "r.html", document_text=lambda source: TEXT).read_text("utf-8")
+    assert "1 supported · 1 contradicted · 1 unsupported · 1 unknown" in html
+    for verdict in ("supported", "contradicted", "unsupported", "unknown"):
+        assert f'<span class="{verdict}"' in html
+    parsed = Page()
+    parsed.feed(html)
+    assert set(parsed.links) <= {f"#{i}" for i in parsed.ids}
+    assert "<i>es" not in html
+    body = html[html.index('<p class="answer checked">') : html.index("</p>", html.index('<p class="answer checked">'))]
+    assert unescape(re.sub(r"<sup>.*?</sup>|<[^>]+>", "", body)) == text

@@ -1,0 +1,137 @@
+"""Checking answers made elsewhere, without any language model: are their claims supported by the pages they cite?
+
+    python benchmarks/check.py [--quick] [--json FILE] [--data DIR]
+
+`auroc_check`: the confidence of a check (`SelfReflectChecker`) against what people said, on `attribution_tune` (part of
+AttributionBench: claims of search engines with the pages they cite, from a sentence to a whole page), beside the share
+of the claim's words in those pages (`auroc_overlap`). `precision_0.5` and `coverage_0.5`: how many of the claims said
+to be supported are, and how many are said to be. `auroc_contradicted`: of Factcheck-GPT's claims that are not
+supported, those that its evidence refutes against the others, by `refuted`. `unknown`: the share that could not be
+judged. `ms_per_claim` is the processor's time. Draws reliability and risk-coverage beside the JSON file.
+
+`--quick` takes 60 rows of each set. The data are not part of the project (see README).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from shared_core.checker import SelfReflectChecker
+from shared_core.evaluation.confidence import auroc, expected_calibration_error
+from shared_core.evaluation.plots import reliability, risk_coverage
+from shared_core.training.reader.data import read_lines
+from shared_core.types import Answer
+
+ROOT = Path(__file__).resolve().parents[1]
+QUICK = 60
+BATCH = 8
+_WORD = re.compile(r"\w+")
+
+
+def check_all(answers: Sequence[str], evidence: Sequence[Sequence[str]], label: str) -> tuple[list[Answer], float]:
+    """Every answer checked against its own evidence, and the processor's seconds."""
+    checker = SelfReflectChecker()
+    checked: list[Answer] = []
+    start = time.process_time()
+    for i in track(range(0, len(answers), BATCH), label, transient=True):
+        for found in checker.check_many(answers[i : i + BATCH], passages=evidence[i : i + BATCH]):
+            if isinstance(found, Exception):
+                raise found
+            checked.append(found)
+    return checked, time.process_time() - start
+
+
+def overlap(claim: str, evidence: Sequence[str]) -> float:
+    """The share of the claim's words that stand in the evidence."""
+    held = set(_WORD.findall(" ".join(evidence).lower()))
+    said = _WORD.findall(claim.lower())
+    return sum(w in held for w in said) / len(said) if said else 0.0
+
+
+def attribution_figures(path: Path, limit: int | None, plots: Path | None) -> dict[str, float]:
+    rows = _some(list(read_lines(path)), limit)
+    claims, labels = [r["claim"] for r in rows], [bool(r["supported"]) for r in rows]
+    evidence = [[str(t) for t in _listed(r["references"])] for r in rows]
+    checked, seconds = check_all(claims, evidence, "attribution_tune")
+    confidence = [a.confidence if a.confidence is not None else 0.0 for a in checked]
+    passing = [bool(a.metadata["passing"]) for a in checked]
+    n = sum(len(a.claims) for a in checked)
+    if plots is not None:
+        reliability(confidence, labels, plots / "check_reliability.png")
+        risk_coverage(confidence, labels, plots / "check_risk_coverage.png")
+    return {
+        "auroc_check": auroc(confidence, labels),
+        "auroc_overlap": auroc([overlap(c, e) for c, e in zip(claims, evidence, strict=True)], labels),
+        "precision_0.5": float(np.mean([y for y, p in zip(labels, passing) if p])) if any(passing) else math.nan,
+        "coverage_0.5": float(np.mean(passing)),
+        "calibration_error": expected_calibration_error(confidence, labels),
+        "unknown": sum(c.verdict == "unknown" for a in checked for c in a.claims) / n,
+        "claims": float(n),
+        "ms_per_claim": 1000 * seconds / n,
+    }
+
+
+def contradiction_figures(path: Path, limit: int | None) -> dict[str, float]:
+    rows = [
+        r for r in read_lines(path) if r["source"] == "factcheck_gpt" and r["label"] in ("refuted", "not_supported")
+    ]
+    refuted = [r for r in rows if r["label"] == "refuted"]
+    rows = [*refuted, *random.Random(0).sample([r for r in rows if r not in refuted], 3 * len(refuted))]
+    rows = _some(rows, limit)
+    checked, _ = check_all([r["hypothesis"] for r in rows], [[r["premise"]] for r in rows], "factcheck_gpt")
+    said = [max((c.signals.refuted or 0.0 for c in a.claims), default=0.0) for a in checked]
+    return {"auroc_contradicted": auroc(said, [r["label"] == "refuted" for r in rows])}
+
+
+def _listed(references: Any) -> list[Any]:
+    return [references] if isinstance(references, str) else list(references)
+
+
+def _some(rows: list[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
+    return rows if limit is None or limit >= len(rows) else random.Random(0).sample(rows, limit)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} rows of each set")
+    parser.add_argument("--json", type=Path, help="file to write the figures to; the plots are drawn beside it")
+    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
+    options = parser.parse_args()
+    limit, console = QUICK if options.quick else None, Console()
+    plots = options.json.resolve().parent if options.json else None
+    out: dict[str, float] = {}
+    attribution, support = options.data / "ood/attribution_tune.jsonl.gz", options.data / "support/test.jsonl.gz"
+    if attribution.exists():
+        out |= attribution_figures(attribution, limit, plots)
+    if support.exists():
+        out |= contradiction_figures(support, limit)
+    for path in (attribution, support):
+        if not path.exists():
+            console.print(f"skipped: there is no {path} (--data names the folder; see README)")
+    shown = Table(title="Checking without a model", title_justify="left")
+    shown.add_column("figure")
+    shown.add_column("value", justify="right")
+    for name, value in out.items():
+        shown.add_row(name, f"{value:.0f}" if name in ("claims", "ms_per_claim") else f"{value:.3f}")
+    if out:
+        console.print(shown)
+    if options.json:
+        plain = {key: value if math.isfinite(value) else None for key, value in out.items()}
+        options.json.write_text(json.dumps(plain, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

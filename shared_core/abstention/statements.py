@@ -1,0 +1,233 @@
+"""An answer that somebody wrote, cut into the statements that can be checked.
+
+Answers of chat models are Markdown with marks of citations in it. What states something is told apart from what does
+not (code, headings, questions, lists of sources), and each statement from the marks around and in it. Nothing is lost
+in silence: what is no statement is ``left_out``. Linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.abstention.claims import split_claims
+from shared_core.citation.sentences import SentenceSplitter, split_sentences
+from shared_core.errors import InputError
+
+__all__ = ["Statement", "Statements", "cut_statements"]
+
+MARK = (
+    r"(?:\[\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3}){0,20}\](?:\([^()\s]{0,500}\))?|【[^】\n]{1,60}】"
+    r"|\[citation needed\]|\(unsupported\))"
+)
+"""Pattern of what models put behind a statement: marks of citations."""
+_ITEM = r"(?:[-*+•‣◦▪●○–—·]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)])[ \t\u00a0]++"
+_LINE_START = re.compile(rf"(?:[ \t\u00a0]|>|#{{1,6}}[ \t]|{_ITEM}|\[[ xX]\][ \t]|\|)*+")
+_MARKS_BEFORE = re.compile(rf"(?:\s*{MARK})*+\s*+")
+_MARKS_AFTER = re.compile(rf"\s*{MARK}")
+_LONGEST_MARK = 600
+_LISTED = re.compile(rf"[ \t\u00a0>]*+{_ITEM}")
+_FENCE = re.compile(r"[ \t>]{0,12}(`{3,}|~{3,})")
+_DEFINITION = re.compile(r"[ \t]{0,3}\[[^\]\n]{1,60}\]:[ \t]")
+_SOURCES = re.compile(
+    r"[ \t#*_]*(?:sources?|references?|citations?|bibliography|works cited|further reading)[ \t]*:?[ \t*_]*:?[ \t]*\Z",
+    re.IGNORECASE,
+)
+_SOURCE = re.compile(rf"[ \t]*(?:{_ITEM}|{MARK}|https?://)")
+_RULE = re.compile(r"[ \t|:=*_-]*-{3,}[ \t|:=*_-]*\Z")
+_HEADING = re.compile(
+    r"[ \t]{0,3}#{1,6}[ \t]|[ \t]*\*\*[^*\n]+\*\*:?[ \t]*\Z|[^\n]*\n[ \t]{0,3}(?:={3,}|-{3,})[ \t]*\Z"
+)
+_HEADING_WORDS = 8
+"""A heading of more words is taken for a statement."""
+_LEAD_WORDS = 6
+"""What ends in a colon and has more words is a statement, unless a list follows, whose items are judged with it."""
+_FRAGMENT_WORDS = 4
+"""What has fewer words cannot be judged without what it answers."""
+
+_PLAIN: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(rf"\s*{MARK}"), ""),
+    (re.compile(r"!?\[([^\]\n]{1,300})\]\([^)\s]{0,500}(?:\s[\"'][^\"'\n]{0,200}[\"'])?\)"), r"\1"),
+    (re.compile(r"\s*\|\s*"), ", "),
+    (re.compile(r"(?<!\w)(?:\*{1,3}|_{1,3}|~~)(?=\S)|(?<=\S)(?:\*{1,3}|_{1,3}|~~)(?!\w)|`+"), ""),
+    (re.compile(r"</?[a-zA-Z][^<>\n]{0,100}>"), ""),
+    (re.compile(r"\n[ \t]*>+[ \t]?"), " "),
+    (re.compile(r"\s+"), " "),
+)
+_ASIDE = re.compile(
+    r"(?:sure|certainly|of course|yes|no|hello|hi|thanks?|thank you|you're welcome|i'm sorry|sorry|"
+    r"i (?:do not|don't) know(?: the answer)?|i hope (?:this|that|it) helps|let me know if you have "
+    r"(?:any )?(?:more|other|further)? ?questions)[.!,]*\Z",
+    re.IGNORECASE,
+)
+_LEANING = re.compile(
+    r"(?:(?:and|but|so|then|also|however|therefore|thus)\b,?\s+)?"
+    r"(?:he|she|it|they|his|her|hers|its|their|theirs|this|these|those|that|such|both|the former|the latter)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement as it stands in a text: ``source[start:end] == text``.
+
+    Attributes:
+        text: as written, without the marks of lists and citations around it.
+        start, end: code points of the text it was cut from.
+        plain: what is to be judged: without Markdown and marks, on one line.
+        context: what was said before and is needed to understand it (the line that a list item completes, the
+            statement before one that begins with "She"); empty if it stands alone.
+        fragment: too short to state anything without its context.
+    """
+
+    text: str
+    start: int
+    end: int
+    plain: str
+    context: str = ""
+    fragment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """The statements of a text, in its order, and the ranges with letters or digits that are none."""
+
+    found: tuple[Statement, ...]
+    left_out: tuple[tuple[int, int], ...]
+
+
+def cut_statements(text: str, splitter: SentenceSplitter = split_sentences) -> Statements:
+    """Cut a written answer into what can be checked.
+
+    Args:
+        text: plain or Markdown.
+        splitter: finds the sentences.
+
+    Raises:
+        InputError: ``text`` is not a string.
+    """
+    if not isinstance(text, str):
+        raise InputError(f"An answer to cut into statements must be text, not {type(text).__name__}.")
+    masked, left_out = _mask(text)
+    found: list[Statement] = []
+    lead = ""  # the line with a colon that the list items here complete
+    sentences = split_claims(masked, splitter)
+    for i, sentence in enumerate(sentences):
+        start, end = _trim(masked, sentence.start, sentence.end)
+        line = masked[sentence.start : sentence.end]
+        listed = (_begins_line(masked, sentence.start) and _LISTED.match(line) is not None) or line.startswith("|")
+        plain = _plain(text[start:end])
+        follows = i + 1 < len(sentences) and _LISTED.match(masked, sentences[i + 1].start) is not None
+        if not listed and _begins_line(masked, sentence.start):
+            lead = ""
+        if _states_nothing(masked, sentence.start, sentence.end, plain, follows):
+            left_out.append((sentence.start, sentence.end))
+            lead = plain if line.startswith("|") or (follows and plain.endswith(":")) else lead
+            continue
+        before = found[-1].plain if found else ""
+        found.append(_statement(text, start, end, plain, lead, before))
+    return Statements(tuple(found), tuple(sorted(left_out)))
+
+
+def _statement(text: str, start: int, end: int, plain: str, lead: str, before: str) -> Statement:
+    leans = _LEANING.match(plain) is not None
+    completes = bool(lead) and plain[:1].islower()  # "The ship: - sailed in 1871"
+    fragment = completes or (len(plain.split()) < _FRAGMENT_WORDS and not leans)
+    context = lead if (fragment or leans) and lead else before if leans else ""
+    return Statement(text[start:end], start, end, plain, context, fragment)
+
+
+def _states_nothing(text: str, start: int, end: int, plain: str, list_follows: bool) -> bool:
+    words = len(plain.split())
+    if plain.endswith(("?", "？", "؟")) or _ASIDE.match(plain) or not any(c.isalnum() for c in plain):
+        return True
+    if plain.endswith((":", "：")):
+        return list_follows or words <= _LEAD_WORDS
+    heading = _begins_line(text, start) and _HEADING.match(text, start, end)
+    if heading and words <= _HEADING_WORDS and not plain.endswith((".", "!", "。")):
+        return True
+    return text[start:end].lstrip().startswith("|") and _is_table_head(text, end)
+
+
+def _is_table_head(text: str, end: int) -> bool:
+    """The row before a table's rule."""
+    at = text.find("\n", end)
+    if at < 0 or text[end:at].strip():
+        return False
+    following = text.find("\n", at + 1)
+    line = text[at + 1 : following if following >= 0 else len(text)]
+    return "-" in line and _RULE.match(line) is not None
+
+
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """The range without what only marks it: bullets, numbers and quote signs before, citations before and after."""
+    if _begins_line(text, start):
+        start = _end_of(_LINE_START, text, start, end)
+    start = _end_of(_MARKS_BEFORE, text, start, end)
+    low = end
+    while True:  # from the right: each mark is short
+        near = _MARKS_AFTER.finditer(text, max(start, low - _LONGEST_MARK), low)
+        found = next((m for m in near if m.end() == low), None)
+        if found is None:
+            break
+        low = found.start()
+    while low > start and (text[low - 1].isspace() or text[low - 1] == "|"):
+        low -= 1
+    return (start, low) if any(c.isalnum() for c in text[start:low]) else (start, end)
+
+
+def _end_of(pattern: re.Pattern[str], text: str, start: int, end: int) -> int:
+    match = pattern.match(text, start, end)
+    return match.end() if match else start
+
+
+def _begins_line(text: str, at: int) -> bool:
+    """Nothing but white space stands before it in its line."""
+    line = text.rfind("\n", max(0, at - 200), at) + 1
+    return not text[max(line, at - 200) : at].strip() and (at <= 200 or line > 0)
+
+
+def _plain(text: str) -> str:
+    for pattern, replacement in _PLAIN:
+        text = pattern.sub(replacement, text)
+    return text.strip(" ,")
+
+
+def _mask(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text with code blocks, definitions of links and lists of sources blanked, and where these are."""
+    lines = text.splitlines(keepends=True)
+    kept: list[str] = []
+    ranges: list[tuple[int, int]] = []
+    at, fence, sources = 0, "", False
+    for line in lines:
+        content = line.rstrip("\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+        mark = _FENCE.match(content)
+        hidden = bool(fence)
+        if fence:
+            closing = mark is not None and mark.group(1).startswith(fence) and not content[mark.end() :].strip("`~ \t")
+            fence = "" if closing else fence
+        elif mark is not None:
+            fence, hidden = mark.group(1), True
+        elif _SOURCES.match(content):
+            sources, hidden = True, True
+        elif sources and content.strip():
+            hidden = sources = _SOURCE.match(content) is not None
+        hidden = hidden or _DEFINITION.match(content) is not None
+        if hidden and any(c.isalnum() for c in content):
+            _extend(ranges, at, at + len(content))
+        kept.append(" " * len(content) + line[len(content) :] if hidden else line)
+        at += len(line)
+    return "".join(kept), ranges
+
+
+def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:
+    """Add a range; one that adjoins the last makes it longer."""
+    if ranges and start - ranges[-1][1] <= 2:
+        start = ranges.pop()[0]
+    ranges.append((start, end))
+
+
+def joined(parts: Sequence[str]) -> str:
+    """The parts that are not empty, with spaces between."""
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,382 @@
+"""Checking an answer that was made elsewhere: is each of its claims supported by the passages?
+
+The answer is cut into claims (``abstention.statements``). Each is held against the windows of the passages that are
+most like it: those given, or what the retriever finds for it. Whoever judges is the engine's judge, else the critic;
+what neither can judge the model is asked. A claim's support is that of the window that supports it best, and no more
+than what the window that contradicts it most leaves. It is the probability that the passages support the claim; whether
+the claim answers the question, checking does not ask.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from shared_core.abstention import expected_utility, keep_claims
+from shared_core.abstention.statements import Statement, Statements, cut_statements, joined
+from shared_core.errors import DeadlineError, LimitError
+from shared_core.flow import Flow, Judge, Report, Retrieve, Together
+from shared_core.pipelines.common import (
+    CANNOT_JUDGE,
+    NOTHING_RETRIEVED,
+    OUT_OF_BUDGET,
+    OUT_OF_TIME,
+    SUPPORT_BELOW_TARGET,
+    SUPPORT_UNKNOWN,
+    Run,
+)
+from shared_core.pipelines.evidence import Evidence, Window, gather, titled
+from shared_core.pipelines.support import ask_model, model_method, support, support_method, verdicts
+from shared_core.reading.base import Verdict
+from shared_core.types import Answer, Citation, Claim, ClaimSealed, ClaimVerdict, Passage, Retrieved, Signals, Span
+
+T = TypeVar("T")
+NOTHING_STATED = "nothing to check"
+CONTRADICTED = "contradicted"
+VERDICTS: tuple[ClaimVerdict, ...] = ("supported", "contradicted", "unsupported", "unknown")
+BATCH = 32
+"""Claims judged at once."""
+WINDOWS = 3
+"""Windows that a claim is held against."""
+_QUERIES = 64  # retrievals at once
+_SENTENCES = 4  # of a window, tried one by one for the citation
+_NEARLY = 0.8  # a sentence supports as well as its window where it has so large a share of its support
+_REFUTED = 0.5  # above it the passages rather say otherwise than support the claim or say nothing about it
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was found about one statement: probabilities, ``None`` where unknown, and the sentences to show."""
+
+    supported: float | None = None
+    refuted: float | None = None
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def support(self) -> float | None:
+        """Where one passage supports and another contradicts, the more doubtful word counts."""
+        if self.supported is None or self.refuted is None or self.refuted <= _REFUTED:
+            return self.supported
+        return min(self.supported, 1 - self.refuted)
+
+
+def check(answer: str, question: str, passages: Sequence[Passage] | None, run: Run) -> Flow[Answer]:
+    """Check a written answer.
+
+    Args:
+        answer: its text.
+        question: that it answers; empty if there is none. What cannot stand alone ("1871.") is judged with it.
+        passages: to check against; ``None`` retrieves ``top_k`` for each claim, and for the question.
+        run: of this answer.
+
+    Returns:
+        The same text with its claims at their places: ``kept`` where the support is above the target accuracy, else
+        ``flagged``. ``confidence`` is the weakest claim's; unknown if a claim's support is, unless another one is below
+        the target anyway. ``abstained`` means here that no claim is supported. ``metadata`` has ``passing`` (all are),
+        ``verdicts`` and ``shares`` (how many claims came out how), ``unchecked`` (ranges of the text that state nothing
+        or are code, headings, lists of sources) and ``judged_by``.
+    """
+    cut = cut_statements(answer)
+    yield run.note(
+        "split",
+        f"{len(cut.found)} claims",
+        "what is code, a heading, a question or a list of sources is not checked" if cut.left_out else "",
+        claims=len(cut.found),
+        left_out=len(cut.left_out),
+    )
+    near: list[list[str]] = [[] for _ in cut.found]
+    if passages is None:
+        passages, near = yield from _look_up(cut.found, question, run)
+    evidence = Evidence(passages)
+    claims: list[Claim] = []
+    known: dict[tuple[str, str], _Judged] = {}  # an answer that says the same twice is judged once
+    for batch in _batches(list(zip(cut.found, near, strict=True)), BATCH):
+        fresh = {_key(s): (s, ids) for s, ids in batch if _key(s) not in known}
+        if evidence.windows and not isinstance(run.trace.limit, DeadlineError):
+            found = yield from _judge_batch(list(fresh.values()), question, evidence, run)
+            known.update(zip(fresh, found, strict=True))
+        for statement, _ in batch:
+            claims.append(_claim(statement, known.get(_key(statement), _Judged()), run))
+            yield Report(ClaimSealed(claims[-1]))
+    return (yield from _conclude(answer, question, claims, cut, evidence, run))
+
+
+def _key(statement: Statement) -> tuple[str, str]:
+    return statement.plain, statement.context
+
+
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[i : i + size] for i in range(0, len(items), size))
+
+
+def _query(statement: Statement, question: str) -> str:
+    """What to look for: the statement with what it cannot be understood without."""
+    return joined((question if statement.fragment else "", statement.context, statement.plain))
+
+
+def _hypothesis(statement: Statement, question: str) -> str:
+    """What is judged: the statement by itself, but a fragment with the line or the question that it completes."""
+    return joined((statement.context or question, statement.plain)) if statement.fragment else statement.plain
+
+
+# --- passages ------------------------------------------------------------------------------------------------------
+
+
+def _look_up(
+    statements: Sequence[Statement], question: str, run: Run
+) -> Flow[tuple[tuple[Passage, ...], list[list[str]]]]:
+    """Passages for the question and for each statement, in batches; and for each statement the ids of its own."""
+    queries = list(dict.fromkeys([*([question] if question and statements else []),
+                                  *(_query(s, question) for s in statements)]))  # fmt: skip
+    found: dict[str, Sequence[Passage]] = {}
+    k, where = run.settings.top_k, run.settings.where
+    try:
+        for batch in _batches(queries, _QUERIES):
+            results = yield Together(tuple(Retrieve(query, k, where) for query in batch))
+            found.update(zip(batch, results, strict=True))
+            for query in batch:
+                yield Report(Retrieved(query, tuple(found[query])))
+    except LimitError as error:
+        yield run.stop(error)
+    passages = gather(found.values())
+    yield run.note("retrieve", f"{len(passages)} passages", "no passages were given", queries=len(found), k=k)
+    return tuple(passages.values()), [[p.id for p in found.get(_query(s, question), ())] for s in statements]
+
+
+# --- judging -------------------------------------------------------------------------------------------------------
+
+
+def _judge_batch(
+    items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence, run: Run
+) -> Flow[list[_Judged]]:
+    windows = evidence.best([_query(s, question) for s, _ in items], [ids for _, ids in items], WINDOWS)
+    said = [_hypothesis(s, question) for s, _ in items]
+    told = yield from _ask([[(w.text, claim) for w in some] for some, claim in zip(windows, said)], run)
+    told = yield from _ask_what_contradicts(windows, said, told, run)
+    spans = yield from _choose_sentences(windows, said, told, evidence, run)
+    out = [
+        _Judged(_most(v.supported for v in some if v), _most(v.refuted for v in some if v), shown)
+        for some, shown in zip(told, spans, strict=True)
+    ]
+    return (yield from _ask_the_model(windows, said, out, run))
+
+
+def _most(values: Iterator[float | None]) -> float | None:
+    return max((v for v in values if v is not None), default=None)
+
+
+def _ask(pairs: Sequence[Sequence[tuple[str, str]]], run: Run) -> Flow[list[list[Verdict | None]]]:
+    """Verdicts in the shape of the pairs; all unknown when the time is over."""
+    try:
+        told = iter((yield from verdicts([pair for some in pairs for pair in some], run)))
+    except LimitError as error:
+        yield run.stop(error)
+        return [[None] * len(some) for some in pairs]
+    return [[next(told) for _ in some] for some in pairs]
+
+
+def _ask_what_contradicts(
+    windows: Sequence[Sequence[Window]], said: Sequence[str], told: list[list[Verdict | None]], run: Run
+) -> Flow[list[list[Verdict | None]]]:
+    """Where a judge supports no claim and cannot say whether something contradicts it, the critic's word on that."""
+    target = run.settings.target_accuracy
+    open_ = [i for i, some in enumerate(told) if any(some) and all(v is None or v.refuted is None for v in some)
+             and (_most(v.supported for v in some if v) or 0.0) <= target]  # fmt: skip
+    if not open_ or run.context.critic is None or support_method(run.context) != "judge":
+        return told
+    pairs = tuple((w.text, said[i]) for i in open_ for w in windows[i])
+    try:
+        found: Iterator[Verdict | None] = iter((yield Judge(pairs, by="critic", verdicts=True)))
+    except LimitError as error:
+        yield run.stop(error)
+        return told
+    out = list(told)
+    for i in open_:
+        out[i] = [_with_refutation(v, next(found)) for v in told[i]]
+    return out
+
+
+def _with_refutation(judged: Verdict | None, by_critic: Verdict | None) -> Verdict | None:
+    if judged is None or by_critic is None or by_critic.refuted is None:
+        return judged
+    return dataclasses.replace(judged, refuted=min(by_critic.refuted, 1 - judged.supported))
+
+
+def _ask_the_model(
+    windows: Sequence[Sequence[Window]], said: Sequence[str], judged: list[_Judged], run: Run
+) -> Flow[list[_Judged]]:
+    """What nobody else can judge, the model: one question for each claim, with its windows together."""
+    unknown = [i for i, j in enumerate(judged) if j.supported is None and windows[i]]
+    method = model_method(run.context)
+    if not unknown or method is None or run.trace.limit is not None:
+        return judged
+    quotes = ["\n".join(dict.fromkeys(w.text for w in windows[i])) for i in unknown]
+    if support_method(run.context) == method:
+        found = yield from support([(quote, said[i]) for quote, i in zip(quotes, unknown)], run)
+    else:
+        found = yield from ask_model([("", quote, said[i]) for quote, i in zip(quotes, unknown)], run)
+    out = list(judged)
+    for i, p in zip(unknown, found, strict=True):
+        out[i] = dataclasses.replace(judged[i], supported=p)
+    return out
+
+
+# --- the sentences to show -----------------------------------------------------------------------------------------
+
+
+def _choose_sentences(
+    windows: Sequence[Sequence[Window]],
+    said: Sequence[str],
+    told: Sequence[Sequence[Verdict | None]],
+    evidence: Evidence,
+    run: Run,
+) -> Flow[list[tuple[Span, ...]]]:
+    """For each claim the sentence, or the two, that support it best: of the window that does.
+
+    Where a window contradicts it more than any supports it, the sentence that does; where nothing is known or none
+    supports it, the one most like it.
+    """
+    decisive = [_decisive(some, verdict) for some, verdict in zip(windows, told, strict=True)]
+    like = [evidence.like(claim, d.window.sentences) if d.window else [] for claim, d in zip(said, decisive)]
+    chosen: list[tuple[Span, ...]] = [(spans[0],) if spans else () for spans in like]
+    scores = [-1.0] * len(said)
+
+    def improve(candidates: dict[int, list[tuple[Span, ...]]]) -> Flow[None]:
+        pairs = [(some, said[i], decisive[i]) for i, some in candidates.items()]
+        for i, found in zip(candidates, (yield from _score(pairs, run)), strict=True):
+            best = max(range(len(found)), key=lambda j: found[j])
+            if found[best] > scores[i]:
+                scores[i], chosen[i] = found[best], candidates[i][best]
+
+    target = run.settings.target_accuracy
+    open_ = [i for i, d in enumerate(decisive) if (d.against or (d.word or 0.0) > target) and len(like[i]) > 1]
+    yield from improve({i: [(span,) for span in like[i][:_SENTENCES]] for i in open_})
+    open_ = [i for i in open_ if scores[i] < _NEARLY * (decisive[i].word or 0.0)]
+    yield from improve({i: [_in_order(chosen[i][0], s) for s in like[i][:3] if s != chosen[i][0]] for i in open_})
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Decisive:
+    """The window that counts, and how far it supports (or, if ``against``, contradicts) the claim."""
+
+    window: Window | None = None
+    word: float | None = None
+    against: bool = False
+
+
+def _decisive(windows: Sequence[Window], told: Sequence[Verdict | None]) -> _Decisive:
+    known = [(v, w) for v, w in zip(told, windows, strict=True) if v is not None]
+    if not known:
+        return _Decisive(windows[0] if windows else None)
+    supports, window = max(known, key=lambda pair: pair[0].supported)
+    against, other = max(known, key=lambda pair: pair[0].refuted or 0.0)
+    if (against.refuted or 0.0) > max(_REFUTED, supports.supported):
+        return _Decisive(other, against.refuted, True)
+    return _Decisive(window, supports.supported)
+
+
+def _in_order(one: Span, other: Span) -> tuple[Span, ...]:
+    return (one, other) if one.start < other.start else (other, one)
+
+
+def _score(items: Sequence[tuple[Sequence[tuple[Span, ...]], str, _Decisive]], run: Run) -> Flow[list[list[float]]]:
+    """How far each candidate supports (contradicts) its claim; -1 where that is unknown."""
+    pairs = [
+        [(titled(d.window.passage, " ".join(s.text for s in spans)), claim) for spans in some if d.window]
+        for some, claim, d in items
+    ]
+    told = yield from _ask(pairs, run)
+    return [
+        [-1.0 if v is None else (v.refuted or 0.0) if d.against else v.supported for v in some]
+        for some, (_, _, d) in zip(told, items, strict=True)
+    ]
+
+
+# --- the result ----------------------------------------------------------------------------------------------------
+
+
+def _claim(statement: Statement, judged: _Judged, run: Run) -> Claim:
+    supported = bool(keep_claims([judged.support], run.settings.target_accuracy))
+    verdict: ClaimVerdict
+    if judged.support is None:
+        verdict = "unknown"
+    elif supported:
+        verdict = "supported"
+    else:
+        verdict = "contradicted" if (judged.refuted or 0.0) > _REFUTED else "unsupported"
+    return Claim(
+        statement.text,
+        judged.support,
+        (Citation(judged.spans),) if judged.spans else (),
+        statement.start,
+        statement.end,
+        "kept" if supported else "flagged",
+        signals=Signals(entailed=judged.supported, refuted=judged.refuted),
+        verdict=verdict,
+    )
+
+
+def _conclude(
+    answer: str, question: str, claims: Sequence[Claim], cut: Statements, evidence: Evidence, run: Run
+) -> Flow[Answer]:
+    target = run.settings.target_accuracy
+    counts = {verdict: sum(c.verdict == verdict for c in claims) for verdict in VERDICTS}
+    kept = [c.support for c in claims if c.status == "kept" and c.support is not None]
+    weakest = _weakest(claims, target)
+    method = support_method(run.context)
+    yield run.note(
+        "keep",
+        f"{len(kept)} of {len(claims)} claims",
+        f"a claim is supported if its support is above the target accuracy {target:g}",
+        target_accuracy=target,
+        judged_by=method,
+        **counts,
+    )
+    reason = "" if kept else _reason(counts, evidence, run)
+    passing = bool(claims) and len(kept) == len(claims)
+    yield run.note("check", "all claims are supported" if passing else reason or "not all are", confidence=weakest)
+    return Answer(
+        question,
+        answer,
+        tuple(claims),
+        evidence.passages,
+        abstained=not kept,
+        reason=reason,
+        confidence=weakest,
+        utility=expected_utility(kept, target),
+        trace=tuple(run.trace.decisions),
+        calibrated="support" in run.context.calibrations,
+        metadata={
+            "pipeline": "check",
+            "target_accuracy": target,
+            "passing": passing,
+            "verdicts": counts,
+            "shares": {v: n / len(claims) if claims else 0.0 for v, n in counts.items()},
+            "unchecked": [list(place) for place in cut.left_out],
+            "judged_by": method,
+        },
+    )
+
+
+def _weakest(claims: Sequence[Claim], target: float) -> float | None:
+    """All claims hold only if the weakest does. One that is unknown makes that unknown, unless another one fails."""
+    known = [c.support for c in claims if c.support is not None]
+    least = min(known, default=None)
+    return least if least is not None and (len(known) == len(claims) or least <= target) else None
+
+
+def _reason(counts: dict[ClaimVerdict, int], evidence: Evidence, run: Run) -> str:
+    if not sum(counts.values()):
+        return NOTHING_STATED
+    if run.trace.limit is not None:
+        return OUT_OF_TIME if isinstance(run.trace.limit, DeadlineError) else OUT_OF_BUDGET
+    if not evidence.windows:
+        return NOTHING_RETRIEVED
+    if counts["contradicted"]:
+        return CONTRADICTED
+    if counts["unsupported"]:
+        return SUPPORT_BELOW_TARGET
+    return SUPPORT_UNKNOWN if support_method(run.context) is not None else CANNOT_JUDGE

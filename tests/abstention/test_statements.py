@@ -1,0 +1,147 @@
+"""Written answers are cut into what they state, at offsets that hold; what is left out is said."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core.abstention.statements import Statement, cut_statements
+from shared_core.errors import InputError
+
+
+def texts(answer: str) -> list[str]:
+    return [s.text for s in cut_statements(answer).found]
+
+
+def only(answer: str) -> Statement:
+    (statement,) = cut_statements(answer).found
+    return statement
+
+
+def test_each_sentence_is_a_statement() -> None:
+    assert texts("The lamp was lit in 1871. It burned oil.") == ["The lamp was lit in 1871.", "It burned oil."]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The lamp was lit in 1871. [1]",
+        "The lamp was lit in 1871.[1][2]",
+        "[1] The lamp was lit in 1871.",
+        "The lamp was lit in 1871. [1, 2] (unsupported)",
+        "The lamp was lit in 1871. 【3†source】",
+        "The lamp was lit in 1871. [1](http://x.org/lamps)",
+        "- The lamp was lit in 1871.",
+        "  2) The lamp was lit in 1871. [^1]",
+        "> The lamp was lit in 1871.",
+        "- [x] The lamp was lit in 1871.",
+    ],
+)
+def test_marks_around_a_statement_are_no_part_of_it(answer: str) -> None:
+    assert only(answer).text == "The lamp was lit in 1871."
+
+
+def test_marks_and_markdown_within_it_are_not_judged() -> None:
+    found = only("The **lamp** [1] was _lit_ in [1871](http://x.org/a 'b') by `Mira`.")
+    assert found.plain == "The lamp was lit in 1871 by Mira."
+    assert (
+        only("The [lamp](http://x.org) was\nlit in snake_case_1871 [2].").plain
+        == "The lamp was lit in snake_case_1871."
+    )
+
+
+def test_code_headings_questions_and_sources_are_left_out_and_said() -> None:
+    answer = (
+        "# The lamp\n\nThe lamp was lit.\n\n```sh\necho The lamp was lit in 1900.\n```\n"
+        "Do you want more?\n\nSources:\n[1] lamps.md, page 3\n- ships.txt\n\nIt burned oil.\n\n[2]: http://x.org/y"
+    )
+    cut = cut_statements(answer)
+    assert [s.text for s in cut.found] == ["The lamp was lit.", "It burned oil."]
+    left_out = "|".join(answer[a:b] for a, b in cut.left_out)
+    for piece in (
+        "# The lamp",
+        "echo The lamp was lit in 1900.",
+        "Do you want more?",
+        "lamps.md",
+        "ships.txt",
+        "x.org",
+    ):
+        assert piece in left_out
+
+
+def test_an_open_code_block_goes_to_the_end() -> None:
+    assert texts("The lamp was lit.\n~~~\nThe lamp was lit in 1900.\n```\nIt burned oil.") == ["The lamp was lit."]
+
+
+def test_a_long_heading_and_a_statement_with_a_colon_are_checked() -> None:
+    heading = "# The lamp on the northern tower was first lit in the year 1871"
+    assert texts(heading) == [heading[2:]]
+    assert texts("The lamp burned two oils for all of its years: whale and palm.") != []
+
+
+def test_list_items_that_state_nothing_alone_are_understood_by_the_line_above() -> None:
+    found = cut_statements(
+        "The ship:\n- Salt\n- sailed under Captain Ila Venn\n- Ila Venn was her captain.\n\nCoal."
+    ).found
+    assert [(s.text, s.context, s.fragment) for s in found] == [
+        ("Salt", "The ship:", True),
+        ("sailed under Captain Ila Venn", "The ship:", True),
+        ("Ila Venn was her captain.", "", False),
+        ("Coal.", "", True),
+    ]
+
+
+def test_rows_of_a_table_are_understood_by_its_head() -> None:
+    found = cut_statements("| year | oil |\n|---|---|\n| 1871 | whale |").found
+    assert [(s.plain, s.context) for s in found] == [("1871, whale", "year, oil")]
+
+
+def test_a_statement_that_leans_on_the_one_before_it_says_so() -> None:
+    first, second = cut_statements("Ila Venn sailed the Marrow. She carried salt.").found
+    assert (first.context, second.context, second.fragment) == ("", "Ila Venn sailed the Marrow.", False)
+
+
+def test_a_small_aside_is_no_statement_but_with_more_in_it_it_is() -> None:
+    assert texts("Sure! I don't know. I hope this helps!") == []
+    assert texts("I don't know that the lamp was lit in 1900.") != []
+
+
+@pytest.mark.parametrize("answer", ["", " \n", "…", "```\nx = 1\n```", "- \n- "])
+def test_what_states_nothing_has_no_statements(answer: str) -> None:
+    assert cut_statements(answer).found == ()
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(InputError, match="must be text"):
+        cut_statements(None)  # type: ignore[arg-type]
+
+
+PIECES = st.sampled_from(
+    [
+        "The lamp was lit in 1871", ". ", "\n", "\n\n", "- ", "1. ", "## ", "[1]", " [2, 3]", "【4†s】", "```", "~~~",
+        "| a | b |", "|---|---|", "**", "It burned oil", "?", ":", "Sources:", "> ", "日本語。", "é", "\u2028", "\t",
+        "(unsupported)", "\r\n", "J. R. R. Tolkien", "🙂", "\x00", "<b>", "](", "…",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=30).map("".join) | st.text(max_size=200))
+def test_every_range_is_exact_and_nothing_is_lost(answer: str) -> None:
+    cut = cut_statements(answer)
+    ends = [0]
+    for s in cut.found:
+        assert answer[s.start : s.end] == s.text
+        assert s.text == s.text.strip()
+        assert s.plain
+        assert "\n" not in s.plain
+        assert ends[-1] <= s.start < s.end
+        ends.append(s.end)
+    rest = list(answer)
+    for a, b in [*((s.start, s.end) for s in cut.found), *cut.left_out]:
+        assert 0 <= a < b <= len(answer)
+        rest[a:b] = " " * (b - a)
+    marks = re.sub(r"\[[^\]]*\](?:\([^)]*\))?|【[^】]*】|\(unsupported\)", " ", "".join(rest))
+    assert all(len(label) <= 5 for label in re.findall(r"\w+", marks))  # of list items

@@ -1,0 +1,355 @@
+"""Checking an answer made elsewhere: each claim at its place, supported, contradicted, neither or unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.checker import SelfReflectChecker
+from shared_core.errors import DeadlineError, InputError, PassageError, RetrievalError
+from shared_core.lm.base import Capabilities, Generate
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.check import BATCH
+from shared_core.pipelines.evidence import WINDOW, Evidence
+from shared_core.reading.base import Verdict
+from shared_core.types import Answer, Claim, ClaimSealed, Finished, Passage
+from shared_core.uncertainty.calibration import Calibration
+from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, WordCritic
+
+LIT = "The lamp was lit in 1871."
+WRONG = "The lamp was lit in 1950."
+ELSEWHERE = "Captain Venn flew to the moon."
+FOREIGN = "Das ist die Lampe."
+
+
+def checker(*, retriever: Any = None, lm: Any = None, judge: Any = None, critic: Any = None, **settings: Any) -> Any:
+    return SelfReflectChecker(
+        retriever, lm, SelfReflectSettings(**settings), judge=judge, critic=critic or WordCritic(), calibrations={}
+    )
+
+
+def verdicts(answer: Answer) -> list[str | None]:
+    return [c.verdict for c in answer.claims]
+
+
+def quotes(claim: Claim) -> list[str]:
+    return [s.text for c in claim.citations for s in c.spans]
+
+
+# --- what is said of a claim -------------------------------------------------------------------------------------
+
+
+def test_supported_contradicted_unsupported_and_unknown_are_told_apart() -> None:
+    text = f"{LIT} [1] {WRONG}\n\n- {ELSEWHERE}\n- {FOREIGN}\n"
+    answer = checker().check(text, passages=PASSAGES)
+    assert answer.text == text
+    assert verdicts(answer) == ["supported", "contradicted", "unsupported", "unknown"]
+    assert [c.status for c in answer.claims] == ["kept", "flagged", "flagged", "flagged"]
+    assert [text[c.start : c.end] for c in answer.claims] == [LIT, WRONG, ELSEWHERE, FOREIGN]
+    assert answer.claims[3].support is None
+    assert answer.metadata["shares"] == dict.fromkeys(("supported", "contradicted", "unsupported", "unknown"), 0.25)
+    assert not answer.metadata["passing"]
+
+
+def test_the_citation_is_what_supports_or_contradicts_or_the_nearest_there_is() -> None:
+    answer = checker().check(f"{LIT} {WRONG} {ELSEWHERE}", passages=PASSAGES)
+    first, second, third = answer.claims
+    assert quotes(first) == ["The lamp was lit in 1871."]
+    assert quotes(second) == ["The lamp was lit in 1871."]
+    assert second.signals.refuted == 0.9
+    assert quotes(third) == ["The Marrow sailed under Captain Ila Venn."]
+
+
+def test_two_sentences_are_cited_where_it_takes_two() -> None:
+    answer = checker().check("The lamp burned oil in 1871.", passages=PASSAGES)
+    assert quotes(answer.claims[0]) == ["The lamp was lit in 1871.", "It burned whale oil."]
+
+
+def test_the_confidence_is_that_of_the_weakest_claim() -> None:
+    assert checker().check(LIT, passages=PASSAGES).confidence == 0.9
+    assert checker().check(f"{LIT} {WRONG}", passages=PASSAGES).confidence == pytest.approx(0.05)
+
+
+def test_an_unknown_claim_makes_the_confidence_unknown_unless_another_fails() -> None:
+    assert checker().check(f"{LIT} {FOREIGN}", passages=PASSAGES).confidence is None
+    assert checker().check(f"{WRONG} {FOREIGN}", passages=PASSAGES).confidence == pytest.approx(0.05)
+
+
+def test_the_target_accuracy_decides() -> None:
+    assert checker(target_accuracy=0.85).check(LIT, passages=PASSAGES).metadata["passing"]
+    strict = checker(target_accuracy=0.95).check(LIT, passages=PASSAGES)
+    assert (strict.abstained, strict.reason, verdicts(strict)) == (True, "support below target", ["unsupported"])
+
+
+def test_a_passage_that_contradicts_lowers_the_support() -> None:
+    against = Passage("other", "The lamp was lit in 1950.")
+    assert checker().check(LIT, passages=PASSAGES).claims[0].support == 0.9
+    doubted = checker().check(LIT, passages=[*PASSAGES, against]).claims[0]
+    assert doubted.support == pytest.approx(0.1)
+    assert doubted.verdict == "contradicted"
+
+
+def test_irrelevant_passages_change_nothing_and_the_gold_one_taken_away_lowers_it() -> None:
+    more = [Passage(f"p{i}", f"Number {i} of the harbour has a blue door.") for i in range(40)]
+    assert checker().check(LIT, passages=[*more, *PASSAGES]).claims[0].support == 0.9
+    assert checker().check(LIT, passages=[*more, PASSAGES[1]]).claims[0].support < 0.5
+
+
+def test_evidence_deep_in_a_long_passage_is_found() -> None:
+    filler = " ".join(f"Ship number {i} came into the harbour in spring." for i in range(400))
+    passage = Passage("long", f"{filler} The beacon was lit by Mira Dorn. {filler}")
+    answer = checker().check("The beacon was lit by Mira Dorn.", passages=[passage])
+    assert quotes(answer.claims[0]) == ["The beacon was lit by Mira Dorn."]
+    assert answer.claims[0].support == 0.9
+
+
+def test_a_fragment_is_judged_with_its_question_or_the_line_that_it_completes() -> None:
+    asked: list[str] = []
+
+    class Listening(WordCritic):
+        def judge(self, pairs: Any) -> list[Verdict | None]:
+            asked.extend(claim for _, claim in pairs)
+            return super().judge(pairs)
+
+    checker(critic=Listening()).check("1871.", "When was the lamp lit?", PASSAGES)
+    checker(critic=Listening()).check("She carried:\n- salt", "What of her?", PASSAGES)
+    assert set(asked) == {"When was the lamp lit? 1871.", "She carried: salt"}
+
+
+# --- what to check against ---------------------------------------------------------------------------------------
+
+
+def test_passages_are_retrieved_for_each_claim_and_for_the_question() -> None:
+    shelf = Shelf()
+    answer = checker(retriever=shelf).check(f"{LIT} {ELSEWHERE}", "What of the lamp?")
+    assert shelf.queries == ["What of the lamp?", LIT, ELSEWHERE]
+    assert [p.id for p in answer.passages] == ["lamp", "ship"]
+    assert verdicts(answer) == ["supported", "unsupported"]
+
+
+def test_the_engine_checks_with_its_own_parts() -> None:
+    engine = SelfReflectEngine(Shelf(), reader=FirstSentenceReader(), critic=WordCritic())
+    expected = engine.check(LIT, "When?")
+    assert expected.metadata["passing"]
+    assert asyncio.run(engine.acheck(LIT, "When?")) == expected
+    assert engine.check_many([LIT], ["When?"]) == [expected]
+    assert asyncio.run(engine.acheck_many([LIT], ["When?"])) == [expected]
+    assert engine.check(LIT, passages=["The lamp was lit in 1871."]).passages[0].id == "passage 1"
+
+
+def test_without_passages_nothing_is_known() -> None:
+    for passages in ([], [Passage("blank", " \n")]):
+        answer = checker().check(LIT, passages=passages)
+        assert (answer.claims[0].support, answer.confidence, answer.reason) == (None, None, "nothing retrieved")
+
+
+def test_nothing_to_check_against_is_refused() -> None:
+    with pytest.raises(InputError, match="nothing to check the answer against"):
+        checker().check(LIT)
+
+
+@pytest.mark.parametrize("answer", ["", "  \n", None, 5])
+def test_an_empty_answer_is_refused(answer: Any) -> None:
+    with pytest.raises(InputError, match="non-empty text"):
+        checker().check(answer, passages=PASSAGES)
+
+
+def test_bad_passages_are_refused() -> None:
+    with pytest.raises(InputError, match="must be a list"):
+        checker().check(LIT, passages="The lamp was lit in 1871.")
+    with pytest.raises(PassageError, match="different texts"):
+        checker().check(LIT, passages=[Passage("a", "x"), Passage("a", "y")])
+
+
+def test_what_states_nothing_passes_nothing() -> None:
+    answer = checker().check("```\nx = 1\n```", passages=PASSAGES)
+    assert (answer.claims, answer.abstained, answer.reason) == ((), True, "nothing to check")
+    assert answer.confidence is None
+    assert not answer.metadata["passing"]
+    assert answer.metadata["unchecked"] == [[4, 9]]
+
+
+def test_of_many_a_failing_one_fails_alone() -> None:
+    found = checker().check_many([LIT, "", WRONG], passages=[PASSAGES, PASSAGES, PASSAGES])
+    assert isinstance(found[1], InputError)
+    assert [a.metadata["passing"] for a in (found[0], found[2]) if isinstance(a, Answer)] == [True, False]
+    with pytest.raises(InputError, match="1 answers to check and 2 questions"):
+        checker().check_many([LIT], ["a", "b"])
+
+
+def test_a_retriever_that_fails_is_no_verdict() -> None:
+    class Broken:
+        def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+            raise OSError("gone")
+
+    with pytest.raises(RetrievalError, match="gone"):
+        checker(retriever=Broken()).check(LIT)
+
+
+# --- many claims, and limits -------------------------------------------------------------------------------------
+
+
+def test_ten_thousand_claims_go_out_in_batches_and_are_told_as_they_are_judged() -> None:
+    critic, told = WordCritic(), []
+    text = " ".join(f"Ship number {i} carried salt." for i in range(10_000))
+    passage = Passage("all", "Ship number 7 carried salt.")
+    (answer,) = checker(critic=critic).check_many(
+        [text], passages=[[passage]], on_event=lambda i, e: told.append(e) if isinstance(e, ClaimSealed) else None
+    )
+    assert isinstance(answer, Answer)
+    assert len(answer.claims) == len(told) == 10_000
+    assert answer.metadata["verdicts"]["supported"] == 1
+    assert max(critic.batches) <= BATCH
+    assert len(answer.trace) < 10
+
+
+def test_what_is_said_twice_is_judged_once() -> None:
+    critic = WordCritic()
+    answer = checker(critic=critic).check(" ".join([LIT] * 50), passages=[Passage("a", LIT)])
+    assert len(answer.claims) == 50
+    assert sum(critic.batches) == 1
+
+
+def test_when_the_time_is_over_the_rest_is_unknown() -> None:
+    class Late(WordCritic):
+        def judge(self, pairs: Any) -> list[Verdict | None]:
+            if self.batches:
+                raise DeadlineError("The time is over.")
+            return super().judge(pairs)
+
+    text = " ".join(f"Ship number {i} carried salt." for i in range(100))
+    answer = checker(critic=Late()).check(text, passages=[Passage("a", "Ship number 7 carried salt.")])
+    assert verdicts(answer)[7] == "supported"
+    assert verdicts(answer)[40:] == ["unknown"] * 60
+    assert answer.confidence is None or answer.confidence < 0.5
+    assert "limit" in [d.kind for d in answer.trace]
+
+
+# --- who judges --------------------------------------------------------------------------------------------------
+
+
+class Fixed:
+    """A judge of the user's, which knows nothing of contradiction."""
+
+    name = "fixed"
+
+    def __init__(self, p: float | None) -> None:
+        self.p = p
+
+    def score(self, pairs: Any) -> list[float | None]:
+        return [self.p] * len(pairs)
+
+
+def test_the_engines_judge_comes_first_and_the_critic_says_what_contradicts() -> None:
+    assert verdicts(checker(judge=Fixed(0.8)).check(WRONG, passages=PASSAGES)) == ["supported"]
+    answer = checker(judge=Fixed(0.1)).check(f"{WRONG} {ELSEWHERE}", passages=PASSAGES)
+    assert verdicts(answer) == ["contradicted", "unsupported"]
+    assert answer.metadata["judged_by"] == "judge"
+
+
+@pytest.mark.parametrize("p", [math.nan, None])
+def test_a_judge_that_knows_nothing_supports_nothing(p: float | None) -> None:
+    answer = checker(judge=Fixed(p)).check(LIT, passages=PASSAGES)
+    assert (verdicts(answer), answer.confidence) == (["unknown"], None)
+
+
+def test_the_model_is_asked_what_nobody_else_can_judge_once_for_each_claim() -> None:
+    asked: list[str] = []
+
+    def reply(request: Generate) -> str:
+        asked.append(request.prompt.text)
+        return "90"
+
+    lm = ScriptedLM(reply, capabilities=Capabilities())
+    answer = checker(lm=lm).check(f"{LIT} {FOREIGN}", passages=PASSAGES)
+    assert verdicts(answer) == ["supported", "supported"]
+    assert answer.claims[1].support == 0.9
+    assert len(asked) == 1
+    assert FOREIGN in asked[0]
+    assert answer.usage.calls == 1
+
+
+def test_with_a_model_alone_it_is_asked_about_each_claim() -> None:
+    lm = ScriptedLM(lambda request: "20" if "moon" in request.prompt.text else "95%", capabilities=Capabilities())
+    answer = checker(lm=lm, witnesses="judge").check(f"{LIT} {ELSEWHERE}", passages=PASSAGES)
+    assert [c.support for c in answer.claims] == [0.95, 0.2]
+    assert answer.metadata["judged_by"] == "verbalised"
+    assert quotes(answer.claims[0]) == ["The lamp was lit in 1871."]
+
+
+@pytest.mark.parametrize("reply", ["", "lorem ipsum", "nan", "101"])
+def test_replies_that_are_no_verdict_are_unknown(reply: str) -> None:
+    lm = ScriptedLM(lambda request: reply, capabilities=Capabilities())
+    answer = checker(lm=lm, witnesses="judge").check("The keeper slept.", passages=PASSAGES)
+    assert answer.claims[0].verdict == "unknown"
+
+
+def test_nobody_who_could_judge_is_said() -> None:
+    answer = checker(witnesses="judge").check(LIT, passages=PASSAGES)
+    assert (verdicts(answer), answer.reason, answer.metadata["judged_by"]) == (["unknown"], "cannot be judged", None)
+
+
+def test_calls_over_the_budget_leave_claims_unknown() -> None:
+    lm = ScriptedLM(lambda request: "95", capabilities=Capabilities())
+    text = f"{LIT} {ELSEWHERE} Ships carried salt."
+    answer = checker(lm=lm, witnesses="judge", max_calls=1).check(text, passages=PASSAGES)
+    assert verdicts(answer) == ["supported", "unknown", "unknown"]
+    assert answer.confidence is None
+
+
+def test_a_calibration_of_support_is_applied_and_said() -> None:
+    bound = {"support_method": "critic", "model": "words"}
+    halved = Calibration("isotonic", True, bound, points=((0.0, 0.0), (1.0, 0.5)))
+    made = SelfReflectChecker(critic=WordCritic(), calibrations={"support": halved})
+    answer = made.check(LIT, passages=PASSAGES)
+    assert answer.claims[0].support == pytest.approx(0.45)
+    assert answer.calibrated
+    assert not checker().check(LIT, passages=PASSAGES).calibrated
+
+
+# --- always ------------------------------------------------------------------------------------------------------
+
+WORDS = st.sampled_from(
+    ["The lamp", " was lit", " in 1871",
+     ". ", "\n", "\n\n- ", "[1]", "```\n", "She carried salt", "1. ", "ist", "日本。",
+     "?", "**", "🙂", " under Captain Ila Venn", "| a |", ": "]
+)  # fmt: skip
+TEXTS = st.lists(WORDS, min_size=1, max_size=15).map("".join).filter(str.strip)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=4))
+def test_every_range_and_every_citation_is_exact(text: str, documents: list[str]) -> None:
+    passages = [Passage(str(i), d, "A title") for i, d in enumerate(documents)]
+    answer = checker().check(text, "When?", passages)
+    assert answer.text == text
+    for claim in answer.claims:
+        assert text[claim.start : claim.end] == claim.text
+        assert (claim.verdict == "unknown") == (claim.support is None)
+        assert (claim.status == "kept") == (claim.support is not None and claim.support > 0.5)
+        assert bool(claim.citations) == any(p.text.strip() for p in passages)
+        for span in (s for c in claim.citations for s in c.spans):
+            assert answer.passage(span.passage_id).text[span.start : span.end] == span.text
+    assert Answer.from_dict(answer.to_dict()) == answer
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3))
+def test_windows_hold_every_sentence_and_are_short(documents: list[str]) -> None:
+    passages = [Passage(str(i), d * 20) for i, d in enumerate(documents)]
+    windows = Evidence(passages).windows
+    for passage in passages:
+        held = {i for w in windows if w.passage is passage for s in w.sentences for i in range(s.start, s.end)}
+        assert all(i in held for i, c in enumerate(passage.text) if not c.isspace())
+    assert all(len(w.text) <= WINDOW or len(w.sentences) == 1 for w in windows)
+
+
+def test_events_end_with_the_answer() -> None:
+    told: list[Any] = []
+    (answer,) = checker().check_many([LIT], passages=[PASSAGES], on_event=lambda i, e: told.append(e))
+    assert told[-1] == Finished(answer)  # type: ignore[arg-type]
