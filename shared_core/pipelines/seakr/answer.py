@@ -20,6 +20,7 @@ Ground = tuple[Passage, str]
 """A step of the reasoning with the passage that it was written with."""
 
 _CITED = 2
+_DOUBT, _REFUSAL = 0.5, 0.2  # P(supported) below which a sentence is not cited: one that seems to deny it, any other
 _CANDIDATES = 6
 _NEGATION = re.compile(
     r"\b(?:not|never|neither|nor|cannot|no longer|without|den(?:y|ies|ied)|\w+n['’]t)\b", re.IGNORECASE
@@ -101,13 +102,21 @@ def _support(
 
 
 def _cite(text: str, statement: str, passages: Sequence[Passage], run: Run) -> Flow[tuple[Citation, ...]]:
-    """At most two sentences that hold the answer and do not deny it: by the critic or judge, where there is one."""
+    """At most two sentences that hold the answer and do not deny it: by the critic or judge, where there is one.
+
+    A sentence may lean on the one before it ("It was painted red."), so that a doubt is enough to leave one out only
+    where its words deny the answer as well. The best come first.
+    """
     holding = _holding(text, passages)[:_CANDIDATES]
     if not holding or support_method(run.context) not in ("judge", "critic"):
         return cite_answer(text, passages)
     found = yield from support([(s.text, statement) for s in holding], run)
-    wholes = [s for s, p in zip(holding, found) if (p >= 0.5 if p is not None else not _denies(s.text, text))]
-    return tuple(Citation((s,)) for s in wholes[:_CITED])
+    fitting = []
+    for span, p in zip(holding, found):
+        denies = _denies(span.text, text)
+        if (p >= (_DOUBT if denies else _REFUSAL)) if p is not None else not denies:
+            fitting.append((0.0 if p is None else -p, span))
+    return tuple(Citation((s,)) for _, s in sorted(fitting, key=lambda pair: pair[0])[:_CITED])
 
 
 def cite_answer(text: str, passages: Sequence[Passage]) -> tuple[Citation, ...]:
