@@ -74,7 +74,15 @@ class SeakrSettings(Settings):
     )
     threshold: float | None = Field(
         default=None,
-        description="Retrieve above it; None takes the calibrated one, else the paper's -6 (gram, k = 20).",
+        description="Retrieve above it; None takes the calibrated one. Without either, uncertainty decides nothing: "
+        "passages are retrieved always, and nothing is sampled to find out. The paper's is -6 (gram, k = 20), for "
+        "Llama 2 7B.",
+    )
+    form: Literal["paper", "published_code"] = Field(
+        default="paper",
+        description="Where paper and published code differ: passages in the prompts (gate: none, re-ranking: one; the "
+        "code adds those kept already), how the answer is asked for, words left out of the query, DRAGIN's stop words, "
+        "and what the limit of passages ends. docs/seakr.md has the table.",
     )
     gate: Literal["uncertainty", "flare", "dragin", "always"] = Field(
         default="uncertainty",
@@ -104,7 +112,9 @@ class SeakrSettings(Settings):
     max_step_tokens: int = Field(default=100, ge=1)
     rerank_passages: int = Field(default=3, ge=1, description="Passages compared at each retrieval (N).")
     max_steps: int = Field(default=8, ge=1)
-    max_passages: int = Field(default=8, ge=1)
+    max_passages: int = Field(
+        default=8, ge=1, description="Passages kept at most; at this limit the steps end (paper)."
+    )
     query_token_probability: float = Field(
         default=0.9, ge=0, le=1, description="Words below it are left out of the query."
     )
@@ -112,11 +122,22 @@ class SeakrSettings(Settings):
     multi_hop: bool = Field(
         default=True, description="Step by step (complex questions) or at most one retrieval (simple ones)."
     )
-    reasoning_uncertainty: Literal["paper", "published_code"] = Field(
-        default="paper", description="Average over rationales (paper), or the answer's own only (published code)."
+    reasoning_uncertainty: Literal["paper", "published_code"] | None = Field(
+        default=None,
+        description="Average over rationales (paper), or the answer's own only (published code); None is `form`'s.",
     )
     task: str = Field(default="default", description="Which demonstrations: default, 2wiki, hotpotqa, iirc, simple.")
     demonstrations: tuple[Demonstration, ...] = Field(default=(), description="Your own, instead of the task's.")
+
+    @property
+    def published(self) -> bool:
+        """Whether it goes as the published code does."""
+        return self.form == "published_code"
+
+    @property
+    def measures_answer(self) -> bool:
+        """Whether an answer's uncertainty is its own, not the mean over its rationales (published code)."""
+        return (self.reasoning_uncertainty or self.form) == "published_code"
 
 
 class ReclaimSettings(Settings):
@@ -129,9 +150,25 @@ class ReclaimSettings(Settings):
     min_sentences: int = Field(default=1, ge=1, description="Sentences per reference.")
     max_sentences: int = Field(default=3, ge=1)
     reuse: bool = Field(default=True, description="The same sentence may be cited in more than one reference.")
-    max_reference_tokens: int = Field(default=256, ge=8, description="A reference cut off by it is left out.")
+    max_reference_tokens: int = Field(
+        default=256,
+        ge=8,
+        description="Of a reference that it cuts off the whole sentences stay; a longer one is not quoted.",
+    )
     max_claim_tokens: int = Field(default=96, ge=1)
     regenerate: int = Field(default=2, ge=0, description="Attempts to repair a quote of a model without grammars.")
+    demonstrations: int = Field(
+        default=0,
+        ge=0,
+        le=3,
+        description="Worked answers shown to the models: 3 (paper) for models that were not trained on the form, 0 for "
+        "those that were (`selfreflect train reclaim`).",
+    )
+    isolate_claims: bool = Field(
+        default=False,
+        description="Models without grammars: have each claim written anew from its quote alone, without question and "
+        "passages (as the paper's claim model), at one more call for each.",
+    )
     fuzzy_threshold: float = Field(
         default=0.85, gt=0, le=1, description="Similarity at which a free quote still counts."
     )
@@ -190,8 +227,8 @@ class SelfReflectSettings(Settings):
     )
     rerank: Literal["auto", "none", "reading", "critic", "uncertainty"] = Field(
         default="auto",
-        description="Composed pipeline: by uncertainty where the model shows hidden states, by reading where there is "
-        "no model (auto), or as named.",
+        description="Composed pipeline: by the critic, else by the reader, else by the uncertainty of a model that "
+        "shows hidden states (auto), which costs (candidates + 1) · (samples + 1) generations; or as named.",
     )
     candidates: int | None = Field(
         default=None, ge=1, description="Passages to retrieve for re-ranking; None is twice top_k."

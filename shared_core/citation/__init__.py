@@ -4,7 +4,7 @@ from shared_core.citation.align import align_quote
 from shared_core.citation.grammar import AnswerFormat
 from shared_core.citation.index import CitationIndex
 from shared_core.citation.places import Place, find_place
-from shared_core.citation.sentences import SentenceSplitter, split_sentences
+from shared_core.citation.sentences import SentenceSplitter, ends_sentence, split_sentences
 
 __all__ = [
     "AnswerFormat",
@@ -12,6 +12,7 @@ __all__ = [
     "Place",
     "SentenceSplitter",
     "align_quote",
+    "ends_sentence",
     "find_place",
     "split_sentences",
 ]

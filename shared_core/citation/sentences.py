@@ -16,7 +16,7 @@ from typing import Protocol
 
 from shared_core.citation._abbreviations import BEFORE_NUMBER, NEVER, STARTERS, SUSPECT, TITLES
 
-__all__ = ["SentenceSplitter", "split_sentences"]
+__all__ = ["SentenceSplitter", "ends_sentence", "split_sentences"]
 
 
 class SentenceSplitter(Protocol):
@@ -91,6 +91,13 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
             spans.append((left, right))
         start = cut
     return spans
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether the text's end is a sentence's, even if a name follows: not after "John F.", "Dr.", "the U.S."."""
+    bare = text.rstrip()
+    # "Xyz" stands for any name: it begins no sentence by itself, as "The" would.
+    return bool(bare) and len(split_sentences(f"{bare} Xyz")) > len(split_sentences(bare))
 
 
 # --- punctuation ---------------------------------------------------------------------------------------------------
@@ -168,6 +175,8 @@ def _full_stop_ends(text: str, match: re.Match[str], start: int, word: str) -> b
         return False
     if lowered in BEFORE_NUMBER and word[:1].isdigit():
         return False
+    if lowered == "s" and text[at - 2 : at - 1] in ("'", "’"):
+        return True  # "St. John's.": no initial
     starts = word.lower() in STARTERS
     if len(token) == 1 and (token.isupper() or token.islower()):  # an initial, or "vitamin C."
         return starts and word not in ("A", "I")

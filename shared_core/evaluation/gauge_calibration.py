@@ -20,7 +20,7 @@ from shared_core.evaluation.calibration import PLATT_BELOW
 from shared_core.evaluation.dataset import Question
 from shared_core.flow import Flow
 from shared_core.pipelines.common import Run
-from shared_core.pipelines.gating.choose import Form, answer_binding, choose_gauge
+from shared_core.pipelines.gating.choose import Form, answer_binding, choose_gauge, form_of
 from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open_book
 from shared_core.pipelines.support import support, support_binding
 from shared_core.types import Answer
@@ -112,7 +112,7 @@ def calibrate_gate(
         CalibrationError: too few rows, or all right, or all wrong.
         CapabilityError: there is no model, or it cannot serve the estimator.
     """
-    form = form_of(engine)
+    form = form_of(engine.settings)
     context = run_of(engine).context
     rows = _observe_recall(engine, questions, labels, form, progress)
     gauge = choose_gauge(engine.settings, context, form=form)
@@ -141,7 +141,7 @@ def calibrate_answer(
     Args, errors: as ``calibrate_gate``. ``gate``: from there; without it the engine's own, if it has one.
     """
     context = run_of(engine).context
-    form = form_of(engine)
+    form = form_of(engine.settings)
     if engine.settings.pipeline == "seakr":
         rows = _observe_answers(engine, questions, labels, form, gate, progress)
     else:
@@ -171,12 +171,6 @@ def calibrate_support(
     bound: dict[str, BindingValue] = {**support_binding(run.context)}
     fitted = _fit(rows, bound, method, increasing=True, event="the quote supports the claim")
     return FittedPurpose("support", fitted, tuple(rows))
-
-
-def form_of(engine: SelfReflectEngine) -> Form:
-    """What the engine's pipeline measures: steps, or short answers."""
-    settings = engine.settings
-    return "step" if settings.pipeline == "seakr" and settings.seakr.multi_hop else "answer"
 
 
 def run_of(engine: SelfReflectEngine) -> Run:

@@ -6,7 +6,7 @@ that ends inside a token are handled exactly, and a space at the start of the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -94,6 +94,27 @@ class StopScanner:
 
     def cut(self, stop: str, include: bool) -> str:
         """The text up to the stop string, with or without it."""
+        return self._buffer[: self._end(stop, include)].decode("utf-8", "replace")
+
+    def overrun(self, stop: str, include: bool) -> int:
+        """How many bytes were fed beyond ``cut``; 0 where the stop string was never fed."""
+        return (
+            len(self._buffer) - self._end(stop, include) if stop.encode("utf-8", "surrogatepass") in self._buffer else 0
+        )
+
+    def _end(self, stop: str, include: bool) -> int:
         raw = stop.encode("utf-8", "surrogatepass")
         start = self._buffer.find(raw)
-        return self._buffer[: start + len(raw) if include else start].decode("utf-8", "replace")
+        return start + len(raw) if include else start
+
+
+def spell_within(token_id: int, piece: bytes, overrun: int, spell: Callable[[str], Sequence[int]]) -> list[int]:
+    """What is to stand for a last token of which ``overrun`` bytes lie beyond the text that is returned.
+
+    Nothing where it adds only blanks to the text: " The" that completed the stop string ". " is the next sentence's.
+    The token itself where nothing but blanks lies beyond, else the part within, spelt anew.
+    """
+    inside, beyond = piece[: max(0, len(piece) - overrun)], piece[max(0, len(piece) - overrun) :]
+    if not inside.strip():
+        return []
+    return list(spell(inside.decode("utf-8", "replace"))) if beyond.strip() else [token_id]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shared_core.errors import GenerationError, GrammarError
-from shared_core.lm._detokenize import Detokenizer, StopScanner
+from shared_core.lm._detokenize import Detokenizer, StopScanner, spell_within
 from shared_core.lm._vllm_engine import Job
 from shared_core.lm.base import Grammar, Sample, SamplingParams, ScoreResult, Scores
 from shared_core.lm.encoding import Encoder
@@ -22,6 +22,7 @@ class OutputReader:
     def __init__(self, encoder: Encoder) -> None:
         self._control_ids, self._eos = encoder.control_ids, encoder.tokenizer.eos_token_id
         self._detokenizer = Detokenizer(encoder.tokenizer)
+        self._spell = encoder.plain
 
     def sample(self, output: Any, params: SamplingParams, verdicts: Sequence[int]) -> Sample:
         """One of vLLM's outputs as a sample; GrammarError or GenerationError if it cannot be used."""
@@ -56,6 +57,17 @@ class OutputReader:
             tokens=tuple(self._detokenizer.text([i]) for i in ids),
             verdict_logprobs=matrix,
         )
+
+    def within_text(self, sample: Sample, params: SamplingParams) -> list[int]:
+        """A stopped sample's ids without what its last token holds beyond the text."""
+        ids = list(sample.token_ids)
+        if sample.stop is None or not ids:
+            return ids if params.include_stop or sample.stop_token_id is None else ids[:-1]
+        scanner = StopScanner([sample.stop])
+        for token_id in ids:
+            scanner.feed(self._detokenizer.piece(token_id))
+        overrun = scanner.overrun(sample.stop, params.include_stop)
+        return ids[:-1] + spell_within(ids[-1], self._detokenizer.piece(ids[-1]), overrun, self._spell)
 
     def _check(self, output: Any, grammar: Grammar | None) -> None:
         """Refuse what vLLM gives up on, and a control token that a grammar's text (a quote, most likely) spells.

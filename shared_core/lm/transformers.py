@@ -162,7 +162,9 @@ class TransformersLM(Remade, BaseLanguageModel):
         self._scheduler = Scheduler(
             self._runner,
             suits,
-            lambda session: Decoder(session, self._runner, self._detokenizer, self._eos, self._vocabulary),
+            lambda session: Decoder(
+                session, self._runner, self._detokenizer, self._eos, self._vocabulary, self.encoder.plain
+            ),
             layout=layout,
             outputs=self._outputs,
             cache_bytes=cache_bytes or default_cache_bytes(self._runner.device),

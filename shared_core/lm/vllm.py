@@ -377,6 +377,8 @@ class VLLM(Remade, BaseLanguageModel):
             ids = list(sample.token_ids)
             if ends and sample.finish_reason in ("eos", "grammar") and ids and ids[-1] in self.encoder.control_ids:
                 ids = ids[:-1]  # the end is already there; it is not fed twice
+            elif sample.finish_reason == "stop":
+                ids = self._reader.within_text(sample, params)
             sequences.append([*job.ids, *ids, *ends])
         layer = self._check_layer(capture.layer)
         states = self._result(sequences, lambda s: self._states_of(s, layer, capture.kind))

@@ -22,6 +22,7 @@ PASSAGES_DO_NOT_ANSWER = "passages do not answer"
 REPLIES_UNUSABLE = "replies unusable"
 SUPPORT_BELOW_TARGET = "support below target"
 SUPPORT_UNKNOWN = "support unknown"
+FROM_MEMORY = "own answer not certain enough"
 CANNOT_JUDGE = "cannot be judged"
 OUT_OF_TIME = "out of time"
 OUT_OF_BUDGET = "out of budget"
@@ -156,6 +157,7 @@ def decide(
     unknown: str = "",
     eligible: Collection[int] | None = None,
     unusable: bool = False,
+    reason: str = "",
 ) -> Flow[Answer]:
     """Keep the claims that raise expected utility at the target accuracy (``abstention``); abstain if none does.
 
@@ -171,6 +173,7 @@ def decide(
         unknown: why supports are unknown, where they are.
         eligible: numbers of the claims that may be kept; all if not given.
         unusable: the model's replies could not be used; the reason for abstaining if there are no claims.
+        reason: for abstaining, where it cannot be told from claims and passages; a limit that was reached goes first.
     """
     settings = run.settings
     target = settings.target_accuracy
@@ -191,7 +194,8 @@ def decide(
     )
     metadata: dict[str, object] = {"pipeline": pipeline, "target_accuracy": target, "answerable": answerable}
     if not keep:
-        reason = _reason(claims, known, passages, answerable, run.trace.limit, unknown)
+        if not reason or run.trace.limit is not None:
+            reason = _reason(claims, known, passages, answerable, run.trace.limit, unknown)
         if unusable and not claims and run.trace.limit is None:
             reason = REPLIES_UNUSABLE
         sentence = explain(reason, unknown)
@@ -292,6 +296,7 @@ def explain(reason: str, unknown: str = "") -> str:
         NOTHING_RETRIEVED: "No passage of the documents matches the question.",
         PASSAGES_DO_NOT_ANSWER: "The passages found do not seem to answer it.",
         SUPPORT_UNKNOWN: "Whether the passages support the candidate answers could not be determined.",
+        FROM_MEMORY: "The model answered from its own knowledge, without a search, and that is not certain enough.",
         CANNOT_JUDGE: f"How sure an answer is cannot be told: {unknown}. Give a language model (llm=, --model, …).",
         REPLIES_UNUSABLE: "The language model's replies could not be used.",
         SUPPORT_BELOW_TARGET: "Something was found, but it is not certain enough.",

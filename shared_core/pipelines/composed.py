@@ -1,15 +1,16 @@
 """The engine's default: the parts of the published systems that the model at hand allows for, one after the other.
 
 Without a language model: quote (``extractive``). With one: ask first whether it knows (SeaKR's gate, where calibrated),
-re-rank candidates by how sure each makes it (SeaKR), write each claim after a verbatim quote (ReClaim), estimate every
-claim's support, keep what raises expected utility at the target accuracy (ReSearch).
+re-rank candidates by what answers (critic, reader; or SeaKR's uncertainty where that is asked for), write each claim
+after a verbatim quote (ReClaim), estimate every claim's support, keep what raises expected utility at the target
+accuracy (ReSearch).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared_core.errors import BudgetError
+from shared_core.errors import BudgetError, LimitError, SelfReflectError
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.pipelines.common import Run, decide
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
@@ -63,6 +64,9 @@ def _recall(question: str, run: Run) -> Flow[Claim | None]:
     gauge = choose_gauge(settings, context)
     threshold = choose_threshold(gauge, settings, context)
     yield gauge_report(gauge, threshold, run.trace)
+    if not threshold.decides:
+        yield run.note("gate", "retrieve", threshold.source)
+        return None
     demos = settings.seakr.demonstrations or demonstrations("simple")
     prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
     try:
@@ -80,8 +84,13 @@ def _recall(question: str, run: Run) -> Flow[Claim | None]:
 
 
 def _rerank_method(run: Run) -> str:
+    """By what costs a pass of the shipped parts; a model's uncertainty costs hundreds of generations."""
     if run.settings.rerank != "auto":
         return run.settings.rerank
+    if run.context.critic is not None:
+        return "critic"
+    if run.context.has_reader:
+        return "reading"
     model = run.context.model("default")
     return "uncertainty" if model is not None and model.hidden_states else "none"
 
@@ -90,16 +99,19 @@ def _rerank(question: str, found: Sequence[Passage], method: str, run: Run) -> F
     """The ``top_k`` best; as they were found where the budget does not suffice to rank them."""
     if method == "none":
         return list(found)
-    if method == "reading":
-        ranked = yield from rerank_by_reading(question, found, run)
-    elif method == "critic":
-        ranked = yield from rerank_by_rating(question, found, run)
-    else:
-        try:
-            ranked = yield from rerank_by_uncertainty(question, found, run)
-        except BudgetError as error:
-            yield run.note("rerank", "left out", error.message, method=method)
-            return list(found[: run.settings.top_k])
+    ways = {"reading": rerank_by_reading, "critic": rerank_by_rating, "uncertainty": rerank_by_uncertainty}
+    try:
+        ranked = yield from ways[method](question, found, run)
+    except BudgetError as error:
+        yield run.note("rerank", "left out", error.message, method=method)
+        return list(found[: run.settings.top_k])
+    except LimitError:
+        raise
+    except SelfReflectError as error:
+        if run.settings.rerank != "auto" or method == "uncertainty":
+            raise
+        yield run.note("rerank", "left out", error.message, method=method)  # as good as without reader and critic
+        return list(found[: run.settings.top_k])
     kept = ranked[: run.settings.top_k]
     yield run.note("rerank", f"{len(kept)} of {len(found)} passages", kept[0].reason, method=method)
     return [r.passage for r in kept]

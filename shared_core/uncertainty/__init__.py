@@ -5,7 +5,13 @@ Pure functions: arrays in, float out; higher = more uncertain; what is unknown (
 
 from __future__ import annotations
 
-from shared_core.uncertainty.answers import choose_answer, final_answer, is_answer, rationale_uncertainty
+from shared_core.uncertainty.answers import (
+    answer_lead,
+    choose_answer,
+    final_answer,
+    is_answer,
+    rationale_uncertainty,
+)
 from shared_core.uncertainty.calibration import (
     Calibration,
     choose_threshold,
@@ -88,7 +94,8 @@ from shared_core.uncertainty.tokens import (
 
 __all__ = [
     "ESTIMATORS", "FALLBACK_ORDER", "Calibration", "Cost", "Estimator", "Need", "PairPlan", "SampleStatistics",
-    "Trigger", "Word", "best_available", "certain_words", "choose_answer", "choose_threshold", "cluster_by_entailment",
+    "Trigger", "Word", "answer_lead", "best_available", "certain_words", "choose_answer", "choose_threshold",
+    "cluster_by_entailment",
     "cluster_by_similarity", "confident_prefix", "connected_clusters", "degree_matrix", "discrete_semantic_entropy",
     "dragin", "dragin_query", "dragin_scores", "dragin_trigger", "eccentricity", "eigenscore", "eigenvalue_laplacian",
     "energy", "equivalent_from_classes", "estimate_all", "final_answer", "fit_calibration", "flare_triggered",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,3 +76,16 @@ def positive(value: float, name: str) -> float:
 def known(value: float) -> float:
     """``value``, or +inf (unknown) where it is not a number."""
     return math.inf if math.isnan(value) else float(value)
+
+
+def nothing_agrees(similarity: Float64, texts: Sequence[str]) -> Float64:
+    """The matrix with 0 between every two different samples that are empty: silence is not agreement.
+
+    Args:
+        similarity: (k, k); changed in place. The diagonal stays.
+        texts: k samples.
+    """
+    empty = np.array([not t.strip() for t in texts], dtype=bool)  # (k,)
+    both = np.outer(empty, empty) & ~np.eye(len(texts), dtype=bool)  # (k, k)
+    similarity[both] = 0.0
+    return similarity

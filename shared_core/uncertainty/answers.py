@@ -6,16 +6,16 @@ import math
 import re
 from collections.abc import Iterable
 
+from shared_core.citation import ends_sentence, split_sentences
+
 _IS = re.compile(r"\bthe answer is\b[ \t]*:?[ \t]*", re.IGNORECASE)
-# An answer ends at a line's end or at a full stop that ends a sentence: not in "42.5", "Dr. Smith" or "John Q. Public".
-_END = re.compile(
-    r"\n|(?<!\b(?:Dr|Mr|Ms|St|Jr|Sr))(?<!\bMrs)(?<!\b(?:Prof|Capt))(?<!\s[A-Z])"  # no title, no middle initial
-    r"(?!(?<=\b[A-Z])\.\s+[A-Z]\.)"  # nor the first of several initials; a single letter is an option: "A. Later …"
-    r"[.!?](?=\s|[\"'”’)]|$)"
-)
-_REVERSED = re.compile(r"(?:^|[.!?\n])\s*([^.!?\n]+?)\s+is the answer\b", re.IGNORECASE)
-_PUBLISHED_IS = re.compile(r"the answer is\s*:?\s*(.*?)[.,]", re.DOTALL)
-_PUBLISHED_REVERSED = re.compile(r"[.!?]\s*(.*?) is the answer", re.DOTALL)
+_LEAD = re.compile(r"(?:\b(?:so|thus|hence|therefore)\b,?[ \t]*)?" + _IS.pattern, re.IGNORECASE)
+_OPTION = re.compile(r"([A-Z])\.(?=\s+(?!(?:[A-Z]\.|[A-Z][^\s.]*\.?\s*$))|\s*$)")
+"""A single letter as the whole answer: "A. Later …"; not the initial of a name: "J. R. Moss", "J. Smith."."""
+_CLOSED = re.compile(r"[.!?](?=[\"'”’)])")
+_REVERSED = re.compile(r"(.+?)\s+is the answer\b", re.IGNORECASE)
+_PUBLISHED_IS = re.compile(r"the answer is\s*:?\s*([^!?]*?)[.,!?]", re.DOTALL)
+_PUBLISHED_REVERSED = re.compile(r"[.!?]\s*([^!?]*?) is the answer", re.DOTALL)
 _UNKNOWN = re.compile(r"\bunknown\b", re.IGNORECASE)
 
 
@@ -25,22 +25,48 @@ def final_answer(text: str, *, published: bool = False) -> str | None:
     Args:
         text: a reasoning step.
         published: as the published code reads it: lower-cased, cut at the first comma or full stop wherever it stands
-            ("42.5 km" → "42"), and nothing without one.
+            ("42.5 km" → "42"), or at the end of a question or exclamation, and nothing without one.
     """
     if published:
         lowered = text.lower()
         match = _PUBLISHED_IS.search(lowered) or _PUBLISHED_REVERSED.search(lowered)
         return match.group(1).strip() if match else None
     match = _IS.search(text)
-    if match:
-        rest = text[match.end() :]
-        end = _END.search(rest)
-        found = rest[: end.start()] if end else rest
-    else:
-        reverse = _REVERSED.search(text)
-        found = reverse.group(1) if reverse else ""
+    found = _first_sentence(text[match.end() :].split("\n", 1)[0]) if match else _said_before(text)
     found = found.strip(" \t\"'“”‘’*")
     return found or None
+
+
+def _first_sentence(line: str) -> str:
+    """A line up to the end of its first sentence, without its full stop: "42.5", "Dr. Smith", "John F. Kennedy"."""
+    line = line.strip()
+    option = _OPTION.match(line)
+    if option:
+        return option[1]
+    spans = split_sentences(line)
+    first = line[: spans[0][1]] if spans else ""
+    closed = _CLOSED.search(first)  # "Paris." He said …
+    if closed:
+        return first[: closed.start()]
+    bare = first.rstrip(".!?")
+    abbreviated = re.search(r"[^\W\d_]{2}$|\.[^\W\d_]$", bare) is not None and not ends_sentence(first)
+    return f"{bare}." if first.endswith(".") and abbreviated else bare  # "Washington, D.C."
+
+
+def _said_before(text: str) -> str:
+    """The X of a sentence "X is the answer"."""
+    for line in text.split("\n"):
+        for start, end in split_sentences(line):
+            match = _REVERSED.match(line[start:end])
+            if match:
+                return match[1]
+    return ""
+
+
+def answer_lead(text: str) -> tuple[int, int] | None:
+    """Where a text says "(so) the answer is", as a half-open range; ``None`` where it does not."""
+    match = _LEAD.search(text)
+    return match.span() if match else None
 
 
 def rationale_uncertainty(uncertainties: Iterable[float]) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64, numbers
+from shared_core.uncertainty._arrays import Float64, nothing_agrees, numbers
 
 Bools = NDArray[np.bool_]
 
@@ -36,7 +36,8 @@ class PairPlan:
     def matrix(self, scores: Sequence[float | None]) -> Float64:
         """(k, k) matrix of the scores of ``pairs``, ``[i, j]`` for premise i and hypothesis j.
 
-        Equal texts have 1, an empty text and another 0, a score of ``None`` becomes NaN (unknown).
+        Equal texts have 1, an empty text and any other sample 0 (another empty one too), a score of ``None`` becomes
+        NaN (unknown).
 
         Raises:
             InputError: there are not as many scores as pairs.
@@ -51,11 +52,11 @@ class PairPlan:
         return self.expand(small)
 
     def expand(self, unique_matrix: ArrayLike) -> Float64:
-        """(k, k) from a matrix over the unique texts (cosines of their embeddings, say)."""
+        """(k, k) from a matrix over the unique texts (cosines of their embeddings, say); empty ones agree with none."""
         small = numbers(unique_matrix, "unique_matrix", 2)
         if small.shape != (len(self.unique),) * 2:
             raise InputError(f"The matrix has shape {small.shape}; there are {len(self.unique)} different texts.")
-        return small[np.ix_(self.index, self.index)]
+        return nothing_agrees(small[np.ix_(self.index, self.index)], [self.unique[i] for i in self.index])
 
 
 def plan_pairs(texts: Sequence[str], *, question: str = "", symmetric: bool = False) -> PairPlan:

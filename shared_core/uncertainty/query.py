@@ -7,7 +7,7 @@ that is not a number is never "certain".
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -140,6 +140,7 @@ def seakr_query(
     threshold: float = 0.9,
     max_tokens: int = 64,
     content_only: bool = True,
+    ignored: Collection[str] = (),
 ) -> str:
     """SeaKR's query (Yao et al. 2024, section 3.2): the pseudo-generation without its uncertain words.
 
@@ -151,6 +152,7 @@ def seakr_query(
         threshold: every token of a word must reach it.
         max_tokens: words are taken from the start as long as their tokens fit.
         content_only: leave out function words and bare punctuation.
+        ignored: further words to leave out, in lower case (the published code: thus, answer, is, so).
 
     Raises:
         InputError: tokens and probabilities differ in number.
@@ -161,7 +163,7 @@ def seakr_query(
     chosen: list[str] = []
     used = 0
     for word in kept:
-        if content_only and not is_content_word(word.text):
+        if (content_only and not is_content_word(word.text)) or _bare(word.text) in ignored:
             continue
         used += len(word.tokens)
         if used > max_tokens:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64
+from shared_core.uncertainty._arrays import Float64, nothing_agrees
 
 _WORD = re.compile(r"[^\W_]+")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
@@ -52,7 +52,8 @@ def lexical_similarity(texts: Sequence[str], metric: Literal["rougeL", "rouge1"]
 def rouge_similarity(texts: Sequence[str], metric: Literal["rougeL", "rouge1"] = "rougeL") -> Float64:
     """(k, k) ROUGE F-measures between the samples, ones on the diagonal; equal texts are compared once.
 
-    A similarity for the graph estimators that needs no model.
+    Two empty samples have 0: who says nothing twice has not said the same. A similarity for the graph estimators that
+    needs no model.
     """
     if metric not in ("rougeL", "rouge1"):
         raise InputError(f"Unknown metric {metric!r}.", hint="rougeL or rouge1")
@@ -66,17 +67,17 @@ def rouge_similarity(texts: Sequence[str], metric: Literal["rougeL", "rouge1"] =
             size = len(tokens[i]) + len(tokens[j])
             small[i, j] = small[j, i] = 2 * common(tokens[i], tokens[j]) / size if size else 0.0
     rows = [unique.index(t) for t in texts]
-    return small[np.ix_(rows, rows)]
+    return nothing_agrees(small[np.ix_(rows, rows)], texts)
 
 
 def jaccard_similarity(texts: Sequence[str]) -> Float64:
-    """(k, k) share of words in common (Jaccard), lower-cased; ones on the diagonal."""
+    """(k, k) share of words in common (Jaccard), lower-cased; ones on the diagonal, 0 between two empty samples."""
     sets = [set(t.lower().split()) for t in texts]
     matrix = np.eye(len(sets))
     for i in range(len(sets)):
         for j in range(i):
             union = sets[i] | sets[j]
-            matrix[i, j] = matrix[j, i] = len(sets[i] & sets[j]) / len(union) if union else 1.0
+            matrix[i, j] = matrix[j, i] = len(sets[i] & sets[j]) / len(union) if union else 0.0
     return matrix
 
 

@@ -172,7 +172,7 @@ def test_policies_hold_after_the_deadline(policy: Any, release: list[Any]) -> No
 def test_gate_and_reranker_raise(release: list[Any]) -> None:
     lm = Hanging()
     release.append(lm)
-    settings = made().replace(deadline=SOON)
+    settings = made(estimator="sufficiency", threshold=0.5).replace(deadline=SOON)  # a gate that has to ask
     with pytest.raises(DeadlineError):
         GatedRetriever(Shelf(), lm, settings).ask(QUESTION)
     with pytest.raises(DeadlineError):

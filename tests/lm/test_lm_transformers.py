@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -379,3 +380,32 @@ def test_a_capture_is_the_state_of_the_whole_sequence(tiny_lm: Any) -> None:
         ids = sample.token_ids[:-1] if sample.finish_reason == "eos" else sample.token_ids
         [states] = tiny_lm.hidden_states([HiddenStates((FEW_SHOT + Prompt.tokens(ids),))])
         np.testing.assert_allclose(sample.hidden_state, states.states[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("position", ["eos", "last"])
+@pytest.mark.parametrize("include", [True, False])
+def test_a_capture_ends_where_the_text_does(position: Any, include: bool, layouts: dict[str, TransformersLM]) -> None:
+    """A token that completes the stop string and begins what comes next is not in the state: it is not in the text."""
+    sampling = {"n": 4, "max_tokens": 12, "temperature": 1.0, "seed": 3}
+    lm = layouts["auto"]
+    [free] = lm.generate([Generate(FEW_SHOT, SamplingParams(**sampling))])
+    borders = [
+        (sample, i, f"{before[-1]} ")
+        for sample in free.samples
+        for i, (before, token) in enumerate(itertools.pairwise(sample.tokens or ()), 1)
+        if before.strip() and before[-1].isascii() and len(token) > 1 and token[0] == " " and token[1:].isalnum()
+    ]
+    assert borders  # the tokenizer puts blanks before words
+    stop = borders[0][2]
+    params = SamplingParams(**sampling, stop=(stop,), include_stop=include, capture=Capture(position=position))
+    overran = 0
+    for layout in layouts.values():
+        [result] = layout.generate([Generate(FEW_SHOT, params)])
+        for sample in result.samples:
+            ids = list(sample.token_ids)
+            if sample.finish_reason == "eos" or (sample.stop and not sample.tokens[-1].startswith(stop[0])):
+                ids, overran = ids[:-1], overran + (sample.finish_reason == "stop")
+            prompt = FEW_SHOT + Prompt.tokens(ids) if ids else FEW_SHOT
+            [states] = layout.hidden_states([HiddenStates((prompt,), Capture(position=position))])
+            np.testing.assert_allclose(sample.hidden_state, states.states[0], atol=1e-3)
+    assert overran

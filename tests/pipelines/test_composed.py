@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from shared_core import SelfReflectEngine
+from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer
 from tests.fakes import FirstSentenceReader, Shelf, published
+from tests.pipelines.scripts import WHITE
 
 QUESTION = "When was the lamp lit?"
 GOOD = "<reference>S1</reference><claim>It was lit in 1871.</claim>"
@@ -64,3 +65,15 @@ def test_a_white_box_model_re_ranks_by_uncertainty(tiny_lm: Any) -> None:
 def test_a_model_that_says_nothing_of_use_leads_to_an_abstention(lm: ScriptedLM) -> None:
     assert ask(lm).abstained
     assert all(isinstance(r, Generate) for r in lm.requests)
+
+
+def test_re_ranking_costs_no_generations_where_a_reader_is_there() -> None:
+    """Eleven prompts of twenty-one generations each are no default, whatever the model shows."""
+    lm = ScriptedLM(lambda request: [GOOD] * request.params.n, capabilities=WHITE)
+    reader = FirstSentenceReader(0.2, 0.9)
+    engine = SelfReflectEngine(Shelf(), lm, SelfReflectSettings(top_k=1, candidates=2), reader=reader)
+    answer = engine.answer("the lamp and the captain")
+    ranked = next(d for d in answer.trace if d.kind == "rerank")
+    assert ranked.values["method"] in ("reading", "critic")
+    assert len(answer.passages) == 1
+    assert all(r.params.n == 1 for r in lm.requests if isinstance(r, Generate))

@@ -119,6 +119,14 @@ def test_calibrated_thresholds_are_bound_to_the_model(model: str) -> None:
             retriever.ask(QUESTION)
 
 
+def test_an_uncalibrated_gate_retrieves_without_a_call() -> None:
+    lm = scripted(lambda body: (" In 1871.\n", 1e-6))
+    result = GatedRetriever(Shelf(), lm, made(threshold=None, samples=20)).ask(QUESTION)
+    assert result.retrieved
+    assert "no threshold is known" in result.trace[-1].reason
+    assert lm.requests == []
+
+
 def test_wrong_use_is_refused_early() -> None:
     with pytest.raises(SettingsError, match="no gate"):
         GatedRetriever(Shelf(), gate="sometimes")  # type: ignore[arg-type]

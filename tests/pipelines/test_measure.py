@@ -24,10 +24,12 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.common import Context
 from shared_core.pipelines.gating.choose import Gauge, choose_gate, choose_gauge, choose_threshold
 from shared_core.pipelines.gating.measure import Measurement, measure
+from shared_core.pipelines.gating.prompts import STEP_STOPS
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import ESTIMATORS, Calibration, gram_uncertainty
 from tests.pipelines.scripts import SURE, UNSURE, WHITE, samples, states, written
 
+LOW, HIGH = np.ones(8, dtype=np.float32), np.arange(8, dtype=np.float32)
 PROMPTS = [Prompt.trusted("one"), Prompt.trusted("two"), Prompt.trusted("three")]
 
 
@@ -144,6 +146,48 @@ def test_some_empty_samples_stay_among_the_k() -> None:
     (found,) = run(lm, PROMPTS[:1])
     assert found.uncertainty == gram_uncertainty(states(4, 1.0))  # k does not vary
     assert found.empty == 2
+
+
+def test_where_most_samples_are_empty_the_uncertainty_is_unknown() -> None:
+    rows = [Sample("" if i < 3 else "a", hidden_state=s) for i, s in enumerate(states(4, 1.0))]
+    lm = ScriptedLM(lambda r: written("a") if r.params.n == 1 else rows, capabilities=WHITE)
+    (found,) = run(lm, PROMPTS[:1])
+    assert (found.uncertainty, found.empty) == (math.inf, 3)
+
+
+def test_samples_cut_at_an_initial_are_written_on_in_one_batch() -> None:
+    """Each goes on by itself: equal beginnings are not made to agree by an equal seed."""
+
+    def reply(request: Generate) -> Any:
+        prompt, k = request.prompt.text, request.params.n
+        if prompt.endswith("John F."):
+            return Sample(f" Kennedy{request.params.seed} won. ", stop=". ", finish_reason="stop", hidden_state=HIGH)
+        cut = Sample(" It was John F. ", stop=". ", finish_reason="stop", token_ids=(1,) * 5, hidden_state=LOW)
+        whole = Sample(" It was Bob. ", stop=". ", finish_reason="stop", token_ids=(1,) * 4, hidden_state=LOW)
+        return whole if k == 1 else [cut, cut, whole, cut]
+
+    lm = ScriptedLM(reply, capabilities=WHITE)
+    (found,) = run(lm, PROMPTS[:1], stop=STEP_STOPS)
+    assert lm.batches == [2, 3]
+    texts = [s.text for s in found.samples]
+    assert texts[2] == " It was Bob. "
+    assert len({texts[0], texts[1], texts[3]}) == 3
+    assert all(t.startswith(" It was John F. Kennedy") for t in (texts[0], texts[1], texts[3]))
+    assert [s.hidden_state is HIGH for s in found.samples] == [True, True, False, True]  # behind the last word
+
+
+def test_a_step_with_an_initial_keeps_the_probabilities_of_all_its_words() -> None:
+    def reply(request: Generate) -> Any:
+        first = not request.prompt.text.endswith("F.")
+        text, tokens = (" John F. ", (" John", " F", ".", " Ken")) if first else (" Kennedy. ", (" Kennedy", ". "))
+        p = tuple(-0.1 * (i + 1) for i in range(len(tokens)))
+        return Sample(text, stop=". ", finish_reason="stop", tokens=tokens, token_ids=tuple(range(len(p))), logprobs=p)
+
+    lm = ScriptedLM(reply, capabilities=Capabilities(token_logprobs=True))
+    (found,) = run(lm, PROMPTS[:1], stop=STEP_STOPS, options=settings(estimator="perplexity"))
+    assert found.text == "John F. Kennedy."
+    assert found.greedy.tokens == (" John", " F", ".", " Kennedy", ". ")  # not the word that is written anew
+    assert found.greedy.logprobs == pytest.approx((-0.1, -0.2, -0.3, -0.1, -0.2))
 
 
 def test_one_sample_is_refused() -> None:
@@ -296,20 +340,21 @@ def gauge_of(lm: Any, **seakr: Any) -> tuple[Gauge, SelfReflectSettings]:
     return choose_gauge(options, context(lm)), options
 
 
-def test_thresholds_come_from_the_settings_then_calibration_then_the_paper() -> None:
+def test_thresholds_come_from_the_settings_then_calibration_and_nowhere_else() -> None:
     lm = ScriptedLM(capabilities=WHITE)
     gauge, options = gauge_of(lm, threshold=-3.0)
     assert choose_threshold(gauge, options, context(lm)).value == -3.0
     gauge, options = gauge_of(lm, samples=20)
-    assert choose_threshold(gauge, options, context(lm)).value == -6.0
+    assert choose_threshold(gauge, options, context(lm)).value is None
     bound = {"model": lm.name, **gauge.binding}
     fitted = Calibration("platt", False, bound, slope=-1.0, threshold=-2.0)
     assert choose_threshold(gauge, options, context(lm, calibrations={"gate": fitted})).value == -2.0
 
 
-def test_the_paper_s_threshold_is_not_used_where_it_means_nothing() -> None:
+def test_the_paper_s_threshold_is_nobody_s_default() -> None:
+    """It is of Llama 2 7B: by it a random model knows everything."""
     lm = ScriptedLM(capabilities=WHITE)
-    for seakr in ({"samples": 10}, {"samples": 20, "alpha": 0.1}, {"samples": 20, "estimator": "normalized_gram"}):
+    for seakr in ({"samples": 20}, {"samples": 10}, {"samples": 20, "estimator": "normalized_gram"}):
         gauge, options = gauge_of(lm, **seakr)
         threshold = choose_threshold(gauge, options, context(lm))
         assert threshold.value is None

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.citation import CitationIndex
 from shared_core.errors import ContextOverflowError, SettingsError
-from shared_core.lm.base import Generate
+from shared_core.lm.base import Capabilities, Generate, Sample
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.reclaim.demonstrations import WORKED
+from shared_core.pipelines.reclaim.free import parse_reply
 from shared_core.types import Answer, ClaimSealed, Passage, ReferenceSealed
 from tests.fakes import Shelf
 
@@ -148,3 +154,124 @@ def test_passages_too_long_for_the_context_are_left_out_from_the_end(tiny_lm: An
 def test_limits_that_cannot_be_held_are_refused() -> None:
     with pytest.raises(SettingsError, match="minimum"):
         SelfReflectSettings(reclaim={"min_pairs": 4, "max_pairs": 2})
+
+
+# --- sentences, claims and references at their limits ----------------------------------------------------------------
+
+PIERS = ", ".join(f"pier {i} of the year {1800 + i}" for i in range(12))
+LONG = f"The Thale has piers: the register lists {PIERS}."
+
+
+class Library(Shelf):
+    def __init__(self, *texts: str) -> None:
+        super().__init__([Passage(f"p{i}", t) for i, t in enumerate(texts)])
+
+
+def asked(lm: Any, shelf: Any, **reclaim: Any) -> Answer:
+    reclaim = {"max_claim_tokens": 24, "max_pairs": 2, "min_pairs": 1, "max_sentences": 1, **reclaim}
+    settings = SelfReflectSettings(pipeline="reclaim", reclaim=reclaim, witnesses="judge", target_accuracy=0.1)
+    return SelfReflectEngine(shelf, lm, settings, judge=Yes()).answer(QUESTION)
+
+
+@pytest.mark.parametrize("generation", ["interleaved", "unified"])
+def test_a_sentence_over_the_limit_is_no_dead_end(tiny_lm: Any, generation: str) -> None:
+    """Whatever the model would like to quote: what cannot be closed within the limit is not quoted, the rest can be."""
+    shelf = Library(LONG, "The Thale was bridged by Mira Dorn.")
+    limit = 96 if generation == "interleaved" else 100
+    answer = asked(tiny_lm, shelf, generation=generation, max_reference_tokens=limit, max_claim_tokens=20, max_pairs=1)
+    quotes = {c.citations[0].quote for c in answer.claims}
+    assert LONG not in quotes
+    assert any(d.kind == "write" for d in answer.trace)
+    if generation == "interleaved":
+        assert quotes <= {"The Thale was bridged by Mira Dorn."}
+        assert answer.reason != "passages do not answer"
+
+
+def test_where_every_sentence_is_over_the_limit_that_is_the_reason(tiny_lm: Any) -> None:
+    answer = asked(tiny_lm, Library(LONG), max_reference_tokens=64)
+    assert answer.abstained
+    assert answer.reason == "replies unusable"
+    assert any("max_reference_tokens=64" in d.reason for d in answer.trace)
+
+
+class Writes:
+    """A model with grammars that quotes these sentences in turn, and claims what is given for each."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]], cut: str = "") -> None:
+        self.pairs, self.cut, self.at = pairs, cut, 0
+        self.lm = ScriptedLM(self._reply, capabilities=Capabilities(grammar=True))
+
+    def _reply(self, request: Generate) -> Any:
+        grammar = request.params.grammar
+        if grammar is None:
+            quote = request.prompt.text.rpartition("<reference>")[2].partition("</reference>")[0].strip()
+            claim = dict(self.pairs)[quote]
+            return Sample(f" {claim}", finish_reason="length" if claim == self.cut else "stop")
+        allowed = [quote for quote, _ in self.pairs if json.dumps(quote) in grammar.lark]
+        self.at += 1
+        if not allowed or self.at > len(self.pairs):
+            return Sample("", finish_reason="eos")
+        quote = allowed[(self.at - 1) % len(allowed)] if not self.cut else allowed[0]
+        return Sample(f"According to the citation: <reference> {quote} </reference>", finish_reason="grammar")
+
+
+def test_a_claim_without_an_end_does_not_end_the_answer() -> None:
+    first, second = "The Thale rises in Orm.", "It was bridged in 1841 by Mira Dorn."
+    endless = "The river Thale, which rises in Orm, and which"
+    model = Writes([(first, endless), (second, "Mira Dorn bridged it.")], cut=endless)
+    answer = asked(model.lm, Library(f"{first} {second}"))
+    assert [c.text for c in answer.claims] == ["Mira Dorn bridged it."]
+    assert "claim without an end left out" in [d.outcome for d in answer.trace]
+
+
+def test_of_a_reference_that_is_cut_off_the_whole_sentences_stay() -> None:
+    first, second = "The Thale rises in Orm.", "It was bridged in 1841 by Mira Dorn."
+
+    def reply(request: Generate) -> Any:
+        if request.params.grammar is None:
+            return " It rises in Orm."
+        if "We can know" in request.prompt.text.rpartition("Question:")[2]:
+            return Sample("", finish_reason="eos")
+        return Sample(f"According to the citation: <reference> {first} It was brid", finish_reason="length")
+
+    model = ScriptedLM(reply, capabilities=Capabilities(grammar=True))
+    answer = asked(model, Library(f"{first} {second}"), max_sentences=2, min_pairs=0)
+    assert [c.citations[0].quote for c in answer.claims] == [first]
+
+
+def test_the_same_sentence_twice_in_a_reference_is_quoted_once() -> None:
+    first = "The Thale rises in Orm."
+
+    def reply(request: Generate) -> Any:
+        if request.params.grammar is None:
+            assert request.prompt.text.count(first) == 1  # nor does the claim model see it twice
+            return " It rises in Orm."
+        if "We can know" in request.prompt.text.rpartition("Question:")[2]:
+            return Sample("", finish_reason="eos")
+        return Sample(f"According to the citation: <reference> {first} {first} </reference>", finish_reason="grammar")
+
+    answer = asked(ScriptedLM(reply, capabilities=Capabilities(grammar=True)), Library(first), min_pairs=0)
+    assert [c.citations[0].quote for c in answer.claims] == [first]
+
+
+# --- worked answers --------------------------------------------------------------------------------------------------
+
+
+def test_worked_answers_are_in_the_form_that_they_show() -> None:
+    for worked in WORKED:
+        index = CitationIndex([Passage(title, text) for title, text in worked.passages])
+        sentences = {s.text for s in index.sentences}
+        assert all(quote in sentences for quotes, _ in worked.pairs for quote in quotes)
+        pairs = parse_reply(worked.render_numbered(), index, index.passages)
+        assert [(p.claim, tuple(s.text for s in p.citation.primary)) for p in pairs if p.citation] == [
+            (claim, quotes) for quotes, claim in worked.pairs
+        ]
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_as_many_worked_answers_are_shown_as_asked_for(count: int) -> None:
+    model = Writes([("The Thale rises in Orm.", "It rises in Orm.")])
+    asked(model.lm, Library("The Thale rises in Orm."), demonstrations=count)
+    texts = [r.prompt.text for r in model.lm.requests if isinstance(r, Generate)]
+    assert [sum(w.pairs[0][1] in text for w in WORKED) for text in texts[:2]] == [count, count]
+    assert all(w.question not in texts[1] for w in WORKED)  # the claim model sees no question, not even of these

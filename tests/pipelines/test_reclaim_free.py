@@ -256,3 +256,25 @@ def test_prose_is_split_and_each_sentence_laid_beside_the_one_it_is_most_like() 
 def test_a_judges_reply_counts_only_if_it_is_a_verdict(reply: str, probability: float | None) -> None:
     answer = ask(lm([GOOD], judges=lambda claim: reply))
     assert [c.support for c in answer.claims] == [probability] * 2
+
+
+# --- the claim step by itself ----------------------------------------------------------------------------------------
+
+
+def test_claims_can_be_written_from_their_quotes_alone() -> None:
+    seen: list[str] = []
+
+    def reply(request: Generate) -> str:
+        text = request.prompt.text
+        if "Reply with the number only" in text:
+            return "90"
+        if "State in one sentence" not in text:
+            return GOOD.replace("The lamp was lit in 1871.", "The lamp was lit in 1871, as everybody knows, by Venn.")
+        seen.append(text)
+        return "**It was lit in 1871.**" if "lit in 1871" in text.split("Reference: ")[1].split("\n")[0] else ""
+
+    answer = ask(ScriptedLM(reply), isolate_claims=True)
+    assert [c.text for c in answer.claims] == ["It was lit in 1871.", "It burned whale oil."]
+    assert len(seen) == 2
+    assert all(QUESTION not in text for text in seen)  # neither the question
+    assert not any("whale oil" in text for text in seen[:1])  # nor what is not quoted

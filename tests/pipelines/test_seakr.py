@@ -11,7 +11,7 @@ from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer
 from shared_core.uncertainty import gram_uncertainty
-from tests.pipelines.scripts import SURE, UNSURE, scripted, states
+from tests.pipelines.scripts import DEMO, SURE, UNSURE, scripted, states
 from tests.pipelines.seakr_scripts import (
     BUILT,
     PASSAGES,
@@ -24,6 +24,11 @@ from tests.pipelines.seakr_scripts import (
     kinds,
     two_hops,
 )
+
+
+def body(request: Generate) -> str:
+    """The prompt without the demonstration."""
+    return request.prompt.text.removeprefix(DEMO.render() + "\n\n")
 
 
 def test_the_whole_loop() -> None:
@@ -123,6 +128,111 @@ def test_where_all_uncertainties_are_unknown_the_retriever_s_first_is_kept() -> 
     assert "unknown" in entries(answer, "rerank")[0].reason
 
 
+# --- gates without a threshold ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("multi_hop", [True, False])
+def test_an_uncalibrated_gate_retrieves_and_samples_nothing_to_find_out(multi_hop: bool) -> None:
+    """A model as sure as can be of what it makes up: without a threshold of its own that says nothing."""
+    lm, library = scripted(lambda body: (SAID, 1e-6)), Library()
+    answer = engine(lm, library, threshold=None, samples=20, multi_hop=multi_hop).answer(QUESTION)
+    assert library.queries
+    gate = entries(answer, "gate")[0]
+    assert (gate.outcome, "no threshold is known" in gate.reason) == ("retrieve", True)
+    before = [r for r in lm.requests if isinstance(r, Generate) and "Context:" not in r.prompt.text][: 1 + multi_hop]
+    assert all(r.params.n == 1 for r in before)  # at most a draft to search with
+
+
+def test_a_model_without_token_probabilities_drafts_nothing_in_vain() -> None:
+    lm = ScriptedLM(
+        lambda r: SAID if r.params.n == 1 else [Sample(SAID, hidden_state=s) for s in states(4, SURE)],
+        capabilities=Capabilities(hidden_states=True),
+    )
+    engine(lm, threshold=None).answer(QUESTION)
+    first = lm.requests[0]
+    assert isinstance(first, Generate)
+    assert "Context:" in body(first)  # the question is the query: the first request already holds what was found
+
+
+def test_an_answer_from_memory_that_is_not_certain_says_that_nothing_was_searched() -> None:
+    lm = scripted(lambda body: (SAID, SURE), capabilities=Capabilities(hidden_states=True, score=True))
+    library = Library()
+    answer = engine(lm, library).answer(QUESTION)
+    assert library.queries == []
+    assert answer.abstained
+    assert answer.reason == "own answer not certain enough"
+    assert "No passage" not in answer.text
+
+
+def test_no_passage_found_is_said_where_it_is_true() -> None:
+    answer = engine(scripted(lambda body: ("unknown. ", UNSURE)), Library([])).answer(QUESTION)
+    assert answer.reason == "nothing retrieved"
+
+
+# --- the paper's form and the published code's -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("form", "shown"), [("paper", [0, 1, 0, 1, 0]), ("published_code", [0, 1, 1, 2, 2])])
+def test_passages_in_the_prompts_of_gate_and_re_ranking(form: str, shown: list[int]) -> None:
+    lm = scripted(two_hops)
+    engine(lm, form=form).answer(QUESTION)
+    counts = [sum(f"[{i}] " in body(r) for i in range(1, 9)) for r in lm.requests if isinstance(r, Generate)]
+    runs = [n for i, n in enumerate(counts) if i == 0 or counts[i - 1] != n or n == 0][:12]
+    steps = [after_answer(body(r)) for r in lm.requests if isinstance(r, Generate) and r.model != "judge"]
+    seen = [(s, n) for s, n in zip(steps, counts) if "answer is" not in s][:18]
+    assert list(dict.fromkeys(seen)) == [(s, n) for s, n in zip(["", "", *[f" {BUILT.strip()}"] * 2], shown)] + [
+        (f" {BUILT.strip()} Mira Dorn was born in Orm.", shown[4])
+    ], runs
+
+
+def test_so_the_answer_is_is_nothing_to_search_for() -> None:
+    library = Library()
+    engine(scripted(lambda body: ("So the answer is Paris. ", UNSURE), {"Paris": 0.2}), library).answer(QUESTION)
+    assert library.queries[0] == QUESTION  # not "answer"
+    library = Library()
+    engine(scripted(lambda body: ("So the answer is Paris. ", UNSURE)), library).answer(QUESTION)
+    assert library.queries[0] == "Paris"
+    library = Library()
+    lm = scripted(lambda body: ("So the answer is Paris. ", UNSURE))
+    engine(lm, library, form="published_code").answer(QUESTION)
+    assert library.queries[0] == "Paris"  # left out by name
+
+
+# --- steps are whole sentences ---------------------------------------------------------------------------------------
+
+
+def spoken(text: str) -> Any:
+    """A model that writes this text, however often it is stopped on the way; each sample's state is its own."""
+
+    def answer(request: Generate) -> Any:
+        if request.model == "judge":
+            return Sample("yes", logprobs=(-0.1,))
+        asked = request.prompt.text.split("\nAnswer:")[-1]
+        said = text[len(asked) :] if text.startswith(asked) else " Done.\n"
+        if request.params.n == 1:
+            return said if request.params.capture is None else Sample(said, hidden_state=states(4, SURE)[0])
+        return [Sample(said, hidden_state=s) for s in states(request.params.n, SURE)]
+
+    return ScriptedLM(answer, capabilities=Capabilities(hidden_states=True))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["John F. Kennedy", "J. R. R. Tolkien", "Dr. M. L. King Jr. of Atlanta", "the U.S. Senate", "St. Mary's"],
+)
+def test_answers_are_not_cut_at_an_initial_or_an_abbreviation(name: str) -> None:
+    answer = engine(spoken(f" So the answer is {name}. And more.\n"), Library([])).answer(QUESTION)
+    assert [c.text for c in answer.claims] == [name]
+
+
+def test_a_sentence_that_ends_in_a_single_letter_is_not_written_on() -> None:
+    lm = spoken(" Scurvy is a lack of vitamin C. The cure is fruit. So the answer is fruit.\n")
+    engine(lm, Library([])).answer(QUESTION)
+    steps = {after_answer(body(r)) for r in lm.requests if isinstance(r, Generate) and r.model != "judge"}
+    assert " Scurvy is a lack of vitamin C." in steps
+    assert " Scurvy is a lack of vitamin C. The cure is fruit." in steps
+
+
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
@@ -139,12 +249,18 @@ def test_the_limit_of_steps() -> None:
     assert entries(answer, "reason")[0].values["rationales"] == "Orm"  # said after the lead
 
 
-def test_the_limit_of_passages() -> None:
+@pytest.mark.parametrize("form", ["paper", "published_code"])
+def test_the_limit_of_passages(form: str) -> None:
     library = Library()
-    answer = engine(scripted(endless), library, max_steps=4, max_passages=2).answer(QUESTION)
+    answer = engine(scripted(endless), library, max_steps=4, max_passages=2, form=form).answer(QUESTION)
     assert len(answer.passages) == 2
     assert len(library.queries) == 2
-    assert "limit of passages" in entries(answer, "query")[2].reason
+    if form == "paper":  # it ends the loop
+        assert [d.outcome for d in entries(answer, "stop")] == ["retrieval limit"]
+        assert len(entries(answer, "gate")) == 2
+    else:  # the steps go on without
+        assert "limit of passages" in entries(answer, "query")[2].reason
+        assert len(entries(answer, "gate")) == 4
 
 
 def test_a_repeated_query_is_not_asked_again() -> None:
@@ -274,20 +390,49 @@ def test_an_unknown_or_empty_answer_loses(rationales: str, knowledge: str, expec
 # --- simple questions ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("form", ["paper", "published_code"])
 @pytest.mark.parametrize("knows", [False, True])
-def test_simple_questions_retrieve_at_most_once(knows: bool) -> None:
+def test_simple_questions_retrieve_at_most_once(knows: bool, form: str) -> None:
+    """The paper reasons before it answers; the published code asks for the answer at once."""
+    thinks = form == "paper"
+
     def reply(body: str) -> tuple[str, float]:
-        assert body.endswith("So the answer is")
+        assert body.endswith("\nAnswer:" if thinks else "So the answer is")
+        lead = " He was from there. So the answer is" if thinks else ""
         if "Mira Dorn was born" in body:
-            return " Orm.\nQuestion: and more", SURE
-        return " Ulm.\n", SURE if knows else UNSURE
+            return f"{lead} Orm.\nQuestion: and more", SURE
+        return f"{lead} Ulm.\n", SURE if knows else UNSURE
 
     lm, library = scripted(reply), Library()
-    answer = engine(lm, library, multi_hop=False).answer(QUESTION)
+    answer = engine(lm, library, multi_hop=False, form=form).answer(QUESTION)
     assert answer.claims[0].text == ("Ulm" if knows else "Orm")
     assert library.queries == ([] if knows else [QUESTION])
     assert lm.batches[:2] == ([2] if knows else [2, 6])  # then the judge
     assert [p.id for p in answer.passages] == ([] if knows else ["dorn"])
+
+
+def test_a_chain_of_thought_that_does_not_say_the_answer_is_asked_for_it() -> None:
+    def reply(body: str) -> tuple[str, float]:
+        return (" Ulm.\n" if body.endswith("So the answer is") else " He was born in Ulm, on the river.\n"), SURE
+
+    lm = scripted(reply)
+    answer = engine(lm, Library([]), multi_hop=False).answer(QUESTION)
+    assert answer.claims[0].text == "Ulm"
+    asked = [r for r in lm.requests if isinstance(r, Generate) and r.prompt.text.endswith("So the answer is")]
+    assert [body(r).split("Answer:")[1] for r in asked] == [" He was born in Ulm, on the river. So the answer is"]
+
+
+def test_a_knowledge_chain_that_does_not_say_the_answer_is_does_not_lose_for_it() -> None:
+    def answer(request: Generate) -> Any:
+        whole = request.params.max_tokens == 400
+        asked = request.prompt.text.endswith("So the answer is")
+        text = "Dorn was born in Ulm, they say.\n" if whole else " Ulm.\n" if asked else "So the answer is Orm. "
+        level = SURE if whole else UNSURE
+        return text if request.params.n == 1 else [Sample(text, hidden_state=s) for s in states(4, level)]
+
+    lm = ScriptedLM(answer, capabilities=Capabilities(hidden_states=True))
+    reason = entries(engine(lm, threshold=50.0).answer(QUESTION), "reason")[0]
+    assert (reason.outcome, reason.values["knowledge"]) == ("answer from knowledge", "Ulm")
 
 
 def test_simple_questions_without_passages_keep_the_draft() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -126,6 +127,25 @@ def test_dragin_retrieves_for_an_attended_uncertain_word() -> None:
     assert [r.params.attention for r in lm.requests if isinstance(r, Generate)][:2] == [True, False]
 
 
+@pytest.mark.parametrize(("form", "retrieves"), [("paper", False), ("published_code", True)])
+def test_words_without_a_meaning_of_their_own_do_not_trigger_dragin(form: str, retrieves: bool) -> None:
+    """The same sentence, but it is "was" that is uncertain and attended to."""
+
+    def unsure_of_was(request: Generate) -> Any:
+        sample = attended(request)
+        if isinstance(sample, Sample) and sample.attention is not None:
+            entropy = [0.0] * len(sample.entropy or ())
+            entropy[3] = 30.0
+            return dataclasses.replace(sample, entropy=tuple(entropy))
+        return sample
+
+    library = Library()
+    engine(ScriptedLM(unsure_of_was, capabilities=DRAGIN), library, gate="dragin", max_steps=1, form=form).answer(
+        QUESTION
+    )
+    assert bool(library.queries) is retrieves
+
+
 def test_dragin_without_attention_gives_way_openly() -> None:
     answer = engine(scripted(two_hops), gate="dragin", max_steps=1).answer(QUESTION)
     assert "flare instead" in entries(answer, "estimator")[0].reason
@@ -241,6 +261,65 @@ def test_demonstrations_are_whole_and_pluggable() -> None:
     asked = [r for r in lm.requests if isinstance(r, Generate) and r.model != "judge"]
     assert asked
     assert all(r.prompt.text.startswith(DEMO.render()) for r in asked)
+
+
+class Witness:
+    """Says yes where every long word of the statement stands in the premise and nothing is denied."""
+
+    name = "witness"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        self.asked += pairs
+        return [0.05 if "never" in premise else 0.9 for premise, _ in pairs]
+
+
+BARN = [
+    Passage("myth", "The barn was never red."),
+    Passage("fact", "The barn was painted red in 1841. It was never sold."),
+    Passage("other", "The mill is old."),
+]
+
+
+def test_a_sentence_that_denies_the_answer_is_not_cited() -> None:
+    (citation,) = cite_answer("red", BARN)
+    assert citation.spans[0].passage_id == "fact"
+    assert cite_answer("red", [Passage("a", "It wasn't red.")]) == ()
+    assert len(cite_answer("red", [Passage("a", "It was not blue but red.")])) == 1
+
+
+def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None:
+    witness = Witness()
+
+    def reply(body: str) -> Any:
+        return " It was painted. So the answer is red.\n", SURE if "1841" in body else 5.0
+
+    passages = [
+        Passage("a", "Many say the barn is red, never blue."),
+        *BARN[2:],
+        Passage("b", "The barn is red, 1841."),
+    ]
+    options = made(multi_hop=False, threshold=-1e9, target=0.5)
+    answer = SelfReflectEngine(Library(passages), scripted(reply), options, judge=witness).answer("Which colour?")
+    assert [p.id for p in answer.passages] == ["b"]
+    assert answer.claims[0].support == 0.9
+    assert [s.text for s in answer.numbered_spans()] == ["The barn is red, 1841."]
+    assert {premise for premise, _ in witness.asked} <= {"The barn is red, 1841."}
+
+
+def test_an_answer_of_several_steps_is_as_sure_as_its_weakest_step() -> None:
+    class Doubts(Witness):
+        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+            self.asked += pairs
+            return [0.3 if "built" in statement else 0.9 for _, statement in pairs]
+
+    witness = Doubts()
+    answer = SelfReflectEngine(Library(), scripted(two_hops), made(), judge=witness).answer(QUESTION)
+    assert answer.claims[0].support == 0.3
+    assert ("The Velmora bridge was built by Mira Dorn.", BUILT.strip()) in witness.asked
+    assert ("Mira Dorn was born in Orm. Ormond is elsewhere.", "Mira Dorn was born in Orm.") in witness.asked
 
 
 def test_citations_hold_the_whole_answer() -> None:

@@ -400,3 +400,17 @@ def test_fallback_keeps_what_was_asked_for_and_refuses_the_unknown() -> None:
         u.best_available(("text",), "magic")
     with pytest.raises(CapabilityError):
         u.best_available((), "gram")
+
+
+# --- samples that say nothing --------------------------------------------------------------------------------------
+
+
+def test_two_empty_samples_do_not_agree() -> None:
+    assert u.lexical_similarity(["", "", "", "a"]) == 0.0
+    for matrix in (u.rouge_similarity(["", " ", "a"]), u.jaccard_similarity(["", " ", "a"])):
+        assert np.array_equal(matrix, np.eye(3))
+    plan = u.plan_pairs(["", " ", "a", "a"])
+    matrix = plan.matrix([])
+    assert matrix[0, 1] == matrix[1, 0] == 0.0
+    assert matrix[2, 3] == matrix[0, 0] == 1.0
+    assert u.cluster_by_entailment(matrix) == (0, 1, 2, 2)

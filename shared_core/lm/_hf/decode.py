@@ -9,7 +9,7 @@ Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from shared_core.errors import GenerationError, LanguageModelError
-from shared_core.lm._detokenize import Detokenizer, StopScanner
+from shared_core.lm._detokenize import Detokenizer, StopScanner, spell_within
 from shared_core.lm._hf.forest import Feed, Opened
 from shared_core.lm._hf.grammar import Constraint
 from shared_core.lm._hf.model import Runner, Tap
@@ -79,6 +79,12 @@ class Job:
         return len(self.ids) + self.params.max_tokens + behind
 
     @property
+    def follows(self) -> bool:
+        """Whether states are read at every step: the last token may turn out to lie beyond the text."""
+        capture = self.params.capture
+        return capture is not None and not capture.append_eos and bool(self.params.stop or self.params.stop_token_ids)
+
+    @property
     def records(self) -> bool:
         """Whether anything is read off the distribution of each token."""
         return bool(self.params.logprobs or self.verdicts or self.params.token_statistics)
@@ -106,7 +112,7 @@ class Branch:
     next_verdicts: NDArray[np.float64] | None = None
     hidden: NDArray[np.float32] | None = None
     saved: int = 0
-    fed: int = 0
+    fed: list[int] = field(default_factory=list)
 
     @property
     def awaits_next(self) -> bool:
@@ -119,7 +125,13 @@ class Decoder:
     """Decodes jobs over one session; afterwards each job holds its branches or its error."""
 
     def __init__(
-        self, session: Session, runner: Runner, detokenizer: Detokenizer, eos: Sequence[int], vocabulary: int
+        self,
+        session: Session,
+        runner: Runner,
+        detokenizer: Detokenizer,
+        eos: Sequence[int],
+        vocabulary: int,
+        spell: Callable[[str], Sequence[int]],
     ) -> None:
         self._session = session
         self._run = runner
@@ -127,6 +139,7 @@ class Decoder:
         self._eos = frozenset(eos)
         self._eos_list = list(dict.fromkeys(eos))  # the tokenizer's own first: the one put behind samples
         self._vocabulary = vocabulary
+        self._spell = spell
         self.peak_bytes = 0
 
     def run(self, jobs: Sequence[Job], rows: Sequence[Sequence[int]], lanes: Sequence[int]) -> None:
@@ -143,8 +156,9 @@ class Decoder:
         live = dict(enumerate(branch for job in jobs for branch in self._branches(job)))
         owner = torch.tensor([i for i, j in enumerate(jobs) for _ in range(j.width)], device=logits.device)
         for i, job in enumerate(jobs):
-            if job.tap is not None and job.given == ((),):  # only the state at the prompt's end is wanted
-                job.branches[0].hidden = ends[job.tap][i]
+            if job.tap is not None and (job.given == ((),) or job.follows):  # the state at the prompt's end
+                for branch in job.branches:
+                    branch.hidden = ends[job.tap][i]
         self._advance(live, logits[owner], {b: (b, b + 1) for b in live})
         while live:
             self._retire(live)
@@ -187,9 +201,9 @@ class Decoder:
             rows[b] = (at, at + (len(tokens) if each else 1))
             at = rows[b][1]
             branch = live[b]
-            branch.fed += len(tokens)
+            branch.fed += tokens
             del branch.pending[: len(tokens)]
-            if branch.closing and not branch.pending and branch.job.tap is not None:
+            if branch.job.tap is not None and not branch.pending and (branch.closing or branch.job.follows):
                 branch.hidden = self._run.hidden[branch.job.tap][i].cpu().numpy()
         self._advance(live, logits, rows)
 
@@ -200,8 +214,7 @@ class Decoder:
             branch = live.pop(b)
             job = branch.job
             if job.error is None and job.width == 1 and not job.given:
-                fed = [*branch.ids, *self._eos_list][: branch.fed]
-                self._session.keep(b, [*job.ids.tolist(), *fed])
+                self._session.keep(b, [*job.ids.tolist(), *branch.fed])
         self._session.drop(gone)
 
     # --- one step ----------------------------------------------------------------------------------------------
@@ -322,6 +335,7 @@ class Decoder:
         branch.closing = True
         capture = branch.job.params.capture
         if capture is not None:
+            branch.pending[-1:] = self._within(branch)
             if capture.append_eos and branch.finish != "eos":
                 branch.pending.append(self._eos_list[0])
         elif branch.awaits_next:
@@ -330,6 +344,16 @@ class Decoder:
             branch.pending.pop()  # its own distribution comes from the token before it
         else:
             branch.pending.clear()
+
+    def _within(self, branch: Branch) -> list[int]:
+        """The last token, as far as it belongs to the text: what completed a stop string may begin what comes next."""
+        last, params = branch.ids[-1], branch.job.params
+        if branch.stop_token_id is not None:
+            return [last] if params.include_stop else []
+        if branch.scanner is None or branch.stop is None:
+            return [last]
+        overrun = branch.scanner.overrun(branch.stop, params.include_stop)
+        return spell_within(last, self._detokenizer.piece(last), overrun, self._spell)
 
     # --- what is read off the distribution ---------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shared_core.lm.base import Attention, Sample
-from shared_core.uncertainty import Word, pieces_of, word_attention, word_means, words_of
+from shared_core.uncertainty import Word, is_content_word, pieces_of, word_attention, word_means, words_of
 
 
 def probabilities(sample: Sample) -> tuple[list[str], list[float]] | None:
@@ -35,6 +35,15 @@ class AttendedWords:
     words: tuple[Word, ...]
     attention: tuple[float, ...]
     entropies: tuple[float, ...]
+
+    def weighted_entropies(self, *, published: bool) -> tuple[float, ...]:
+        """sᵢ · Hᵢ: words that carry no meaning of their own count as certain (DRAGIN's sᵢ, Su et al. 2024, eq. 3).
+
+        The published code leaves sᵢ out of the trigger.
+        """
+        if published:
+            return self.entropies
+        return tuple(h * is_content_word(w.text) for h, w in zip(self.entropies, self.words))
 
 
 def attended_words(sample: Sample) -> AttendedWords | None:

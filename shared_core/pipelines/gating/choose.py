@@ -16,8 +16,8 @@ from shared_core.uncertainty import Cost, Estimator, best_available, get_estimat
 from shared_core.uncertainty.calibration import BindingValue
 
 Gate = Literal["uncertainty", "flare", "dragin", "always"]
-Form = Literal["answer", "step"]
-"""What is measured: a short answer, or one step (sentence) of a chain of thought."""
+Form = Literal["answer", "step", "thought"]
+"""What is measured: a short answer, one step (sentence) of a chain of thought, or a whole short chain."""
 
 _GATE_NEEDS: dict[Gate, tuple[str, ...]] = {
     "dragin": ("attention", "token_statistics", "token_logprobs"),
@@ -25,6 +25,15 @@ _GATE_NEEDS: dict[Gate, tuple[str, ...]] = {
     "uncertainty": (),
 }
 """Gates in the order in which one stands in for the one before it."""
+
+
+def form_of(settings: SelfReflectSettings) -> Form:
+    """What the settings' pipeline measures. SeaKR's simple questions are answered with a chain of thought (paper)."""
+    if settings.pipeline != "seakr":
+        return "answer"
+    if settings.seakr.multi_hop:
+        return "step"
+    return "answer" if settings.seakr.published else "thought"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +157,18 @@ class Threshold:
         """Whether to retrieve. Unknown uncertainty, or no threshold: yes."""
         return self.value is None or not (math.isfinite(uncertainty) and uncertainty <= self.value)
 
-
-PAPER_THRESHOLD = -6.0
-"""SeaKR's δ for the Gram score of Llama-2-7B at k = 20, alpha = 1e-3 (Yao et al. 2024, section 4.1)."""
-PAPER_SAMPLES, PAPER_ALPHA = 20, 1e-3
+    @property
+    def decides(self) -> bool:
+        """Whether any uncertainty would keep the gate shut: only then is it worth measuring."""
+        return self.value is not None
 
 
 def choose_threshold(gauge: Gauge, settings: SelfReflectSettings, context: Context, role: str = "default") -> Threshold:
-    """The settings' threshold, else the calibrated one, else the paper's where it means anything, else none.
+    """The settings' threshold, else the calibrated one, else none.
 
-    The settings' threshold counts for the settings' estimator only, not for one that stands in for it.
+    The settings' threshold counts for the settings' estimator only, not for one that stands in for it. The paper's
+    (-6, for Llama 2 7B) is nobody's default: scores depend on model, layer and way of sampling, and below a threshold
+    of another model a model that knows nothing would never look anything up.
 
     Raises:
         CalibrationError: the calibration is of another model or way of sampling.
@@ -167,7 +178,7 @@ def choose_threshold(gauge: Gauge, settings: SelfReflectSettings, context: Conte
         value = options.flare_threshold if options.gate == "flare" else options.dragin_threshold
         return Threshold(value, f"{options.gate}'s, from the settings")
     if options.gate == "always":
-        return Threshold(None, "none needed")
+        return Threshold(None, "the gate is always open")
     name = gauge.estimator.name
     if options.threshold is not None and name == options.estimator:
         return Threshold(options.threshold, "settings")
@@ -175,18 +186,18 @@ def choose_threshold(gauge: Gauge, settings: SelfReflectSettings, context: Conte
     if calibration is not None:
         calibration.require(model=context.model_name(role), **gauge.binding)
         if calibration.threshold is None:
-            return Threshold(None, "calibrated: at no uncertainty does the model know enough; retrieving always")
+            return Threshold(None, "by the calibration the model knows enough at no uncertainty: retrieving always")
         return Threshold(calibration.threshold, f"calibrated on {calibration.n} questions")
-    if name == "gram" and options.samples == PAPER_SAMPLES and options.alpha == PAPER_ALPHA:
-        return Threshold(PAPER_THRESHOLD, "the paper's, not calibrated for this model")
     return Threshold(
-        None, f"none is known for {name} at these settings: retrieving always; run `selfreflect calibrate`"
+        None,
+        f"no threshold is known for {name} with this model: retrieving without measuring; run `selfreflect calibrate`",
     )
 
 
 def gauge_report(gauge: Gauge, threshold: Threshold, trace: Trace, gate: str = "") -> Report:
     """The trace entry that names the estimator and the threshold, where they are from, and (``gate``) which gate."""
-    reason = "; ".join(part for part in (gauge.reason, gate, f"threshold: {threshold.source}") if part)
+    source = f"threshold: {threshold.source}" if threshold.decides else threshold.source
+    reason = "; ".join(part for part in (gauge.reason, gate, source) if part)
     return trace.add("estimator", gauge.estimator.name, reason, threshold=threshold.value)
 
 
@@ -206,5 +217,6 @@ def answer_binding(gauge: Gauge, settings: SelfReflectSettings, context: Context
         **gauge.binding,
         "gate": options.gate,
         "rerank_passages": options.rerank_passages,
-        "reasoning": options.reasoning_uncertainty if gauge.form == "step" else None,
+        "reasoning": ("published_code" if options.measures_answer else "paper") if gauge.form == "step" else None,
+        "published": options.form,
     }

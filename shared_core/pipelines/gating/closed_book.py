@@ -9,7 +9,7 @@ from shared_core.errors import ContextOverflowError
 from shared_core.flow import Flow, Generate, Retrieve
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Run
-from shared_core.pipelines.gating.choose import Form, choose_gauge
+from shared_core.pipelines.gating.choose import Form, Gauge, choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
@@ -41,6 +41,8 @@ def closed_book(question: str, run: Run, form: Form = "answer") -> Flow[Recalled
         prompt = step_prompt(question, (), (), _demos(settings, "simple"), ANSWER_LEAD)
         (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question)
         return Recalled(_real_answer(final_answer(f"the answer is {draft.text}")), draft.uncertainty)
+    if form == "thought":
+        return (yield from _think(question, run, gauge))
     demos = _demos(settings, options.task)
     steps: list[str] = []
     worst = float("-inf")
@@ -54,8 +56,21 @@ def closed_book(question: str, run: Run, form: Form = "answer") -> Flow[Recalled
         steps.append(step.text)
         said = final_answer(step.text)
     if said is None:
-        said = yield from _conclude(question, steps, (), demos, settings)
+        said = yield from conclude(question, steps, (), demos, settings)
     return Recalled(_real_answer(said), worst)
+
+
+def _think(question: str, run: Run, gauge: Gauge) -> Flow[Recalled]:
+    """A whole chain of thought, as simple questions are answered."""
+    settings = run.settings
+    demos = _demos(settings, "simple")
+    prompt = step_prompt(question, (), (), demos)
+    limit = 4 * settings.seakr.max_step_tokens
+    (thought,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, max_tokens=limit, question=question)
+    said = final_answer(thought.text)
+    if said is None and thought.text:
+        said = yield from conclude(question, [thought.text], (), demos, settings)
+    return Recalled(_real_answer(said), thought.uncertainty)
 
 
 def open_book(question: str, run: Run, form: Form = "answer") -> Flow[str | None]:
@@ -65,7 +80,7 @@ def open_book(question: str, run: Run, form: Form = "answer") -> Flow[str | None
     found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
     while found:
         try:
-            return _real_answer((yield from _conclude(question, (), found, demos, settings)))
+            return _real_answer((yield from conclude(question, (), found, demos, settings)))
         except ContextOverflowError:
             if settings.on_overflow == "raise":
                 raise
@@ -73,13 +88,14 @@ def open_book(question: str, run: Run, form: Form = "answer") -> Flow[str | None
     return None
 
 
-def _conclude(
+def conclude(
     question: str,
     steps: Sequence[str],
     passages: Sequence[Passage],
     demos: Sequence[Demonstration],
     settings: SelfReflectSettings,
 ) -> Flow[str | None]:
+    """The answer after ``steps``, asked for with "So the answer is"; ``None`` where nothing is written."""
     prompt = step_prompt(question, steps, passages, demos, ANSWER_LEAD)
     params = SamplingParams(max_tokens=settings.seakr.max_step_tokens, stop=ANSWER_STOPS, seed=settings.seed)
     written: Generation = yield Generate(prompt, params)

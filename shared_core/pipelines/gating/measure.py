@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from shared_core.errors import ContextOverflowError
 from shared_core.flow import Flow, Generate, Together
-from shared_core.lm.base import Capture, Prompt, Sample, SamplingParams
+from shared_core.lm.base import Capture, Generation, Prompt, Sample, SamplingParams
 from shared_core.pipelines.gating.choose import Gauge
+from shared_core.pipelines.gating.sentences import finish_sentences
 from shared_core.pipelines.gating.statistics import Drawn, gather
 from shared_core.uncertainty import Cost, Estimator, SampleStatistics
 
@@ -59,6 +60,7 @@ def measure(
     model: str = "default",
     attention: bool = False,
     tolerate_overflow: bool = False,
+    draft_only: bool = False,
 ) -> Flow[list[Measurement]]:
     """The greedy continuation and the uncertainty of each prompt; everything of a kind in one batch.
 
@@ -72,19 +74,21 @@ def measure(
         attention: have the greedy continuations' attention weights and entropies as well (DRAGIN).
         tolerate_overflow: a prompt that does not fit the context gives a measurement with ``error`` instead of
             raising, and the others go on.
+        draft_only: only write the greedy continuation: its uncertainty is unknown, and costs nothing.
 
     Raises:
         LanguageModelError: the model failed at a prompt.
     """
     limit = max_tokens or gauge.options.max_step_tokens
-    estimators = (gauge.estimator, *gauge.also)
+    estimators = () if draft_only else (gauge.estimator, *gauge.also)
     sampled = any(e.cost >= Cost.SAMPLES for e in estimators)
     needs: set[str] = {need for e in estimators for need in e.needs}
     greedy = _greedy(gauge, needs, stop, limit, attention)
     sampling = _sampling(gauge, needs, stop, limit)
     requests = [Generate(p, greedy, model) for p in prompts]
     requests += [Generate(p, sampling, model) for p in prompts] if sampled else []
-    results = yield Together(tuple(requests), return_errors=True)
+    written = yield Together(tuple(requests), return_errors=True)
+    results = yield from finish_sentences(requests, written)
     found: list[Measurement | None] = [None] * len(prompts)
     for i, result in enumerate(results):
         if isinstance(result, ContextOverflowError) and tolerate_overflow:
@@ -92,9 +96,12 @@ def measure(
         elif isinstance(result, Exception):
             raise result
     fine = [i for i, m in enumerate(found) if m is None]
-    drawn = [
-        Drawn(prompts[i], results[i].samples[0], results[len(prompts) + i].samples if sampled else ()) for i in fine
-    ]
+    texts = [r.samples if isinstance(r, Generation) else () for r in results]  # errors were raised or are tolerated
+    drawn = [Drawn(prompts[i], texts[i][0], texts[len(prompts) + i] if sampled else ()) for i in fine]
+    if draft_only:
+        for i, one in zip(fine, drawn):
+            found[i] = Measurement(one.draft, math.inf)
+        return [m for m in found if m is not None]
     statistics = yield from gather(drawn, gauge, needs, question, model)
     for i, one, gathered in zip(fine, drawn, statistics):
         others = {e.name: _estimate(e, gathered, one.draft) for e in gauge.also}
@@ -104,8 +111,8 @@ def measure(
 
 
 def _estimate(estimator: Estimator, statistics: SampleStatistics, draft: Sample) -> float:
-    """Unknown where nothing was written: samples that are all empty agree about nothing."""
-    if not draft.text.strip() or (statistics.k and statistics.empty_samples == statistics.k):
+    """Unknown where nothing was written, and where most of the samples are empty: silence is no agreement."""
+    if not draft.text.strip() or (statistics.k and 2 * statistics.empty_samples > statistics.k):
         return math.inf
     return estimator.estimate(statistics)
 

@@ -9,7 +9,8 @@ from shared_core.settings import Demonstration
 from shared_core.types import Passage
 
 ANSWER_LEAD = " So the answer is"
-STEP_STOPS = (". ", "\n")
+SENTENCE_STOP = ". "
+STEP_STOPS = (SENTENCE_STOP, "\n")
 """One step is one sentence."""
 ANSWER_STOPS = ("\n",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from shared_core.pipelines.gating.attended import attended_words, attention_from, probabilities
 from shared_core.pipelines.gating.choose import Threshold
@@ -10,6 +11,7 @@ from shared_core.pipelines.gating.measure import Measurement
 from shared_core.settings import SeakrSettings
 from shared_core.uncertainty import (
     Trigger,
+    answer_lead,
     dragin_query,
     dragin_trigger,
     flare_triggered,
@@ -17,6 +19,9 @@ from shared_core.uncertainty import (
     masked_query,
     seakr_query,
 )
+
+_PUBLISHED_IGNORED = frozenset({"thus", "answer", "is", "so"})
+"""Words that the published code leaves out of every query, by name."""
 
 
 def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSettings) -> tuple[bool, str]:
@@ -36,7 +41,7 @@ def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSet
     if options.gate == "dragin":
         return _decide_by_attention(draft, options)
     if threshold.value is None:
-        return True, "no threshold is known"
+        return True, threshold.source
     if not math.isfinite(draft.uncertainty):
         return True, "the uncertainty is unknown"
     wanted = threshold.retrieve(draft.uncertainty)
@@ -60,7 +65,8 @@ def _find_trigger(draft: Measurement, options: SeakrSettings) -> Trigger | None:
     words = attended_words(draft.greedy)
     if words is None or not words.words:
         return None
-    return dragin_trigger(words.attention, words.entropies, [len(words.words)], options.dragin_threshold)
+    entropies = words.weighted_entropies(published=options.published)
+    return dragin_trigger(words.attention, entropies, [len(words.words)], options.dragin_threshold)
 
 
 def formulate(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
@@ -77,7 +83,7 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
     found = probabilities(draft.greedy)
     if found is None or not draft.text:
         return question
-    pieces, p = found
+    pieces, p = found if options.published else _without_lead(*found)
     if options.gate == "flare":
         return masked_query(pieces, p, threshold=options.flare_mask) or question
     return seakr_query(
@@ -87,7 +93,22 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
         previous_step=steps[-1] if steps else "",
         threshold=options.query_token_probability,
         max_tokens=options.max_query_tokens,
+        ignored=_PUBLISHED_IGNORED if options.published else frozenset(),
     )
+
+
+def _without_lead(pieces: Sequence[str], p: Sequence[float]) -> tuple[list[str], list[float]]:
+    """The pieces of a sentence, and their probabilities, but for "so the answer is", which is nothing to search for."""
+    lead = answer_lead("".join(pieces))
+    if lead is None:
+        return list(pieces), list(p)
+    kept, at = [], 0
+    for i, piece in enumerate(pieces):
+        middle = at + len(piece) / 2  # the blank before a word that follows may lie within the lead
+        at += len(piece)
+        if not lead[0] <= middle < lead[1]:
+            kept.append(i)
+    return [pieces[i] for i in kept], [p[i] for i in kept]
 
 
 def _query_by_attention(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:

@@ -80,6 +80,9 @@ def _look(question: str, gate: Gate, why: str, run: Run) -> Flow[_Look]:
     gauge = choose_gauge(run.settings.replace(seakr=options.replace(estimator=named)), run.context)
     threshold = choose_threshold(gauge, run.settings, run.context)
     yield gauge_report(gauge, threshold, run.trace, why)
+    if not threshold.decides:  # whatever were measured, it would not keep the gate shut
+        yield run.note("gate", "retrieve", threshold.source)
+        return _Look(question, threshold.source, estimator=gauge.estimator.name)
     demos = options.demonstrations or demonstrations("simple")
     prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
     (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question, attention=gate == "dragin")

@@ -76,7 +76,7 @@ def gather(
                 answer_entropies=one.draft.entropy,
                 answer_logsumexp=one.draft.logsumexp,
                 word_attention=words.attention if words else (),
-                word_entropies=words.entropies if words else (),
+                word_entropies=words.weighted_entropies(published=gauge.options.published) if words else (),
                 verbalised=stated["verbalised"][i],
                 sufficiency=stated["sufficiency"][i],
                 p_true=truth[i],

@@ -8,6 +8,7 @@ is ``Unusable``, which is another thing than a model that says that the passages
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from shared_core.errors import GenerationError, LimitError
 from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Run
-from shared_core.pipelines.reclaim.prompts import numbered_prompt
+from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
 from shared_core.types import Citation, Claim, Passage, Span
 
 _PAIR = re.compile(
@@ -57,7 +58,7 @@ def write_freely(question: str, passages: Sequence[Passage], index: CitationInde
     replies: list[str] = []
     problems = ""
     for attempt in range(options.regenerate + 1):
-        prompt = numbered_prompt(question, index.sentences, passages, problems)
+        prompt = numbered_prompt(question, index.sentences, passages, problems, options.demonstrations)
         params = SamplingParams(
             max_tokens=(options.max_claim_tokens + 40) * options.max_pairs,
             seed=None if seed is None else seed + attempt,
@@ -94,7 +95,33 @@ def write_freely(question: str, passages: Sequence[Passage], index: CitationInde
         if salvaged:
             yield run.note("write", f"{len(salvaged)} sentences of prose aligned", problems)
             best = salvaged
+    if options.isolate_claims:
+        best = yield from _isolate(best, run)
     return [_claim(p) for p in best]
+
+
+def _isolate(pairs: Sequence[Parsed], run: Run) -> Flow[list[Parsed]]:
+    """Each claim written anew from its quote and the claims before it, without question and passages.
+
+    A claim for which nothing is written stays as it was, and so do all once a limit is reached.
+    """
+    params = SamplingParams(max_tokens=run.settings.reclaim.max_claim_tokens, seed=run.settings.seed)
+    out = list(pairs)
+    for i, pair in enumerate(pairs):
+        if pair.citation is None:
+            continue
+        before = [p.claim for p in out[:i] if p.citation is not None]
+        try:
+            written: Generation = yield Generate(isolated_prompt(before, pair.citation.quote), params, model="claim")
+        except LimitError as error:
+            yield run.note("write", "claims not isolated", error.message, claims=len(pairs) - i)
+            break
+        said = [p for p in written.text.splitlines() if p.strip()]
+        text = re.sub(r"\s+", " ", _MARKUP.sub(" ", said[0])).strip() if said else ""
+        if text and not _NO_ANSWER.search(text):
+            out[i] = dataclasses.replace(pair, claim=text)
+    yield run.note("write", f"{len(pairs)} claims isolated", "each from its quote alone")
+    return out
 
 
 def _better(new: Sequence[Parsed], old: Sequence[Parsed]) -> bool:

@@ -7,6 +7,7 @@ a claim model that sees only the output so far) or ``unified`` (one model, one g
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -63,13 +64,15 @@ def reclaim(question: str, run: Run) -> Flow[Answer]:
 
 @dataclass
 class _Draft:
-    """An answer as far as it is written."""
+    """An answer as far as it is written; ``left_out`` and ``too_long`` are texts of sentences not to be quoted."""
 
     question: str
     passages: Sequence[Passage]
     run: Run
     pairs: list[WrittenPair] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
+    too_long: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.index = CitationIndex(self.passages)
@@ -115,48 +118,128 @@ def _write(draft: _Draft) -> Flow[list[Claim]]:
 
 
 def _write_in_turns(draft: _Draft) -> Flow[None]:
-    """Reference and claim one after the other, each by its own model."""
-    while len(draft.pairs) < draft.options.max_pairs:
+    """Reference and claim one after the other, each by its own model.
+
+    A claim that has no end is left out with its reference, and the answer goes on without the sentences of both.
+    """
+    run = draft.run
+    for _ in range(2 * draft.options.max_pairs):
         citation: Citation | None = yield from _write_reference(draft)
         if citation is None:
-            yield draft.run.note("write", "end", "the reference model ends the answer", pairs=len(draft.pairs))
+            yield run.note("write", "end", "the reference model ends the answer", pairs=len(draft.pairs))
             break
         yield Report(ReferenceSealed(citation))
         text = yield from _write_claim(draft, citation.quote)
-        outcome = f"pair {len(draft.pairs) + 1}" if text else "claim without an end left out"
-        yield draft.run.note("write", outcome, citation.quote)
         if not text:
-            break
+            yield run.note("write", "claim without an end left out", citation.quote)
+            draft.left_out.update(_sentences_of(citation, draft.index))  # or the same would be written again
+            continue
         draft.pairs.append(WrittenPair(citation.quote, text))
         draft.claims.append(Claim(text, None, (citation,)))
+        yield run.note("write", f"pair {len(draft.pairs)}", citation.quote)
         yield Report(ClaimSealed(draft.claims[-1]))
+        if len(draft.pairs) == draft.options.max_pairs:
+            break
+
+
+def _sentences_of(citation: Citation, index: CitationIndex) -> set[str]:
+    """Texts of the citation's sentences, and of what it quotes."""
+    spans = citation.spans
+    inside = {
+        s.text
+        for s in index.sentences
+        if any(s.passage_id == x.passage_id and x.start <= s.start and s.end <= x.end for x in spans)
+    }
+    return inside | {s.text for s in spans}
 
 
 def _write_reference(draft: _Draft) -> Flow[Citation | None]:
-    """The next reference; ``None`` if the model ends the answer (allowed from ``min_pairs`` on) or nothing is left."""
-    options, pairs, index = draft.options, draft.pairs, draft.index
+    """The next reference; ``None`` if the model ends the answer (allowed from ``min_pairs`` on) or nothing is left.
+
+    Of a reference that is longer than ``max_reference_tokens`` its whole sentences stay; a single sentence that long
+    leaves the grammar, and another is asked for.
+
+    Raises:
+        UnusableReplies: no sentence of the passages is short enough to be quoted.
+    """
+    options, run = draft.options, draft.run
+    while True:
+        grammar = _reference_grammar(draft)
+        if grammar is None:
+            return None  # every sentence has been cited, or was left out
+        params = SamplingParams(max_tokens=_longest(draft.index, options), grammar=grammar, seed=run.settings.seed)
+        prompt = reference_prompt(draft.question, draft.passages, draft.pairs, options.demonstrations)
+        block: Generation = yield Generate(prompt, params, model="reference")
+        text = block.text.strip()
+        quote = text.removeprefix(REFERENCE_LEAD.strip()).strip()
+        if text.endswith(REFERENCE_END.strip()):
+            return draft.index.resolve(quote.removesuffix(REFERENCE_END.strip()))
+        if block.samples[0].finish_reason != "length":
+            return None  # ended
+        cut = _cut_reference(quote, draft.index, options)
+        if isinstance(cut, Citation):
+            yield run.note("write", "reference cut at its last whole sentence", _too_long(options))
+            return cut
+        draft.too_long |= cut
+        yield run.note("write", f"{len(cut)} sentences left out", _too_long(options))
+        if not cut:
+            raise UnusableReplies(f"No reference fits: {_too_long(options)}.", hint=_RAISE_IT)
+
+
+_RAISE_IT = "Raise reclaim.max_reference_tokens, or cut documents into shorter sentences."
+
+
+def _too_long(options: ReclaimSettings) -> str:
+    return f"longer than max_reference_tokens={options.max_reference_tokens}"
+
+
+def _reference_grammar(draft: _Draft) -> Grammar | None:
+    """Of the next block; ``None`` where no sentence is left to cite.
+
+    Raises:
+        GrammarError: the passages hold no sentence at all that may be cited.
+        UnusableReplies: every one was left out for its length.
+    """
+    options, pairs = draft.options, draft.pairs
+    used = () if options.reuse else tuple(s.text for s in iter_spans(tuple(draft.claims)))
     try:
-        grammar = index.grammar(
+        grammar = draft.index.grammar(
             options.mode,
             min_sentences=options.min_sentences,
             max_sentences=options.max_sentences,
             open_tag=(PAIR_GAP if pairs else "") + REFERENCE_LEAD,
             close_tag=REFERENCE_END,
-            exclude=() if options.reuse else tuple(iter_spans(tuple(draft.claims))),
+            exclude=(*used, *draft.left_out, *draft.too_long),
         )
-    except GrammarError:
-        if not pairs:
+    except GrammarError as error:
+        if draft.too_long and not pairs:
+            raise UnusableReplies(
+                f"Every sentence of the passages that could be quoted is {_too_long(options)}.", hint=_RAISE_IT
+            ) from error
+        if not pairs and not draft.left_out:
             raise
-        return None  # reuse is off and every sentence has been cited
-    if len(pairs) >= options.min_pairs:
-        grammar = _optional(grammar)
-    params = SamplingParams(max_tokens=_longest(index, options), grammar=grammar, seed=draft.run.settings.seed)
-    prompt = reference_prompt(draft.question, draft.passages, pairs)
-    block: Generation = yield Generate(prompt, params, model="reference")
-    text = block.text.strip()
-    if not text.endswith(REFERENCE_END.strip()):
-        return None  # ended, or cut off by the limit: half a quote is none
-    return index.resolve(text[len(REFERENCE_LEAD.strip()) : -len(REFERENCE_END.strip())])
+        return None
+    return _optional(grammar) if len(pairs) >= options.min_pairs else grammar
+
+
+def _cut_reference(quote: str, index: CitationIndex, options: ReclaimSettings) -> Citation | set[str]:
+    """The whole sentences (or words) of a reference that was cut off; without any, the sentences that are too long.
+
+    A sentence of at least as many bytes as one that is too long is taken to be too long as well.
+    """
+    if options.mode == "span":
+        whole = quote.rpartition(" ")[0]
+        return (index.resolve(whole) if whole else None) or set()
+    texts = sorted({s.text for s in index.sentences}, key=len, reverse=True)
+    rest, whole = quote, ""
+    while rest and (found := next((t for t in texts if rest.startswith(t)), None)):
+        whole = quote[: len(quote) - len(rest) + len(found)]
+        rest = rest[len(found) :].lstrip()
+    citation = index.resolve(whole) if whole else None
+    if citation is not None:
+        return citation
+    begun = [len(t.encode()) for t in texts if rest and t.startswith(rest)]
+    return {t for t in texts if len(t.encode()) >= min(begun)} if begun else set()
 
 
 def _longest(index: CitationIndex, options: ReclaimSettings) -> int:
@@ -179,35 +262,60 @@ def _write_claim(draft: _Draft, reference: str) -> Flow[str]:
     """The claim on a reference; empty if it has no end within its limit."""
     stops = (CLAIM_END.strip(), "<reference>", REFERENCE_LEAD.split("<")[0].strip(), "\n\n")
     params = SamplingParams(max_tokens=draft.options.max_claim_tokens, stop=stops, seed=draft.run.settings.seed)
-    written: Generation = yield Generate(claim_prompt(draft.pairs, reference), params, model="claim")
+    prompt = claim_prompt(draft.pairs, reference, draft.options.demonstrations)
+    written: Generation = yield Generate(prompt, params, model="claim")
     return _finished_sentences(written)
 
 
 def _write_at_once(draft: _Draft) -> Flow[None]:
-    """One model writes all pairs in one go, under the grammar of a whole answer."""
+    """One model writes all pairs in one go, under the grammar of a whole answer.
+
+    Raises:
+        UnusableReplies: as ``_write_reference``.
+    """
     options, index = draft.options, draft.index
-    grammar = index.answer_grammar(
-        options.mode,
-        min_pairs=max(options.min_pairs, 1),
-        max_pairs=options.max_pairs,
-        min_sentences=options.min_sentences,
-        max_sentences=options.max_sentences,
-        reuse=options.reuse,
-    )
-    if options.min_pairs == 0:
-        grammar = _optional(grammar)
     limit = options.max_pairs * (_longest(index, options) + options.max_claim_tokens)
-    params = SamplingParams(max_tokens=limit, grammar=grammar, seed=draft.run.settings.seed)
-    prompt = reference_prompt(draft.question, draft.passages, ())
-    answer: Generation = yield Generate(prompt, params, model="reference")
-    for match in _UNIFIED.finditer(answer.text):
+    params = SamplingParams(max_tokens=limit, seed=draft.run.settings.seed)
+    while True:
+        asked = dataclasses.replace(params, grammar=_answer_grammar(draft))
+        prompt = reference_prompt(draft.question, draft.passages, (), options.demonstrations)
+        answer: Generation = yield Generate(prompt, asked, model="reference")
+        finish = answer.samples[0].finish_reason
+        matches = list(_UNIFIED.finditer(answer.text))
+        if matches or finish != "length" or REFERENCE_END.strip() in answer.text:
+            break
+        # Not even the first reference came to its end.
+        cut = _cut_reference(answer.text.strip().removeprefix(REFERENCE_LEAD.strip()).strip(), index, options)
+        if not isinstance(cut, set) or not cut:
+            break
+        draft.too_long |= cut
+        yield draft.run.note("write", f"{len(cut)} sentences left out", f"no reference of them ends in {limit} tokens")
+    for match in matches:
         citation = index.resolve(match["reference"])
         if citation is not None and match["claim"].strip():
             draft.claims.append(Claim(match["claim"].strip(), None, (citation,)))
             yield Report(ReferenceSealed(citation))
             yield Report(ClaimSealed(draft.claims[-1]))
-    finish = answer.samples[0].finish_reason
     yield draft.run.note("write", f"{len(draft.claims)} pairs", "one model, one go", finish=finish)
+
+
+def _answer_grammar(draft: _Draft) -> Grammar:
+    options = draft.options
+    try:
+        grammar = draft.index.answer_grammar(
+            options.mode,
+            min_pairs=max(options.min_pairs, 1),
+            max_pairs=options.max_pairs,
+            min_sentences=options.min_sentences,
+            max_sentences=options.max_sentences,
+            reuse=options.reuse,
+            exclude=draft.too_long,
+        )
+    except GrammarError as error:
+        if not draft.too_long:
+            raise
+        raise UnusableReplies("Every sentence of the passages is too long to be quoted.", hint=_RAISE_IT) from error
+    return grammar if options.min_pairs else _optional(grammar)
 
 
 def _finished_sentences(written: Generation) -> str:

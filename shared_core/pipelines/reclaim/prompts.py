@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from shared_core.citation import AnswerFormat
 from shared_core.lm.base import Prompt, Role
+from shared_core.pipelines.reclaim.demonstrations import WORKED
 from shared_core.types import Passage, Span
 
 LAYOUT = AnswerFormat()
@@ -27,6 +28,10 @@ _TASK = (
 _CLAIM_TASK = (
     "After each quoted reference, state in one sentence what can be known from it and from nothing else. Use this "
     f"form:\n{REFERENCE_LEAD}quoted sentences{REFERENCE_END}{CLAIM_LEAD}one sentence{CLAIM_END}\n"
+)
+_ISOLATED_TASK = (
+    "State in one sentence what can be known from the quoted reference and from nothing else. Use no knowledge of your "
+    "own, repeat nothing that was said before, and reply with the sentence only.\n\n"
 )
 _FREE_TASK = (
     "Answer the question from the numbered sentences, one claim at a time. For each claim write one line of exactly "
@@ -67,27 +72,62 @@ def render_pairs(pairs: Sequence[WrittenPair], role: Role = "assistant") -> Prom
     return prompt
 
 
-def reference_prompt(question: str, passages: Sequence[Passage], pairs: Sequence[WrittenPair]) -> Prompt:
-    """For the reference model: everything. Generation starts where the next block (or the end) is due."""
-    asked = _user(_TASK) + _passages(passages) + _user("Question: ") + Prompt.untrusted(question, role="user")
+def _examples(rendered: Sequence[str]) -> Prompt:
+    """Worked answers between the task and the matter at hand; nothing where there are none."""
+    if not rendered:
+        return Prompt()
+    shown = "\n\n".join(f"Example {i}:\n{text}" for i, text in enumerate(rendered, 1))
+    return _user(f"{shown}\n\nEnd of the examples.\n\n")
+
+
+def reference_prompt(
+    question: str, passages: Sequence[Passage], pairs: Sequence[WrittenPair], demonstrations: int = 0
+) -> Prompt:
+    """For the reference model: everything. Generation starts where the next block (or the end) is due.
+
+    Args:
+        question, passages: as they are.
+        pairs: written so far.
+        demonstrations: worked answers to show, 0 … 3; 0 as models are trained.
+    """
+    examples = _examples([w.render(LAYOUT) for w in WORKED[:demonstrations]])
+    asked = (
+        _user(_TASK) + examples + _passages(passages) + _user("Question: ") + Prompt.untrusted(question, role="user")
+    )
     return asked + render_pairs(pairs)
 
 
-def claim_prompt(pairs: Sequence[WrittenPair], reference: str) -> Prompt:
+def claim_prompt(pairs: Sequence[WrittenPair], reference: str, demonstrations: int = 0) -> Prompt:
     """For the claim model: only the output so far, so that the claim can rest on nothing but quotes."""
     gap = PAIR_GAP if pairs else ""
     block = Prompt.trusted(gap + REFERENCE_LEAD, role="assistant") + Prompt.untrusted(reference, role="assistant")
     # Without the blank at its end, which would not tokenize as the blank before a word does.
     lead = Prompt.trusted((REFERENCE_END + CLAIM_LEAD).rstrip(), role="assistant")
-    return _user(_CLAIM_TASK) + render_pairs(pairs) + block + lead
+    examples = _examples([w.render_pairs(LAYOUT) for w in WORKED[:demonstrations]])
+    return _user(_CLAIM_TASK) + examples + render_pairs(pairs) + block + lead
+
+
+def isolated_prompt(claims: Sequence[str], reference: str) -> Prompt:
+    """The claim step for models that cannot be made to continue a text: the quote, and the claims made before.
+
+    Neither question nor passages, as for the claim model.
+    """
+    prompt = _user(_ISOLATED_TASK) + _user("Reference: ") + Prompt.untrusted(reference, role="user")
+    if claims:
+        prompt += _user("\nSaid before: ") + Prompt.untrusted(" ".join(claims), role="user")
+    return prompt + _user("\nClaim:")
 
 
 def numbered_prompt(
-    question: str, sentences: Sequence[Span], passages: Sequence[Passage], problems: str = ""
+    question: str,
+    sentences: Sequence[Span],
+    passages: Sequence[Passage],
+    problems: str = "",
+    demonstrations: int = 0,
 ) -> Prompt:
     """For models without grammars: sentences by number. ``problems`` names what was wrong with the last attempt."""
     titles = {p.id: p.title for p in passages}
-    prompt = _user(_FREE_TASK)
+    prompt = _user(_FREE_TASK) + _examples([w.render_numbered() for w in WORKED[:demonstrations]])
     last = None
     for i, span in enumerate(sentences, 1):
         if span.passage_id != last:

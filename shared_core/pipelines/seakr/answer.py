@@ -12,19 +12,47 @@ from shared_core.flow import Flow, Score
 from shared_core.lm.base import Prompt, Scores
 from shared_core.pipelines.common import Context, Run
 from shared_core.pipelines.gating.choose import Gauge, answer_binding
-from shared_core.pipelines.support import support
-from shared_core.types import Citation, Claim, Passage
+from shared_core.pipelines.support import support, support_method
+from shared_core.types import Citation, Claim, Passage, Span
+from shared_core.uncertainty import final_answer
+
+Ground = tuple[Passage, str]
+"""A step of the reasoning with the passage that it was written with."""
+
+_CITED = 2
+_DOUBT, _REFUSAL = 0.5, 0.2  # P(supported) below which a sentence is not cited: one that seems to deny it, any other
+_CANDIDATES = 6
+_NEGATION = re.compile(
+    r"\b(?:not|never|neither|nor|cannot|no longer|without|den(?:y|ies|ied)|\w+n['’]t)\b", re.IGNORECASE
+)
+_CLAUSE = re.compile(r"[;:,]|\b(?:but|although|though|whereas|while|and)\b", re.IGNORECASE)
 
 
 def answer_claim(
-    question: str, text: str, uncertainty: float, passages: Sequence[Passage], gauge: Gauge, run: Run
+    question: str,
+    text: str,
+    uncertainty: float,
+    passages: Sequence[Passage],
+    gauge: Gauge,
+    run: Run,
+    *,
+    grounds: Sequence[Ground] = (),
 ) -> Flow[Claim]:
     """The answer as a claim.
 
-    Its support is, in this order: the calibrated confidence of its uncertainty; how far the kept passages support it;
-    without passages the model's own P(True); unknown otherwise. It cites the sentences that hold its words.
+    Its support is, in this order: the calibrated confidence of its uncertainty; how far the passages that it cites
+    support it; without passages the model's own P(True); unknown otherwise. It cites the sentences that hold its words
+    and do not deny it.
+
+    Args:
+        question, text: as asked, and answered.
+        uncertainty: of the answer.
+        passages: kept.
+        gauge, run: as for the pipeline.
+        grounds: steps with their passages. An answer of several steps is supported as far as its weakest step is.
     """
-    citations = cite_answer(text, passages)
+    statement, others = _statements(question, text, grounds)
+    citations = yield from _cite(text, statement, passages, run)
     known = uncertainty if math.isfinite(uncertainty) else None
     yield run.note("uncertainty", gauge.estimator.name, "of the answer", uncertainty=known, answer=text)
     calibration = run.context.calibrations.get("answer")
@@ -34,22 +62,93 @@ def answer_claim(
         yield run.note("support", "calibrated uncertainty", f"on {calibration.n} questions", support=found)
         return Claim(text, found, citations, short_answer=text)
     if passages:
-        premise = "\n".join(p.text for p in passages)
-        (by_passages,) = yield from support([(premise, f"The answer to the question “{question}” is: {text}")], run)
+        by_passages = yield from _support(statement, citations, passages, others, run)
         return Claim(text, by_passages, citations, short_answer=text)
     own = yield from _ask_for_own_word(question, text, run.context)
     yield run.note("support", "the model's own P(True)", "no passage was needed; not calibrated", support=own)
     return Claim(text, own, (), short_answer=text)
 
 
+def _statements(question: str, text: str, grounds: Sequence[Ground]) -> tuple[str, list[Ground]]:
+    """What the cited sentence is to state, and the steps that must hold besides.
+
+    Where a step gives the answer, it is that step: no single passage states the answer to a question of several steps.
+    """
+    holds = _whole_words(text)
+    steps = [(p, step) for p, step in grounds if final_answer(step) is None]
+    giving = [i for i, (_, step) in enumerate(steps) if holds is not None and holds.search(_folded(step))]
+    if len(steps) < 2 or not giving:
+        return f"The answer to the question “{question}” is: {text}", []
+    return steps[giving[-1]][1], [s for i, s in enumerate(steps) if i < giving[-1]]
+
+
+def _support(
+    statement: str, citations: Sequence[Citation], passages: Sequence[Passage], others: Sequence[Ground], run: Run
+) -> Flow[float | None]:
+    """The best of the passages cited, no more than the least of the other steps; unknown if one of these is.
+
+    Where nothing is cited (a bare yes or no) there is no single passage to go by, and all are laid beside it.
+    """
+    cited = dict.fromkeys(s.passage_id for c in citations for s in c.primary)
+    premises = [p.text for p in passages if p.id in cited] or ["\n".join(p.text for p in passages)]
+    pairs = [(premise, statement) for premise in premises] + [(p.text, step) for p, step in others]
+    found = yield from support(pairs, run)
+    by_cited = [p for p in found[: len(premises)] if p is not None]
+    rest = found[len(premises) :]
+    known = [p for p in rest if p is not None]
+    if not by_cited or len(known) < len(rest):
+        return None
+    return min([max(by_cited), *known])
+
+
+def _cite(text: str, statement: str, passages: Sequence[Passage], run: Run) -> Flow[tuple[Citation, ...]]:
+    """At most two sentences that hold the answer and do not deny it: by the critic or judge, where there is one.
+
+    A sentence may lean on the one before it ("It was painted red."), so that a doubt is enough to leave one out only
+    where its words deny the answer as well. The best come first.
+    """
+    holding = _holding(text, passages)[:_CANDIDATES]
+    if not holding or support_method(run.context) not in ("judge", "critic"):
+        return cite_answer(text, passages)
+    found = yield from support([(s.text, statement) for s in holding], run)
+    fitting = []
+    for span, p in zip(holding, found):
+        denies = _denies(span.text, text)
+        if (p >= (_DOUBT if denies else _REFUSAL)) if p is not None else not denies:
+            fitting.append((0.0 if p is None else -p, span))
+    return tuple(Citation((s,)) for _, s in sorted(fitting, key=lambda pair: pair[0])[:_CITED])
+
+
 def cite_answer(text: str, passages: Sequence[Passage]) -> tuple[Citation, ...]:
-    """The sentences of the passages that hold the answer's words, at most two; none for a bare yes or no."""
-    needle = " ".join(text.split()).casefold().strip(" .")
-    if needle in ("", "yes", "no"):
-        return ()
-    whole = re.compile(rf"(?<!\w){re.escape(needle)}(?!\w)")
-    holding = [s for s in CitationIndex(passages).sentences if whole.search(" ".join(s.text.split()).casefold())]
-    return tuple(Citation((s,)) for s in holding[:2])
+    """The sentences of the passages that hold the answer's words and do not deny it in words, at most two.
+
+    None for a bare yes or no.
+    """
+    fitting = [s for s in _holding(text, passages) if not _denies(s.text, text)]
+    return tuple(Citation((s,)) for s in fitting[:_CITED])
+
+
+def _holding(text: str, passages: Sequence[Passage]) -> list[Span]:
+    whole = _whole_words(text)
+    return [s for s in CitationIndex(passages).sentences if whole.search(_folded(s.text))] if whole is not None else []
+
+
+def _whole_words(text: str) -> re.Pattern[str] | None:
+    """Finds the answer in a folded text; ``None`` for a bare yes or no, which stands in a text without being said."""
+    needle = _folded(text).strip(" .")
+    return None if needle in ("", "yes", "no") else re.compile(rf"(?<!\w){re.escape(needle)}(?!\w)")
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _denies(sentence: str, text: str) -> bool:
+    """Whether every mention of the answer is denied in its clause: "was never red"; not "was not blue but red"."""
+    whole, folded = _whole_words(text), _folded(sentence)
+    mentions = list(whole.finditer(folded)) if whole is not None else []
+    clauses = [_CLAUSE.split(folded[: m.start()])[-1] for m in mentions]
+    return bool(clauses) and all(_NEGATION.search(c) for c in clauses)
 
 
 def _ask_for_own_word(question: str, text: str, context: Context) -> Flow[float | None]:

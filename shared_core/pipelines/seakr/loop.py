@@ -2,7 +2,8 @@
 
 Step by step (``multi_hop``): write the next sentence tentatively; if the model is unsure of it, retrieve with a query
 made of its certain words, and write it again with the passage that lowers the uncertainty most. At the end the
-answer from these rationales competes with one reasoned from all kept passages at once.
+answer from these rationales competes with one reasoned from all kept passages at once. Where no threshold is known,
+every step retrieves, and no uncertainty is measured to find that out.
 """
 
 from __future__ import annotations
@@ -14,22 +15,24 @@ from dataclasses import dataclass, field, replace
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.common import Run, decide
+from shared_core.pipelines.common import FROM_MEMORY, SUPPORT_UNKNOWN, Run, decide
 from shared_core.pipelines.gating.choose import (
     Gauge,
     Threshold,
     choose_gate,
     choose_gauge,
     choose_threshold,
+    form_of,
     gauge_report,
     with_gate,
 )
+from shared_core.pipelines.gating.closed_book import conclude
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.pipelines.rerank import least_uncertain
-from shared_core.pipelines.seakr.answer import answer_claim
+from shared_core.pipelines.seakr.answer import Ground, answer_claim
 from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
 from shared_core.types import Answer, Claim, Passage, Retrieved
 from shared_core.uncertainty import choose_answer, final_answer, is_answer, rationale_uncertainty
@@ -47,7 +50,9 @@ class _State:
     steps: list[str] = field(default_factory=list)
     uncertainties: list[float] = field(default_factory=list)
     kept: list[Passage] = field(default_factory=list)
+    grounds: list[Ground] = field(default_factory=list)
     queries: set[str] = field(default_factory=set)
+    found: int = 0
 
     @property
     def settings(self) -> SelfReflectSettings:
@@ -57,14 +62,26 @@ class _State:
     def options(self) -> SeakrSettings:
         return self.run.settings.seakr
 
+    @property
+    def decides(self) -> bool:
+        """Whether the gate can stay shut; else measuring a draft would be calls for nothing."""
+        return self.options.gate != "always" and self.threshold.decides
+
+    @property
+    def drafts(self) -> bool:
+        """Whether a draft is of use: to decide by, or to search with its certain words."""
+        return self.decides or "token_logprobs" in self.gauge.abilities
+
     def prompt(self, extra: Sequence[Passage] = (), lead: str = "") -> Prompt:
-        return step_prompt(self.question, self.steps, [*self.kept, *extra], self.demos, lead)
+        """The steps so far, under no passage but ``extra`` (paper), or under those kept as well (published code)."""
+        shown = [*self.kept, *extra] if self.options.published else list(extra)
+        return step_prompt(self.question, self.steps, shown, self.demos, lead)
 
 
 def seakr(question: str, run: Run) -> Flow[Answer]:
     """The whole loop. The trace holds ``estimator``, then ``gate``, ``query``, ``rerank`` for each step, ``reason``."""
     multi_hop = run.settings.seakr.multi_hop
-    gauge = choose_gauge(run.settings, run.context, form="step" if multi_hop else "answer")
+    gauge = choose_gauge(run.settings, run.context, form=form_of(run.settings))
     gate, why = choose_gate(run.settings, run.context)
     run = replace(run, settings=with_gate(run.settings, gate))
     threshold = choose_threshold(gauge, run.settings, run.context)
@@ -76,10 +93,19 @@ def seakr(question: str, run: Run) -> Flow[Answer]:
     try:
         text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
         if text is not None and is_answer(text):
-            claims = [(yield from answer_claim(question, text, uncertainty, state.kept, gauge, run))]
+            claims = [
+                (yield from answer_claim(question, text, uncertainty, state.kept, gauge, run, grounds=state.grounds))
+            ]
     except LimitError as error:
         yield run.stop(error)
-    return (yield from decide(question, claims, state.kept, run, pipeline="seakr"))
+    return (yield from decide(question, claims, state.kept, run, pipeline="seakr", reason=_why_not(state)))
+
+
+def _why_not(state: _State) -> str:
+    """The reason for an abstention without passages that is none of the documents' lacking any; else empty."""
+    if state.kept:
+        return ""
+    return SUPPORT_UNKNOWN if state.found else "" if state.queries else FROM_MEMORY
 
 
 # --- complex questions ---------------------------------------------------------------------------------------------
@@ -97,6 +123,9 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
         said = final_answer(step.text)
         if said is not None:
             break
+        if len(state.kept) >= state.options.max_passages and not state.options.published:
+            yield state.run.note("stop", "retrieval limit", passages=len(state.kept))
+            break
     else:
         yield state.run.note("stop", "step limit", steps=len(state.steps))
     return (yield from _reason(state, said))
@@ -104,17 +133,31 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
 
 def _step(state: _State) -> Flow[Measurement]:
     """The next sentence: as the model writes it if it is sure, else with a passage that it retrieved for it."""
-    draft = yield from _draft(state, "", STEP_STOPS)
-    wanted = yield from _gate(state, draft)
-    if not wanted:
-        return draft
+    draft: Measurement | None = None
+    if state.drafts:
+        draft = yield from _draft(state, "", STEP_STOPS, draft_only=not state.decides)
+        wanted = yield from _gate(state, draft)
+        if not wanted:
+            return draft
+    else:
+        yield state.run.note("gate", "retrieve", state.threshold.source)
     found = yield from _new_passages(state, draft)
     best = (yield from _with_best(state, found, lead="", stop=STEP_STOPS)) if found else None
-    return best or draft
+    if best is not None:
+        state.grounds.append((state.kept[-1], best.text))
+        return best
+    if draft is not None and (state.decides or not draft.text):
+        return draft
+    return (yield from _draft(state, "", STEP_STOPS, draft_only=False))  # it stays after all, and so it is measured
 
 
-def _draft(state: _State, lead: str, stop: tuple[str, ...]) -> Flow[Measurement]:
-    (draft,) = yield from _measure_each(state, [()], lead, stop, attention=state.options.gate == "dragin")
+def _draft(
+    state: _State, lead: str, stop: tuple[str, ...], *, draft_only: bool, max_tokens: int | None = None
+) -> Flow[Measurement]:
+    attention = state.options.gate == "dragin"
+    (draft,) = yield from _measure_each(
+        state, [()], lead, stop, attention=attention, draft_only=draft_only, max_tokens=max_tokens
+    )
     if draft.error is not None:
         raise draft.error  # even without any passage
     return draft
@@ -129,13 +172,13 @@ def _gate(state: _State, draft: Measurement) -> Flow[bool]:
     return wanted
 
 
-def _new_passages(state: _State, draft: Measurement) -> Flow[list[Passage]]:
+def _new_passages(state: _State, draft: Measurement | None) -> Flow[list[Passage]]:
     """Up to N passages not kept yet; none if a limit is reached, the query repeats or nothing new is found."""
     options = state.options
     if len(state.kept) >= options.max_passages:
         yield state.run.note("query", "none", "the limit of passages is reached", passages=len(state.kept))
         return []
-    query = formulate(state.question, draft, state.steps, options)
+    query = formulate(state.question, draft, state.steps, options) if draft is not None else state.question
     if query in state.queries:
         yield state.run.note("query", "none", "the query was asked before", query=query)
         return []
@@ -144,16 +187,17 @@ def _new_passages(state: _State, draft: Measurement) -> Flow[list[Passage]]:
     found: tuple[Passage, ...] = yield Retrieve(query, wanted + len(state.kept), state.settings.where)
     known = {p.id for p in state.kept}
     new = [p for p in found if p.id not in known][:wanted]
+    state.found += len(new)
     yield Report(Retrieved(query, tuple(new)))
     yield state.run.note("query", query, "" if new else "nothing new was found", found=len(new))
     return new
 
 
 def _with_best(
-    state: _State, found: Sequence[Passage], *, lead: str, stop: tuple[str, ...]
+    state: _State, found: Sequence[Passage], *, lead: str, stop: tuple[str, ...], max_tokens: int | None = None
 ) -> Flow[Measurement | None]:
     """Write on with each passage in turn, in one batch; keep the one of least uncertainty. ``None`` if none fits."""
-    measured = yield from _measure_each(state, [(p,) for p in found], lead, stop)
+    measured = yield from _measure_each(state, [(p,) for p in found], lead, stop, max_tokens=max_tokens)
     best = least_uncertain([m.uncertainty for m in measured])[0]
     fitting = [i for i, m in enumerate(measured) if m.error is None]
     if not fitting:
@@ -180,11 +224,13 @@ def _measure_each(
     stop: tuple[str, ...],
     *,
     attention: bool = False,
+    draft_only: bool = False,
+    max_tokens: int | None = None,
 ) -> Flow[list[Measurement]]:
-    """One measurement with each of ``extras`` beside the kept passages, all in one batch.
+    """One measurement with each of ``extras``, all in one batch.
 
-    What does not fit the model's context is told by ``error`` (``on_overflow="raise"``: raised). Where not one fits,
-    the passages kept first are given up, one after the other, and it is tried again.
+    What does not fit the model's context is told by ``error`` (``on_overflow="raise"``: raised). Where not one fits
+    beside the kept passages (published code), these are given up, oldest first, and it is tried again.
     """
     while True:
         prompts = [state.prompt(extra, lead) for extra in extras]
@@ -194,12 +240,14 @@ def _measure_each(
             stop=stop,
             question=state.question,
             attention=attention,
+            draft_only=draft_only,
+            max_tokens=max_tokens,
             tolerate_overflow=state.settings.on_overflow == "drop",
         )
         errors = [m.error for m in measured if m.error is not None]
         if not errors:
             return measured
-        if len(errors) < len(measured) or not state.kept:
+        if len(errors) < len(measured) or not (state.kept and state.options.published):
             yield state.run.note("context", f"{len(errors)} of {len(measured)} prompts left out", errors[0].message)
             return measured
         yield from _give_up_oldest(state, errors[0])
@@ -213,15 +261,16 @@ def _give_up_oldest(state: _State, error: ContextOverflowError) -> Flow[None]:
 def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
     """Self-aware reasoning: the answer from the rationales against one from all kept passages at once."""
     options = state.options
-    published = options.reasoning_uncertainty == "published_code"
     own = math.inf
-    if said is None or published:
+    if said is None or options.measures_answer or options.published:
         if said is not None:
             state.steps.pop()  # the step that says the answer: it is said again, and measured, after the lead
         (short,) = yield from _measure_each(state, [()], ANSWER_LEAD, ANSWER_STOPS)
         own = short.uncertainty
-        said = said or final_answer(f"the answer is {short.text}")
-    from_rationales = own if published or not state.uncertainties else rationale_uncertainty(state.uncertainties)
+        again = final_answer(f"the answer is {short.text}")
+        said = (again or said) if options.published else (said or again)
+    averaged = state.uncertainties and not options.measures_answer
+    from_rationales = rationale_uncertainty(state.uncertainties) if averaged else own
     known, uncertainty = yield from _from_knowledge(state)
     answer, source = choose_answer(said, from_rationales, known, uncertainty)
     yield state.run.note(
@@ -250,26 +299,49 @@ def _from_knowledge(state: _State) -> Flow[tuple[str | None, float]]:
             tolerate_overflow=state.settings.on_overflow == "drop",
         )
         if thought.error is None:
-            return final_answer(thought.text), thought.uncertainty
+            return (yield from _read_off(state, thought, passages)), thought.uncertainty
         if not passages:
             yield state.run.note("context", "no answer from knowledge", thought.error.message)
             return None, math.inf
         yield state.run.note("context", f"passage {passages.pop(0).id} left out", thought.error.message)
 
 
+def _read_off(state: _State, thought: Measurement, passages: Sequence[Passage]) -> Flow[str | None]:
+    """The answer that a chain of thought gives; asked for where it does not say "the answer is"."""
+    said = final_answer(thought.text)
+    if said is not None or not thought.text:
+        return said
+    return (yield from conclude(state.question, [thought.text], passages, state.demos, state.settings))
+
+
 # --- simple questions ----------------------------------------------------------------------------------------------
 
 
 def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
-    """At most one retrieval, with the question itself as query."""
-    draft = yield from _draft(state, ANSWER_LEAD, ANSWER_STOPS)
-    wanted = yield from _gate(state, draft)
+    """At most one retrieval, with the question itself as query: a chain of thought, or the answer (published code)."""
+    options = state.options
+    lead = ANSWER_LEAD if options.published else ""
+    limit = None if options.published else 4 * options.max_step_tokens
+    draft: Measurement | None = None
+    if state.decides:
+        draft = yield from _draft(state, lead, ANSWER_STOPS, draft_only=False, max_tokens=limit)
+        wanted = yield from _gate(state, draft)
+    else:  # nothing that could be drafted would change what is searched for
+        wanted = True
+        yield state.run.note("gate", "retrieve", state.threshold.source)
     if wanted:
-        found: tuple[Passage, ...] = yield Retrieve(state.question, state.options.rerank_passages, state.settings.where)
+        state.queries.add(state.question)
+        found: tuple[Passage, ...] = yield Retrieve(state.question, options.rerank_passages, state.settings.where)
+        state.found += len(found)
         yield Report(Retrieved(state.question, found))
-        best = (yield from _with_best(state, found, lead=ANSWER_LEAD, stop=ANSWER_STOPS)) if found else None
-        draft = best or draft
-    return final_answer(f"the answer is {draft.text}"), draft.uncertainty
+        if found:
+            best = yield from _with_best(state, found, lead=lead, stop=ANSWER_STOPS, max_tokens=limit)
+            draft = best or draft
+    if draft is None:
+        draft = yield from _draft(state, lead, ANSWER_STOPS, draft_only=False, max_tokens=limit)
+    if options.published:
+        return final_answer(f"the answer is {draft.text}"), draft.uncertainty
+    return (yield from _read_off(state, draft, state.kept)), draft.uncertainty
 
 
 def _finite_or_none(value: float) -> float | None:
