@@ -35,11 +35,13 @@ from shared_core.reflection.tokens import (
     reflection_ids,
     strip_reflection_tokens,
 )
+from shared_core.reflection.vocabulary import VERDICT_TOKENS, ReflectionVocabulary, group_logprobs
 
 __all__ = [
     "REFLECTION_TOKENS", "RELEASED_IDS", "RELEVANCE_TOKENS", "RETRIEVAL_TOKENS", "SUPPORT_TOKENS", "TOKEN_GROUPS",
-    "UTILITY_TOKENS", "UTILITY_WEIGHTS", "AnswerTotal", "Beam", "CritiqueWeights", "Path", "Segment",
-    "aggregate_answers", "contradicted", "critique_score", "first_position", "plain_relevance_score",
+    "UTILITY_TOKENS", "UTILITY_WEIGHTS", "VERDICT_TOKENS", "AnswerTotal", "Beam", "CritiqueWeights", "Path",
+    "ReflectionVocabulary", "Segment", "aggregate_answers", "contradicted", "critique_score", "first_position",
+    "group_logprobs", "plain_relevance_score",
     "plain_support_score", "plain_usefulness_score", "read_critique", "reflection_ids", "relevance_score",
     "retrieval_probability", "segment_score", "sequence_score", "should_retrieve", "strip_reflection_tokens",
     "support_score", "usefulness_score", "verdict_mapping",
