@@ -1,0 +1,1 @@
+"""Training for Self-RAG: reflection tokens in any model's vocabulary."""
