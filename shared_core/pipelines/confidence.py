@@ -49,7 +49,8 @@ class Weighed:
 def weigh(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run) -> Flow[Weighed]:
     """Ask the witnesses about claims that cite passages, and put what they say together.
 
-    Signals that a claim brings with it (``certain``, ``agreement`` from samples) are kept. A claim without citations
+    Signals that a claim brings with it (``certain``, ``agreement`` from samples) are kept; if it brings ``entailed``,
+    its writer's verdict, the more doubtful of that and the other witness's counts. A claim without citations
     has no witness but the model, and its support stays as it is.
 
     Args:
@@ -64,7 +65,8 @@ def weigh(question: str, claims: Sequence[Claim], passages: Sequence[Passage], r
     read = yield from _read(question, cited, passages, run)
     entailed: list[float | None] = [None] * len(cited)
     alone = run.settings.witnesses == "judge"
-    if alone or support_method(run.context) in ("judge", "critic"):
+    brought = run.context.scorer is None and all(c.signals.entailed is not None for c in cited)
+    if support_method(run.context) in ("judge", "critic") or (alone and not brought):
         entailed = yield from support([(_quote(c), c.text) for c in cited], run)
         if not alone and support_method(run.context) == "critic":
             # a statement that stands in its quote follows from it, whatever a trained critic makes of it
@@ -75,7 +77,7 @@ def weigh(question: str, claims: Sequence[Claim], passages: Sequence[Passage], r
     found = [
         dataclasses.replace(
             claim.signals,
-            entailed=_heard(entailed[i]),
+            entailed=_least(_heard(entailed[i]), claim.signals.entailed),
             answers=_heard(answers[i]),
             quoted=_heard(quoted[i]),
             sufficient=_heard(read.answerable),
@@ -219,14 +221,23 @@ def _whole(passage: Passage) -> str:
 
 def _ask_model(question: str, claims: Sequence[Claim], found: Sequence[Signals], run: Run) -> Flow[list[Signals]]:
     """Where no other witness can judge a claim, the model's word that it is a right answer by its quote."""
-    unheard = [i for i, s in enumerate(found) if s.entailed is None or (s.answers is None and s.quoted is None)]
+    unheard = [
+        i
+        for i, s in enumerate(found)
+        if s.entailed is None or (s.answers is None and s.quoted is None and s.certain is None)
+    ]
     out = list(found)
     if unheard and model_method(run.context) is not None:
         said = yield from ask_model([(question, _quote(claims[i]), claims[i].text) for i in unheard], run)
         for i, p in zip(unheard, said):
             entailed = found[i].entailed if found[i].entailed is not None else p
-            out[i] = dataclasses.replace(found[i], entailed=entailed, certain=p)
+            out[i] = dataclasses.replace(found[i], entailed=entailed, certain=_least(p, found[i].certain))
     return out
+
+
+def _least(*said: float | None) -> float | None:
+    """The least of what was said; ``None`` if nothing was."""
+    return min((p for p in said if p is not None), default=None)
 
 
 def _agree(text: str, said: Sequence[str]) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from shared_core.errors import BudgetError, LimitError
+from shared_core.errors import BudgetError, LanguageModelError, LimitError
 from shared_core.flow import Flow, Generate, Judge, Score, Together
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
 from shared_core.pipelines.common import Context, Run, raise_faults
@@ -220,3 +220,25 @@ def _score_by_percentage(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
 def _plain(matter: str) -> str:
     """The clause of a question as one of a statement."""
     return matter.replace("quote show", "quote shows").replace("quote support", "quote supports")
+
+
+def own_word(question: str, text: str, context: Context) -> Flow[float | None]:
+    """The default model's P(True) of an answer without any quote; unknown where it cannot score continuations."""
+    model = context.model("default")
+    if model is None or not model.score:
+        return None
+    prompt = (
+        Prompt.trusted("Question: ")
+        + Prompt.untrusted(question)
+        + Prompt.trusted("\nProposed answer: ")
+        + Prompt.untrusted(text)
+        + Prompt.trusted("\nIs the proposed answer true or false? It is")
+    )
+    try:
+        scores: Scores = yield Score(prompt, (Prompt.trusted(" true"), Prompt.trusted(" false")))
+    except LanguageModelError:
+        return None
+    true, false = scores.totals
+    if not (math.isfinite(true) and math.isfinite(false)):
+        return None
+    return 1.0 / (1.0 + math.exp(min(false - true, 700.0)))

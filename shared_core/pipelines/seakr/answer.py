@@ -7,12 +7,10 @@ import re
 from collections.abc import Sequence
 
 from shared_core.citation import CitationIndex
-from shared_core.errors import LanguageModelError
-from shared_core.flow import Flow, Score
-from shared_core.lm.base import Prompt, Scores
-from shared_core.pipelines.common import Context, Run
+from shared_core.flow import Flow
+from shared_core.pipelines.common import Run
 from shared_core.pipelines.gating.choose import Gauge, answer_binding
-from shared_core.pipelines.support import support, support_method
+from shared_core.pipelines.support import own_word, support, support_method
 from shared_core.types import Citation, Claim, Passage, Span
 from shared_core.uncertainty import final_answer
 
@@ -64,7 +62,7 @@ def answer_claim(
     if passages:
         by_passages = yield from _support(statement, citations, passages, others, run)
         return Claim(text, by_passages, citations, short_answer=text)
-    own = yield from _ask_for_own_word(question, text, run.context)
+    own = yield from own_word(question, text, run.context)
     yield run.note("support", "the model's own P(True)", "no passage was needed; not calibrated", support=own)
     return Claim(text, own, (), short_answer=text)
 
