@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from shared_core.errors import SettingsError
 
-PipelineName = Literal["composed", "reclaim", "seakr"]
+PipelineName = Literal["composed", "reclaim", "seakr", "self_rag"]
 """The pipelines that there are, and no others: this is the one place that names them (``pipelines.PIPELINES``)."""
 
 
@@ -185,15 +185,73 @@ class ReclaimSettings(Settings):
 class SelfRagSettings(Settings):
     """Self-RAG (paper's values as defaults)."""
 
-    mode: Literal["adaptive", "always", "never"] = "adaptive"
-    retrieval_threshold: float = Field(default=0.2, ge=0, le=1)
-    beam_width: int = Field(default=2, ge=1)
-    max_depth: int = Field(default=7, ge=1)
-    weight_relevance: float = 1.0
-    weight_support: float = 1.0
-    weight_usefulness: float = 0.5
-    hard_constraint: bool = True
-    max_segment_tokens: int = Field(default=100, ge=1)
+    critic: Literal["auto", "tokens", "prompted"] = Field(
+        default="auto",
+        description="Who judges: the model's reflection tokens where it has them, else a prompted critic (auto); the "
+        "tokens or an error; or the prompted critic whatever the model has.",
+    )
+    form: Literal["long", "short"] = Field(
+        default="long",
+        description="An answer written segment by segment under beam search, or in one go from one retrieval: the best "
+        "of as many as there are passages.",
+    )
+    mode: Literal["adaptive", "always", "never"] = Field(
+        default="adaptive", description="Retrieve when the model asks for it, for every segment, or not at all."
+    )
+    retrieval_threshold: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="δ: retrieve if P(retrieve) against P(do not) is above it (eq. 8); 0 always does, as where "
+        "citations are required.",
+    )
+    retrieve_again: bool = Field(
+        default=True,
+        description="Query anew for each later segment, with the question and the segment before; otherwise the first "
+        "passages serve for all.",
+    )
+    closed_set: bool = Field(
+        default=False,
+        description="Short form: answers are of a closed set (multiple choice, true or false), and the scores of those "
+        "that are the same add up.",
+    )
+    beam_width: int = Field(default=2, ge=1, le=64, description="Paths kept at each step (B).")
+    max_depth: int = Field(default=7, ge=1, le=64, description="Segments of an answer at most.")
+    weight_relevance: float = Field(default=1.0, description="Of the passage's relevance in a segment's score.")
+    weight_support: float = Field(
+        default=1.0, description="Of how far the passage supports the segment: more gives precision."
+    )
+    weight_usefulness: float = Field(default=0.5, description="Of the answer's use for the question.")
+    hard_constraint: bool = Field(
+        default=True, description="Drop a segment that its passage contradicts or does not support, while searching."
+    )
+    scores: Literal["published", "plain"] = Field(
+        default="published",
+        description="Partial support counts half and use is a mean rating (published code), or the share of the best "
+        "verdict alone (the paper's plain form).",
+    )
+    sequence: Literal["published", "paper", "none"] = Field(
+        default="published",
+        description="How a segment's own probability counts: exp(mean log p) as in the published code, log p as the "
+        "paper writes it, or not at all.",
+    )
+    compare: Literal["mean", "sum"] = Field(
+        default="mean",
+        description="Paths by their mean score a segment, which is fair to short answers, or by the sum. The paper's "
+        "own form is sequence='paper' with compare='sum'.",
+    )
+    max_segment_tokens: int = Field(
+        default=100, ge=1, description="Tokens of a segment; what is cut off by it is left out."
+    )
+    votes: int = Field(
+        default=3, ge=1, le=64, description="Prompted critic of a model without log-probabilities: samples a question."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SelfRagSettings:
+        if self.closed_set and self.form != "short":
+            raise ValueError("closed_set adds up whole answers, which the long form does not write: form='short'")
+        return self
 
 
 class ResearchSettings(Settings):

@@ -42,7 +42,7 @@ Model = Annotated[
 BaseUrl = Annotated[
     str | None, typer.Option("--base-url", help="OpenAI-compatible server (vLLM, llama.cpp, Ollama, …).")
 ]
-Pipeline = Annotated[str, typer.Option("--pipeline", "-p", help="composed, reclaim or seakr.")]
+Pipeline = Annotated[str, typer.Option("--pipeline", "-p", help="composed, reclaim, seakr or self_rag.")]
 Target = Annotated[
     float, typer.Option("--target-accuracy", "-t", help="Answer only what is right at least this often.")
 ]

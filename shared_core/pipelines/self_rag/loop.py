@@ -1,0 +1,130 @@
+"""Self-RAG (Asai et al. 2023): retrieve on demand, write segment by segment, and criticise each while writing.
+
+With a model that has reflection tokens its verdicts are read by id (``with_tokens``); any other model is asked by
+prompts (``prompted``). Either way a beam search over passages finds the path of the best critiques (``search``), its
+segments become claims with quotes (``claims``), and what all witnesses say of them decides what is shown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from shared_core.errors import LimitError
+from shared_core.flow import Flow, Report
+from shared_core.pipelines.common import Run
+from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
+from shared_core.pipelines.self_rag.choose import choose_writer
+from shared_core.pipelines.self_rag.claims import claims_of
+from shared_core.pipelines.self_rag.search import Shape, Shelf, search
+from shared_core.pipelines.self_rag.segments import WrittenPath, WrittenSegment
+from shared_core.pipelines.support import own_word
+from shared_core.reflection import Path, aggregate_answers
+from shared_core.types import Answer, Claim, ClaimSealed
+
+
+def self_rag(question: str, run: Run) -> Flow[Answer]:
+    """The whole of it.
+
+    The trace holds ``critic`` (who judges), ``retrieve``, ``segment`` for each step, ``path`` (which one won), then
+    ``confidence``, ``keep``, ``answer`` or ``abstain``.
+    """
+    shelf, sealed = Shelf(question, run), _Sealed(run)
+    weighed = Weighed([])
+    try:
+        writer = yield from choose_writer(question, run)
+        options = run.settings.self_rag
+        short = options.form == "short"
+        shape = Shape(run.settings.top_k, 1) if short else Shape(options.beam_width, options.max_depth)
+        paths = yield from search(shelf, writer, shape, _later if short else sealed.add)
+        best, agreement = _winner(paths, closed=options.closed_set)
+        yield run.note(
+            "path",
+            f"{len(best.segments)} segments",
+            "the best of the paths that were kept",
+            paths=len(paths),
+            score=best.score if best.segments else None,
+            mean_score=best.mean_score if best.segments else None,
+            agreement=agreement,
+        )
+        for segment in best.segments:
+            yield from sealed.add(segment)
+        claims = _with_path(sealed.of(best), best, agreement)
+        weighed = yield from weigh(question, claims, tuple(shelf.passages.values()), run)
+        weighed = yield from _ask_own_word(question, weighed, best, run)
+    except LimitError as error:
+        yield run.stop(error)
+    passages = tuple(shelf.passages.values())
+    return (yield from decide_weighed(question, weighed, passages, run, pipeline="self_rag"))
+
+
+@dataclass(slots=True)
+class _Sealed:
+    """The claims of the segments that are settled; each is told as soon as it is."""
+
+    run: Run
+    claims: dict[int, list[Claim]] = field(default_factory=dict)
+
+    def add(self, segment: WrittenSegment) -> Flow[None]:
+        """Make the segment's claims, once."""
+        if id(segment.payload) not in self.claims:
+            self.claims[id(segment.payload)] = yield from claims_of(segment, self.run)
+            for claim in self.claims[id(segment.payload)]:
+                yield Report(ClaimSealed(claim))
+
+    def of(self, path: WrittenPath) -> list[Claim]:
+        """The claims of a path all of whose segments were added."""
+        return [c for s in path.segments for c in self.claims[id(s.payload)]]
+
+
+def _later(segment: WrittenSegment) -> Flow[None]:
+    """Seals nothing: which of the short answers wins is known at the end."""
+    yield from ()
+
+
+def _winner(paths: Sequence[WrittenPath], *, closed: bool) -> tuple[WrittenPath, float | None]:
+    """The best path; of a closed set the best one of the answer with most score, and the share that agrees with it."""
+    written = [p for p in paths if p.segments]
+    if not written:
+        return Path(), None
+    if not closed:
+        return written[0], None
+    totals = aggregate_answers([_answer(p) for p in written], [p.score for p in written])
+    if not totals:
+        return written[0], None
+    same = [written[i] for i in totals[0].paths]
+    return max(same, key=lambda p: p.score), len(same) / len(written)
+
+
+def _answer(path: WrittenPath) -> str:
+    """As one of a closed set: without the marks and capitals by which replies differ."""
+    return " ".join(s.payload.text for s in path.segments).strip(" .\"'").casefold()
+
+
+def _with_path(claims: Sequence[Claim], path: WrittenPath, agreement: float | None) -> list[Claim]:
+    """What is said of the whole answer goes for each of its claims: its use, said at its end, and who agrees."""
+    use = path.segments[-1].payload.useful if path.segments else None
+    found = []
+    for claim in claims:
+        known = [p for p in (claim.signals.certain, use) if p is not None]
+        signals = dataclasses.replace(
+            claim.signals, certain=min(known) if known else None, agreement=agreement or claim.signals.agreement
+        )
+        found.append(dataclasses.replace(claim, signals=signals))
+    return found
+
+
+def _ask_own_word(question: str, weighed: Weighed, path: WrittenPath, run: Run) -> Flow[Weighed]:
+    """A claim that was written without any passage rests on the model's own P(True), which is said in the trace."""
+    if not any(s.payload.move == "none" for s in path.segments):
+        return weighed
+    alone = {" ".join(s.payload.text.split()) for s in path.segments if s.payload.move == "none"}
+    claims = []
+    for claim in weighed.claims:
+        if not claim.citations and claim.support is None and any(claim.text in text for text in alone):
+            own = yield from own_word(question, claim.text, run.context)
+            yield run.note("support", "the model's own P(True)", "no passage was used; not calibrated", support=own)
+            claim = dataclasses.replace(claim, support=own, signals=dataclasses.replace(claim.signals, certain=own))
+        claims.append(claim)
+    return dataclasses.replace(weighed, claims=claims)

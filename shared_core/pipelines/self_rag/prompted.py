@@ -1,0 +1,197 @@
+"""Writing with any model: it writes, and a prompted critic asks the questions that reflection tokens answer.
+
+The shipped critic is heard beside the model about support: the more doubtful of the two counts. What nobody could judge
+is unknown, and adds nothing to a segment's score.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from shared_core.citation import split_sentences
+from shared_core.errors import LimitError, SelfReflectError
+from shared_core.flow import Flow, Generate, Judge
+from shared_core.lm.base import Sample, SamplingParams
+from shared_core.pipelines.common import Run
+from shared_core.pipelines.self_rag.asking import generate_all
+from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
+from shared_core.pipelines.self_rag.judging import Judged, judge_rows, score_of, weights_of, whole_sentences
+from shared_core.pipelines.self_rag.prompts import (
+    ask_more,
+    ask_relevant,
+    ask_retrieve,
+    ask_support,
+    ask_useful,
+    says_nothing,
+    write_prompt,
+)
+from shared_core.pipelines.self_rag.segments import Job, Step, Written, WrittenPath, WrittenSegment
+from shared_core.reflection import (
+    RETRIEVAL_TOKENS,
+    SUPPORT_TOKENS,
+    Segment,
+    critique_score,
+    retrieval_probability,
+    should_retrieve,
+)
+from shared_core.reflection.tokens import IRRELEVANT, NO_RETRIEVAL, NO_SUPPORT, RELEVANT, RETRIEVAL
+from shared_core.types import Passage
+
+LogProbs = dict[str, float]
+
+
+@dataclass(slots=True)
+class PromptedWriter:
+    """A ``Writer`` by prompts. What it learns of a passage's relevance it keeps for the whole question."""
+
+    question: str
+    run: Run
+    relevance: dict[str, LogProbs] = field(default_factory=dict)
+
+    @property
+    def by(self) -> str:
+        """Who judges, and how."""
+        return f"prompted critic ({critic_method(self.run.context)})"
+
+    def begin(self) -> Flow[Step]:
+        """Asked of the model; where it does not say, something is looked up."""
+        (row,) = yield from ask_critic([ask_retrieve(self.question)], self.run)
+        p = _wanted(row)
+        threshold = self.run.settings.self_rag.retrieval_threshold
+        if p is None:
+            return Step("retrieve", None, "the model does not say whether it needs a passage")
+        return Step("retrieve" if should_retrieve(p, threshold) else "none", p, f"threshold {threshold:g}")
+
+    def ask_next(self, paths: Sequence[WrittenPath]) -> Flow[list[Step]]:
+        """Whether each answer needs another sentence: then from a passage. Where it does not say, it does not."""
+        rows = yield from ask_critic([ask_more(self.question, p) for p in paths], self.run)
+        return [self._next(path, _wanted(row)) for path, row in zip(paths, rows)]
+
+    def _next(self, path: WrittenPath, more: float | None) -> Step:
+        if more is None or more <= 0.5:
+            return Step("end", more, "nothing is left open" if more is not None else "the model does not say")
+        grounded = path.segments[-1].payload.move != "none"
+        return Step("retrieve" if grounded else "none", more, "the answer leaves something open")
+
+    def write(self, jobs: Sequence[Job]) -> Flow[list[WrittenSegment | None]]:
+        """Relevance of new passages, a sentence from each that is relevant, its support and use: three batches."""
+        yield from self._learn_relevance([j.passage for j in jobs if j.passage is not None])
+        worth = [i for i, j in enumerate(jobs) if j.passage is None or not self._irrelevant(j.passage)]
+        found: list[WrittenSegment | None] = [None] * len(jobs)
+        written = yield from generate_all([self._request(jobs[i]) for i in worth], self.run)
+        drafts = [(i, g.samples[0], self._text(g.samples[0])) for i, g in zip(worth, written) if g is not None]
+        drafts = [d for d in drafts if d[2]]
+        judged = yield from self._judge([jobs[i] for i, _, _ in drafts], [text for _, _, text in drafts])
+        for (i, sample, text), (verdict, contradicted) in zip(drafts, judged):
+            found[i] = self._segment(jobs[i], sample, text, verdict, contradicted)
+        return found
+
+    def _segment(self, job: Job, sample: Sample, text: str, judged: Judged, contradicted: bool) -> WrittenSegment:
+        tokens = len(sample.logprobs or ())
+        payload = Written(text, job.move, job.passage, fully=judged.fully, useful=judged.useful)
+        return Segment(
+            text=text,
+            score=score_of(judged, sample, tokens, self.run.settings.self_rag),
+            payload=payload,
+            passage_id=job.passage.id if job.passage is not None else None,
+            critique=judged.critique,
+            contradicted=contradicted,
+        )
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def _request(self, job: Job) -> Generate:
+        options, model = self.run.settings.self_rag, self.run.context.model("default")
+        prompt = write_prompt(
+            self.question, job.path, job.passage, short=options.form == "short", closed=options.closed_set
+        )
+        params = SamplingParams(
+            max_tokens=options.max_segment_tokens,
+            logprobs=model is not None and model.token_logprobs,
+            seed=self.run.settings.seed,
+        )
+        return Generate(prompt, params)
+
+    def _text(self, sample: Sample) -> str:
+        """What was written: in the long form its first sentence; nothing if the passage is said not to help."""
+        text = re.sub(r"\s+", " ", sample.text).strip()
+        if says_nothing(text):
+            return ""
+        if self.run.settings.self_rag.form == "long":
+            ranges = split_sentences(text)
+            if len(ranges) > 1:
+                return text[: ranges[0][1]]
+        elif sample.finish_reason == "length":
+            return whole_sentences(text) or text
+        return text
+
+    # --- judging -----------------------------------------------------------------------------------------------
+
+    def _learn_relevance(self, passages: Sequence[Passage]) -> Flow[None]:
+        new = {p.id: p for p in passages if p.id not in self.relevance}
+        rows = yield from ask_critic([ask_relevant(self.question, p) for p in new.values()], self.run)
+        self.relevance |= dict(zip(new, rows))
+
+    def _irrelevant(self, passage: Passage) -> bool:
+        row = self.relevance.get(passage.id) or {}
+        return bool(row) and row.get(IRRELEVANT, -1e9) > row.get(RELEVANT, -1e9)
+
+    def _judge(self, jobs: Sequence[Job], texts: Sequence[str]) -> Flow[list[tuple[Judged, bool]]]:
+        """Each draft's critique, and whether its passage contradicts it or does not say it."""
+        stated = [(j.passage, t) for j, t in zip(jobs, texts) if j.passage is not None]
+        questions = [ask_support(p, t) for p, t in stated]
+        useful = [ask_useful(self.question, j.path, t) for j, t in zip(jobs, texts)]
+        rows = yield from ask_critic([*questions, *useful], self.run)
+        witness = yield from self._hear_critic([(_whole(p), t) for p, t in stated])
+        supports = iter(zip(rows[: len(questions)], witness))
+        found = []
+        for job, use in zip(jobs, rows[len(questions) :]):
+            support, p = next(supports) if job.passage is not None else ({}, None)
+            relevance = self.relevance.get(job.passage.id, {}) if job.passage is not None else {}
+            judged = judge_rows({**relevance, **support, **use}, self.run.settings.self_rag)
+            found.append((self._with_witness(judged, p), _contradicted(support, p)))
+        return found
+
+    def _hear_critic(self, pairs: Sequence[tuple[str, str]]) -> Flow[list[float | None]]:
+        """P(passage supports statement) by the shipped critic; unknown where there is none."""
+        if self.run.context.critic is None or not pairs:
+            return [None] * len(pairs)
+        try:
+            return list((yield Judge(tuple(pairs), by="critic")))
+        except LimitError as error:
+            yield self.run.stop(error)
+        except SelfReflectError as error:
+            yield self.run.note("critic", "unknown", error.message)
+        return [None] * len(pairs)
+
+    def _with_witness(self, judged: Judged, p: float | None) -> Judged:
+        if p is None:
+            return judged
+        critique = judged.critique
+        support = p if critique.support is None else min(critique.support, p)
+        score = critique_score(critique.relevance, support, critique.usefulness, weights_of(self.run.settings.self_rag))
+        fully = p if judged.fully is None else min(judged.fully, p)
+        return dataclasses.replace(
+            judged, critique=dataclasses.replace(critique, support=support, score=score), fully=fully
+        )
+
+
+def _whole(passage: Passage) -> str:
+    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
+
+
+def _contradicted(support: LogProbs, witness: float | None) -> bool:
+    """Whether the model's likeliest verdict is that nothing supports it; where it gives none, the critic's."""
+    if support:
+        return max(SUPPORT_TOKENS, key=lambda t: support.get(t, float("-inf"))) == NO_SUPPORT
+    return witness is not None and witness < 0.5
+
+
+def _wanted(row: LogProbs) -> float | None:
+    """P(yes, something is wanted); ``None`` if the model did not say."""
+    if not any(t in row for t in RETRIEVAL_TOKENS):
+        return None
+    return retrieval_probability(row.get(RETRIEVAL, float("-inf")), row.get(NO_RETRIEVAL, float("-inf")))

@@ -1,0 +1,143 @@
+"""What a model without reflection tokens is told: to write the next sentence, and the critic's questions.
+
+Each critic's question is answered by one of a few words, and each word stands for a reflection token; so its answers
+are scored by the same formulas. Passages, questions and what a model wrote are untrusted: no text of theirs becomes a
+control token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.lm.base import Prompt
+from shared_core.pipelines.self_rag.segments import WrittenPath
+from shared_core.reflection.tokens import (
+    FULLY_SUPPORTED,
+    IRRELEVANT,
+    NO_RETRIEVAL,
+    NO_SUPPORT,
+    PARTIALLY_SUPPORTED,
+    RELEVANT,
+    RETRIEVAL,
+    UTILITY_TOKENS,
+)
+from shared_core.types import Passage
+
+Words = tuple[tuple[str, str], ...]
+"""(word, reflection token it stands for), the most doubtful answer first."""
+
+RETRIEVE_WORDS: Words = (("yes", RETRIEVAL), ("no", NO_RETRIEVAL))
+MORE_WORDS: Words = (("no", NO_RETRIEVAL), ("yes", RETRIEVAL))
+RELEVANT_WORDS: Words = (("no", IRRELEVANT), ("yes", RELEVANT))
+SUPPORT_WORDS: Words = (("no", NO_SUPPORT), ("partly", PARTIALLY_SUPPORTED), ("fully", FULLY_SUPPORTED))
+USEFUL_WORDS: Words = tuple((str(i), token) for i, token in enumerate(UTILITY_TOKENS, 1))
+
+NOTHING = "NOTHING"
+_NOTHING = re.compile(rf"\W*{NOTHING}\b\W*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CriticQuestion:
+    """One question to the critic.
+
+    Attributes:
+        prompt: what is to be judged, and the question.
+        words: what it may be answered with.
+    """
+
+    prompt: Prompt
+    words: Words
+
+
+def _ours(text: str) -> Prompt:
+    return Prompt.trusted(text, role="user")
+
+
+def _theirs(text: str) -> Prompt:
+    return Prompt.untrusted(text, role="user")
+
+
+def _whole(passage: Passage) -> str:
+    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
+
+
+def ask_retrieve(question: str) -> CriticQuestion:
+    """Is something to be looked up before answering?"""
+    prompt = _ours("Question: ") + _theirs(question)
+    ask = "\nWould passages from documents help to answer it correctly? Reply with one word, yes or no."
+    return CriticQuestion(prompt + _ours(ask), RETRIEVE_WORDS)
+
+
+def ask_more(question: str, path: WrittenPath) -> CriticQuestion:
+    """Does an answer need one more sentence?"""
+    prompt = _ours("Question: ") + _theirs(question) + _ours("\nAnswer so far: ") + _theirs(said(path))
+    ask = "\nDoes the answer leave part of the question open, so that it needs another sentence? Reply with one word, "
+    return CriticQuestion(prompt + _ours(f"{ask}yes or no."), MORE_WORDS)
+
+
+def ask_relevant(question: str, passage: Passage) -> CriticQuestion:
+    """Does a passage help to answer?"""
+    prompt = _ours("Question: ") + _theirs(question) + _ours("\nPassage: ") + _theirs(_whole(passage))
+    ask = "\nDoes the passage hold something that helps to answer the question? Reply with one word, yes or no."
+    return CriticQuestion(prompt + _ours(ask), RELEVANT_WORDS)
+
+
+def ask_support(passage: Passage, text: str) -> CriticQuestion:
+    """How far does a passage support a sentence?"""
+    prompt = _ours("Judge only by the passage, not by what you know.\nPassage: ") + _theirs(_whole(passage))
+    prompt += _ours("\nStatement: ") + _theirs(text)
+    ask = "\nHow far does the passage support the statement? Reply with one word: fully, partly, or no (the passage "
+    return CriticQuestion(prompt + _ours(f"{ask}does not say it, or says otherwise)."), SUPPORT_WORDS)
+
+
+def ask_useful(question: str, path: WrittenPath, text: str) -> CriticQuestion:
+    """How useful is an answer for its question?"""
+    prompt = _ours("Question: ") + _theirs(question)
+    prompt += _ours("\nAnswer: ") + _theirs(f"{said(path)} {text}".strip())
+    ask = "\nHow useful is the answer for the question, from 1 (not at all) to 5 (answers it well)? Reply with the "
+    return CriticQuestion(prompt + _ours(f"{ask}number only."), USEFUL_WORDS)
+
+
+def said(path: WrittenPath) -> str:
+    """The answer as far as it goes."""
+    return " ".join(s.payload.text for s in path.segments)
+
+
+def write_prompt(question: str, path: WrittenPath, passage: Passage | None, *, short: bool, closed: bool) -> Prompt:
+    """To write one sentence (``short``: the whole answer) from a passage, or from what the model knows.
+
+    The passages of the sentences before it stay in the prompt. What all passages of a step share comes first, so that
+    a backend computes it once.
+    """
+    what = _task(short=short, closed=closed)
+    source = "from what you know" if passage is None else "from the passages alone"
+    prompt = _ours(f"Write {what}, {source}. Write no marks of citations and nothing else. ")
+    if passage is not None:
+        prompt += _ours(f"If the last passage says nothing that helps, write only: {NOTHING} ")
+    prompt += _ours("\nQuestion: ") + _theirs(question)
+    if path.segments:
+        prompt += _ours("\nAnswer so far: ") + _theirs(said(path))
+    for used in _evidence(path, passage):
+        prompt += _ours("\nPassage: ") + _theirs(_whole(used))
+    return prompt + _ours("\nThe sentence:" if not short else "\nThe answer:")
+
+
+def _task(*, short: bool, closed: bool) -> str:
+    if not short:
+        return "the next sentence of an answer to the question"
+    return "the answer to the question, in as few words as it can be said" if closed else "an answer to the question"
+
+
+def _evidence(path: WrittenPath, passage: Passage | None) -> Sequence[Passage]:
+    """The passages of the path, each once, and the new one last."""
+    if passage is None:
+        return ()
+    used = {s.passage_id: s.payload.passage for s in path.segments if s.payload.passage is not None}
+    return (*(p for p in used.values() if p is not None and p.id != passage.id), passage)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a reply says that the passage does not help."""
+    return _NOTHING.fullmatch(text.strip()) is not None

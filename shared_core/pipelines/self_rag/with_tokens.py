@@ -1,0 +1,217 @@
+"""Writing with a model that was trained for Self-RAG: every verdict is a token of its own, read by id.
+
+What was generated goes back into later prompts as ids; documents and the question are untrusted parts of a prompt,
+which are tokenized without control tokens. So nothing that a document says can stand where a verdict is read, or look
+like one to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.flow import Flow, Generate
+from shared_core.lm.base import Prompt, Sample, SamplingParams
+from shared_core.pipelines.common import Run
+from shared_core.pipelines.self_rag.asking import generate_all
+from shared_core.pipelines.self_rag.judging import judge_rows, score_of, whole_sentences
+from shared_core.pipelines.self_rag.segments import Job, Move, Step, Written, WrittenPath, WrittenSegment
+from shared_core.reflection import (
+    RELEVANCE_TOKENS,
+    RETRIEVAL_TOKENS,
+    SUPPORT_TOKENS,
+    UTILITY_TOKENS,
+    ReflectionVocabulary,
+    Segment,
+    first_position,
+    group_logprobs,
+    retrieval_probability,
+    should_retrieve,
+    strip_reflection_tokens,
+)
+from shared_core.reflection.tokens import (
+    CONTINUE,
+    IRRELEVANT,
+    NO_RETRIEVAL,
+    NO_SUPPORT,
+    PARAGRAPH_END,
+    PARAGRAPH_START,
+    RETRIEVAL,
+)
+from shared_core.types import Passage
+
+LogProbs = dict[str, float]
+
+
+def instruction(question: str) -> Prompt:
+    """The prompt of the published models."""
+    return Prompt.trusted("### Instruction:\n") + Prompt.untrusted(question) + Prompt.trusted("\n\n### Response:\n")
+
+
+def lead(move: Move, passage: Passage | None) -> Prompt:
+    """The tokens a segment begins with, and its passage: as text of ours around text of theirs.
+
+    Written so, and not as ids, a tokenizer puts the same space (or none) behind its control tokens as in training.
+    """
+    if move == "retrieve" and passage is not None:
+        text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
+        opened = Prompt.trusted(RETRIEVAL + PARAGRAPH_START) + Prompt.untrusted(text)
+        return opened + Prompt.trusted(PARAGRAPH_END)
+    return Prompt.trusted(CONTINUE if move == "continue" else NO_RETRIEVAL)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWriter:
+    """A ``Writer`` by reflection tokens."""
+
+    question: str
+    run: Run
+    vocabulary: ReflectionVocabulary
+
+    @property
+    def by(self) -> str:
+        """Who judges."""
+        return "reflection tokens"
+
+    def begin(self) -> Flow[Step]:
+        """From the distribution over the retrieval tokens at the first position (one token is generated)."""
+        params = SamplingParams(max_tokens=1, verdicts=self.vocabulary.verdicts, seed=self.run.settings.seed)
+        (found,) = yield from generate_all([Generate(instruction(self.question), params)], self.run)
+        sample = found.samples[0] if found is not None else Sample("")
+        rows = self.vocabulary.rows(sample.verdict_logprobs, len(sample.token_ids))
+        return self._step(rows[0] if rows else {}, after_passage=False)
+
+    def ask_next(self, paths: Sequence[WrittenPath]) -> Flow[list[Step]]:
+        """As read where each path's last segment ended: no request is needed."""
+        yield from ()
+        return [p.segments[-1].payload.next or Step("end") for p in paths]
+
+    def write(self, jobs: Sequence[Job]) -> Flow[list[WrittenSegment | None]]:
+        """One greedy continuation for each job up to where its segment ends, all in one batch."""
+        params = SamplingParams(
+            max_tokens=self._longest,
+            logprobs=True,
+            verdicts=self.vocabulary.verdicts,
+            stop_token_ids=self.vocabulary.boundaries,
+            seed=self.run.settings.seed,
+        )
+        requests = [Generate(self._prompt(job), params) for job in jobs]
+        found = yield from generate_all(requests, self.run)
+        return [self._read(g.samples[0], job) if g is not None else None for g, job in zip(found, jobs)]
+
+    @property
+    def _longest(self) -> int:
+        return self.run.settings.self_rag.max_segment_tokens
+
+    def _prompt(self, job: Job) -> Prompt:
+        """Instruction and path as they were written, evidence and verdicts included, and what the segment begins with.
+
+        Nothing of other paths is in it.
+        """
+        prompt = instruction(self.question)
+        for segment in job.path.segments:
+            kept = segment.payload
+            prompt += lead(kept.move, kept.passage) + Prompt.tokens(kept.token_ids)
+        return prompt + lead(job.move, job.passage)
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def _read(self, sample: Sample, job: Job) -> WrittenSegment | None:
+        """The segment that a sample holds; ``None`` if it has no text."""
+        options, vocabulary = self.run.settings.self_rag, self.vocabulary
+        rows = vocabulary.rows(sample.verdict_logprobs, len(sample.token_ids))
+        cut = _cut(sample, vocabulary)
+        text = strip_reflection_tokens(cut.text)
+        if sample.finish_reason == "length" and cut.following is None and cut.support_at is None:
+            text = whole_sentences(text)
+        if not text:
+            return None
+        row: LogProbs = group_logprobs(rows[0], RELEVANCE_TOKENS) if rows and job.move == "retrieve" else {}
+        if cut.support_at is not None:
+            row |= group_logprobs(rows[cut.support_at], SUPPORT_TOKENS)
+        if cut.follower in UTILITY_TOKENS and cut.following is not None:
+            row |= group_logprobs(rows[cut.following], UTILITY_TOKENS)
+        judged = judge_rows(row, options)
+        following = self._after(sample, rows, cut, job)
+        payload = Written(
+            text=text,
+            move=job.move,
+            passage=job.passage,
+            token_ids=sample.token_ids[: cut.end],
+            next=following,
+            fully=judged.fully,
+            useful=judged.useful,
+            irrelevant=job.move == "retrieve" and sample.token_ids[:1] == vocabulary.of((IRRELEVANT,)),
+        )
+        return Segment(
+            text=text,
+            score=score_of(judged, sample, cut.end, options),
+            payload=payload,
+            passage_id=job.passage.id if job.passage is not None else None,
+            critique=judged.critique,
+            contradicted=cut.support == NO_SUPPORT,
+            last=following.move == "end",
+        )
+
+    def _after(self, sample: Sample, rows: Sequence[LogProbs], cut: _Cut, job: Job) -> Step:
+        """What the model wants behind the segment."""
+        if cut.following is None:
+            limit = sample.finish_reason == "length"
+            return Step(
+                "end", None, "the segment has no end within its limit" if limit else "the model ends its answer"
+            )
+        closed = cut.follower is None and sample.finish_reason == "eos" and cut.following + 1 == len(sample.token_ids)
+        if closed or cut.follower in UTILITY_TOKENS:
+            return Step("end", None, "the model ends its answer")
+        return self._step(rows[cut.following], after_passage=job.passage is not None)
+
+    def _step(self, row: LogProbs, *, after_passage: bool) -> Step:
+        """Retrieve, continue or neither, by the distribution over the retrieval tokens (eq. 8)."""
+        known = group_logprobs(row, RETRIEVAL_TOKENS)
+        if not known:
+            return Step("retrieve", None, "the model does not say whether it needs a passage")
+        threshold = self.run.settings.self_rag.retrieval_threshold
+        low = float("-inf")
+        if after_passage and max(known, key=lambda t: known[t]) == CONTINUE:
+            return Step("continue", None, "the model continues with the passage it has")
+        p = retrieval_probability(known.get(RETRIEVAL, low), known.get(NO_RETRIEVAL, low))
+        return Step("retrieve" if should_retrieve(p, threshold) else "none", p, f"threshold {threshold:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Where a segment ends in a sample.
+
+    Attributes:
+        end: how many of the tokens are the segment.
+        following: the position that says what follows; ``None`` if there is none.
+        follower: the reflection token generated there, ``None`` if it is another token.
+        support_at, support: where the support verdict stands, and which it is.
+        text: of the segment, reflection tokens included.
+    """
+
+    end: int
+    following: int | None
+    follower: str | None
+    support_at: int | None
+    support: str | None
+    text: str
+
+
+def _cut(sample: Sample, vocabulary: ReflectionVocabulary) -> _Cut:
+    """A segment ends before a boundary token, at the end of the sequence, and behind its support verdict.
+
+    What a model writes behind a verdict without a decision in between is no part of what was judged.
+    """
+    ids = sample.token_ids
+    boundary = first_position(ids, vocabulary.boundaries)
+    inner = len(ids) if boundary is None else boundary
+    support_at = first_position(ids[:inner], vocabulary.of(SUPPORT_TOKENS))
+    support = vocabulary.token_of(ids[support_at]) if support_at is not None else None
+    end = inner if support_at is None else support_at + 1
+    text = sample.text
+    if support is not None and end < inner:
+        text = text.partition(support)[0]
+    following = end if end < len(ids) and (end < inner or boundary is not None) else None
+    follower = vocabulary.token_of(ids[following]) if following is not None else None
+    return _Cut(end, following, follower, support_at, support, text)
