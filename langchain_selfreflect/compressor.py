@@ -33,7 +33,8 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
     """Keeps the ``top_n`` documents that help most to answer.
 
     ``method="reading"`` ranks by the best sentence that the embedded reader finds (no model needed),
-    ``method="uncertainty"`` by how sure the model is of its answer with each document (SeaKR; needs ``llm``).
+    ``method="uncertainty"`` by how sure the model is of its answer with each document (SeaKR; needs ``llm``),
+    ``method="relevance"`` by the model's verdict whether each is relevant (Self-RAG; needs ``llm``).
 
     Documents are copied; metadata gets ``relevance_score`` (higher is better; comparable within one call only),
     ``selfreflect_reason`` and, where the method gives them, ``selfreflect_probability`` and

@@ -21,7 +21,7 @@ from shared_core.lm.base import LanguageModel
 from shared_core.mistakes import as_settings, check_count, in_words_of
 from shared_core.pipelines.rerank import Ranked
 from shared_core.reading.base import Reader, SupportScorer
-from shared_core.reranker import RerankMethod, SelfReflectReranker
+from shared_core.reranker import WITH_MODEL, RerankMethod, SelfReflectReranker
 from shared_core.retrieval.base import Embedder
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import MetadataValue, Passage
@@ -43,7 +43,7 @@ class _Given:
         self, method: RerankMethod, settings: SelfReflectSettings | None, model: str | None, device: str | None
     ) -> SelfReflectReranker:
         """The re-ranker for these fields; a ``model`` is loaded only where the method asks one."""
-        lm = _load(model, device) if model is not None and method == "uncertainty" else self.lm
+        lm = _load(model, device) if model is not None and method in WITH_MODEL else self.lm
         return SelfReflectReranker(
             lm, settings, method=method, reader=self.reader, judge=self.judge, embedder=self.embedder
         )
@@ -59,11 +59,13 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
     Its fields can be set later; what then cannot work is refused at that, as it is when the object is made.
 
     Args:
-        llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; only ``uncertainty`` uses it.
+        llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; ``uncertainty`` and
+            ``relevance`` use it.
         model: name or path of a transformers model, in place of ``llm``.
         top_n: nodes to return at most, at least 1.
         method: ``reading``: by the best quote that the embedded reader finds, no model needed; ``uncertainty``: by
-            how sure the model is of its answer with each node (SeaKR), at ``settings.seakr.samples`` samples each.
+            how sure the model is of its answer with each node (SeaKR), at ``settings.seakr.samples`` samples each;
+            ``relevance``: by the model's verdict whether each is relevant (Self-RAG), one token each.
         device: for ``model``: ``cpu``, ``cuda``, … or ``None`` for the best there is.
         keep_retrieval_score: put the score a node came with into its metadata.
         metadata_mode: which metadata stands before a node's text when it is judged.
@@ -73,7 +75,7 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
 
     Raises:
         InputError: top_n below 1, llm and model both given, or llm is no model.
-        SettingsError: unknown method, or ``uncertainty`` without a model.
+        SettingsError: unknown method, or one that needs a model and there is none.
         ModelLoadError: there is no model of that name.
     """
 

@@ -14,13 +14,16 @@ from shared_core.mistakes import check_count
 from shared_core.parts import Parts, compares_meanings, load
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
+from shared_core.pipelines.self_rag.relevance import rerank_by_relevance
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 
-RerankMethod = Literal["reading", "critic", "uncertainty"]
-METHODS: tuple[str, ...] = ("reading", "critic", "uncertainty")
+RerankMethod = Literal["reading", "critic", "uncertainty", "relevance"]
+METHODS: tuple[str, ...] = ("reading", "critic", "uncertainty", "relevance")
+WITH_MODEL = ("uncertainty", "relevance")
+"""Methods that need a language model."""
 
 
 class SelfReflectReranker:
@@ -31,7 +34,8 @@ class SelfReflectReranker:
         settings: as for the engine.
         method: ``reading``: by the best quote an extractive reader finds, all passages compared; ``critic``: by the
             probability that the passage by itself answers (neither needs a model); ``uncertainty``: by how sure the
-            model is of its answer with each passage (SeaKR).
+            model is of its answer with each passage (SeaKR); ``relevance``: by the model's verdict whether the passage
+            is relevant (Self-RAG), read from its reflection tokens where it has them, else from a prompt.
         reader: extractive reader; the shipped one is loaded at first need.
         judge, embedder: for estimators that compare meanings.
 
@@ -52,8 +56,8 @@ class SelfReflectReranker:
     ) -> None:
         if method not in METHODS:
             raise SettingsError(f"There is no re-ranking method {method!r}.", hint=f"There are: {', '.join(METHODS)}.")
-        if method == "uncertainty" and lm is None:
-            raise SettingsError("Re-ranking by uncertainty needs a language model.", hint="Give one: lm=….")
+        if method in WITH_MODEL and lm is None:
+            raise SettingsError(f"Re-ranking by {method} needs a language model.", hint="Give one: lm=….")
         parts = Parts.of(settings, lm=lm, reader=reader, judge=judge, embedder=embedder, calibrations={})
         self.settings, self._resources, self._context = parts.settings, parts.resources, parts.context
         self._method: RerankMethod = method
@@ -66,13 +70,13 @@ class SelfReflectReranker:
     @property
     def model_name(self) -> str:
         """Name of the language model that ranks; empty where none does."""
-        return self._context.model_name("default") if self.method == "uncertainty" else ""
+        return self._context.model_name("default") if self.method in WITH_MODEL else ""
 
     def warm_up(self) -> Self:
         """Load now what would be loaded at the first question, and raise what that would raise; no model is called."""
-        if self.method != "uncertainty":
+        if self.method not in WITH_MODEL:
             load([Read("Ready?", (Passage("warm-up", "Ready."),), limit=1)], self._resources)
-        elif compares_meanings(self.settings, self._context):
+        elif self.method == "uncertainty" and compares_meanings(self.settings, self._context):
             load([Embed(("Ready.",))], self._resources)
         return self
 
@@ -95,6 +99,8 @@ class SelfReflectReranker:
         run = Run(self.settings, self._context)
         if self.method == "uncertainty":
             ranked = yield from rerank_by_uncertainty(question, passages, run)
+        elif self.method == "relevance":
+            ranked = yield from rerank_by_relevance(question, passages, run)
         elif self.method == "critic":
             ranked = yield from rerank_by_rating(question, passages, run)
         else:
