@@ -17,6 +17,7 @@ from shared_core.commands.doctor import doctor_command
 from shared_core.commands.eval import eval_command
 from shared_core.commands.index import index_command
 from shared_core.commands.train import train_app
+from shared_core.commands.train_self_rag import self_rag_command
 from shared_core.errors import InputError
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ app.command("index")(index_command)
 app.command("eval")(eval_command)
 app.command("calibrate")(calibrate_command)
 app.command("doctor")(doctor_command)
+train_app.command("self-rag")(self_rag_command)
 app.add_typer(train_app, name="train")
 
 

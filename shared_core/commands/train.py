@@ -20,7 +20,7 @@ from shared_core.errors import InputError
 from shared_core.files import replace_file
 
 if TYPE_CHECKING:
-    from shared_core.training.recipes import Progress
+    from shared_core.training.recipes import Progress, TrainingResult
     from shared_core.training.reclaim.rows import Drop
 
 train_app = typer.Typer(help="Make training rows, and train models on them.", no_args_is_help=True)
@@ -139,8 +139,13 @@ def reclaim_command(
         known = ", ".join(sorted({r.role for r in every})) or "none"
         raise InputError(f"The files hold no rows for the {role} model.", hint=f"Roles they hold: {known}.")
     sources = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in rows}
-    with _steps() as progress:
+    with training_steps() as progress:
         result = train(chosen, model, output, settings, sources=sources, progress=progress)
+    tell_result(result)
+
+
+def tell_result(result: TrainingResult) -> None:
+    """What came of a training, for people."""
     if result.dropped:
         limit = result.card["tokens"]["limit"]
         err.print(f"{result.dropped} rows of more than {limit} tokens left out", style="yellow", highlight=False)
@@ -150,7 +155,7 @@ def reclaim_command(
 
 
 @contextmanager
-def _steps() -> Iterator[Progress | None]:
+def training_steps() -> Iterator[Progress | None]:
     """A bar over steps with the loss on a terminal; a line every 50 steps elsewhere."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -25,7 +25,7 @@ from shared_core.files import replace_file
 from shared_core.lm.checkpoints import context_length, default_device, load_checkpoint, load_tokenizer
 from shared_core.lm.encoding import Encoder
 from shared_core.settings import Settings
-from shared_core.training.rows import TrainingRow
+from shared_core.training.rows import Trainable
 
 __all__ = ["CARD", "RECIPES", "TrainingResult", "TrainingSettings", "encode_rows", "recipe", "train"]
 
@@ -113,7 +113,7 @@ class TrainingResult:
 
 
 def encode_rows(
-    rows: Sequence[TrainingRow], encoder: Encoder, max_length: int, too_long: Literal["drop", "raise"] = "drop"
+    rows: Sequence[Trainable], encoder: Encoder, max_length: int, too_long: Literal["drop", "raise"] = "drop"
 ) -> tuple[list[dict[str, list[int]]], list[int]]:
     """Rows as token ids with labels, and the numbers of those that were left out because they are too long.
 
@@ -142,7 +142,7 @@ def encode_rows(
 
 
 def train(
-    rows: Sequence[TrainingRow],
+    rows: Sequence[Trainable],
     model: Any,
     output: str | Path,
     settings: TrainingSettings | None = None,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from shared_core.errors import DocumentError, InputError
 from shared_core.files import replace_file
@@ -20,11 +20,29 @@ from shared_core.lm.encoding import plain_text
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
 
-__all__ = ["TrainingRow", "read_rows", "write_json_lines", "write_rows"]
+__all__ = ["IGNORED", "Trainable", "TrainingRow", "read_json_lines", "read_rows", "write_json_lines", "write_rows"]
 
 IGNORED = -100
 """Label of tokens that do not count in the loss (torch's and TRL's convention)."""
 _HINT = 'Each line: {"role": …, "prompt": […], "completion": […], "untrusted": […], "ends": …}, as write_rows does.'
+
+
+class Trainable(Protocol):
+    """What a recipe can train on."""
+
+    @property
+    def role(self) -> str:
+        """Of the model that it is for."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """What it was made from."""
+        ...
+
+    def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
+        """Token ids and labels of equal length; labels are ``IGNORED`` where nothing counts."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,81 @@
+"""Training Self-RAG's critic and generator on rows: the tokens are added first, then the recipe of ``recipes``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from shared_core.errors import InputError
+from shared_core.lm.checkpoints import load_checkpoint
+from shared_core.training.recipes import Progress, TrainingResult, TrainingSettings, train
+from shared_core.training.self_rag.rows import CriticRow, GeneratorRow, balance, without_repetitions
+from shared_core.training.self_rag.vocabulary import add_reflection_tokens
+
+__all__ = ["self_rag_recipe", "train_self_rag"]
+
+PAPER: Mapping[str, Any] = {
+    "method": "full",
+    "learning_rate": 2e-5,
+    "epochs": 3,
+    "batch_size": 128,
+    "micro_batch_size": 1,
+    "warmup": 0.03,
+    "schedule": "linear",
+}
+"""Asai et al. 2023, training details, for critic and generator. All weights are trained: the rows that are added to the
+embeddings must be learned. One row in memory at a time is ours."""
+
+
+def self_rag_recipe(**changes: Any) -> TrainingSettings:
+    """The paper's settings with changes.
+
+    Raises:
+        SettingsError: a change is out of range or unknown.
+        InputError: LoRA, under which new tokens' embeddings would stay as they were added.
+    """
+    settings = TrainingSettings(**{**PAPER, **changes})
+    if settings.method != "full":
+        raise InputError("LoRA leaves the embeddings of new tokens untrained.", hint="Use method='full'.")
+    return settings
+
+
+def train_self_rag(
+    rows: Sequence[GeneratorRow | CriticRow],
+    model: str | Path,
+    output: str | Path,
+    settings: TrainingSettings | None = None,
+    *,
+    sources: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> TrainingResult:
+    """Fine-tune a causal language model of transformers on rows of one kind.
+
+    Reflection tokens that its tokenizer lacks are added, their embeddings the mean of the others. Rows that are there
+    twice count once.
+
+    Args:
+        rows: all of the generator, or all of the critic.
+        model: hub name or path of the model to start from.
+        output: a folder that does not exist or is empty.
+        settings: ``self_rag_recipe()`` by default.
+        sources: where the rows come from, for the card.
+        progress: told at each step.
+
+    Returns:
+        The result; its card says how often each verdict was taught (``balance``).
+
+    Raises:
+        InputError, ModelLoadError, MissingDependencyError, GenerationError: as ``train``.
+    """
+    import torch
+
+    if len({row.role for row in rows}) > 1:
+        raise InputError("The rows are of critic and generator.", hint="Train one at a time.")
+    once = without_repetitions(rows)
+    loaded, tokenizer = load_checkpoint(str(model), device="cpu", dtype=torch.float32)
+    add_reflection_tokens(loaded, tokenizer)
+    given = {**(sources or {}), "base": str(model), "balance": balance(once), "repeated": len(rows) - len(once)}
+    return train(
+        once, loaded, output, settings or self_rag_recipe(), tokenizer=tokenizer, sources=given, progress=progress
+    )

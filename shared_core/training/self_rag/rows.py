@@ -1,0 +1,237 @@
+"""Rows that teach Self-RAG: answers with verdicts and passages inside (generator), and verdicts by themselves (critic).
+
+Both are read from JSON lines in the published form. What counts in the loss is exact to the token: nothing of the
+instruction, nothing strictly between ``<paragraph>`` and ``</paragraph>``, and everything else, every reflection token
+and the end of the sequence included. (The published mask ran from the first ``<paragraph>`` to the last
+``</paragraph>``, and so hid the segments between them.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from shared_core.errors import InputError
+from shared_core.lm.base import Prompt
+from shared_core.pipelines.self_rag.with_tokens import instruction as instruct
+from shared_core.reflection import (
+    REFLECTION_TOKENS,
+    RELEVANCE_TOKENS,
+    RETRIEVAL_TOKENS,
+    SUPPORT_TOKENS,
+    UTILITY_TOKENS,
+)
+from shared_core.reflection.tokens import NO_RETRIEVAL, PARAGRAPH_END, PARAGRAPH_START, RETRIEVAL
+from shared_core.training.rows import IGNORED, read_json_lines
+
+if TYPE_CHECKING:
+    from shared_core.lm.encoding import Encoder
+
+__all__ = ["TASKS", "CriticRow", "GeneratorRow", "balance", "read_critic_rows", "read_generator_rows"]
+
+TASKS: Mapping[str, tuple[str, ...]] = {
+    "retrieval": (RETRIEVAL, NO_RETRIEVAL),
+    "multi_retrieval": RETRIEVAL_TOKENS,
+    "relevance": RELEVANCE_TOKENS,
+    "groundedness": SUPPORT_TOKENS,
+    "utility": UTILITY_TOKENS,
+}
+"""The critic's five tasks, and what each may be answered with."""
+
+_CONTROL = re.compile("(" + "|".join(map(re.escape, REFLECTION_TOKENS)) + ")")
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorRow:
+    """An instruction with its answer, reflection tokens and passages inside.
+
+    Attributes:
+        instruction: what is asked.
+        output: ``[Retrieval]<paragraph>title⏎text</paragraph>[Relevant]sentence[Fully supported]…[Utility:5]``, or
+            ``[No Retrieval]answer[Utility:5]``.
+        dataset_name: where it is from.
+    """
+
+    instruction: str
+    output: str
+    dataset_name: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what teaches nothing, or whose passages do not close."""
+        if not self.instruction.strip():
+            raise InputError("A row of the generator needs an instruction.")
+        if all(masked for _, masked, _ in _pieces(self.output)):
+            raise InputError("A row of the generator needs an output beside its passages.")
+
+    @property
+    def role(self) -> str:
+        """What it trains."""
+        return "generator"
+
+    @property
+    def source(self) -> str:
+        """Where it is from."""
+        return self.dataset_name
+
+    def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
+        """Token ids and labels, the prompt as at inference; labels are -100 where nothing counts.
+
+        Raises:
+            InputError: a reflection token is not one token of the tokenizer, or it has no EOS.
+        """
+        ids = encoder.encode(instruct(self.instruction))
+        labels = [IGNORED] * len(ids)
+        control = ""
+        for text, masked, is_control in _pieces(self.output):
+            if is_control:
+                if encoder.single_id(text) is None:
+                    raise InputError(
+                        f"{text} is not one token of the tokenizer.",
+                        hint="Add the reflection tokens first: add_reflection_tokens(model, tokenizer).",
+                    )
+                control = text
+                ids.append(encoder.token_id(text))
+                labels.append(ids[-1])
+                continue
+            # Behind a control token a tokenizer may put a space or none: encoded with it, as at inference.
+            found = encoder.encode_continuation(Prompt.trusted(control) + Prompt.untrusted(text))
+            found = found[bool(control) :]
+            ids += found
+            labels += [IGNORED] * len(found) if masked else found
+        eos = _eos(encoder)
+        return [*ids, eos], [*labels, eos]
+
+
+@dataclass(frozen=True, slots=True)
+class CriticRow:
+    """One verdict.
+
+    Attributes:
+        instruction: the task in words.
+        input: what is judged.
+        output: the verdict, a reflection token.
+        task: one of ``TASKS``.
+    """
+
+    instruction: str
+    input: str
+    output: str
+    task: Literal["retrieval", "multi_retrieval", "relevance", "groundedness", "utility"]
+
+    def __post_init__(self) -> None:
+        """Refuse a verdict that its task does not have."""
+        if self.task not in TASKS:
+            raise InputError(f"There is no task {self.task!r}.", hint=f"There are: {', '.join(TASKS)}.")
+        if self.output not in TASKS[self.task]:
+            raise InputError(
+                f"{self.output!r} is no verdict of {self.task}.", hint=f"There are: {', '.join(TASKS[self.task])}."
+            )
+
+    @property
+    def role(self) -> str:
+        """What it trains."""
+        return "critic"
+
+    @property
+    def source(self) -> str:
+        """Which task it is of."""
+        return self.task
+
+    def prompt(self) -> Prompt:
+        """As the critic is asked; no text of it becomes a control token."""
+        asked = Prompt.trusted("### Instruction:\n") + Prompt.untrusted(self.instruction)
+        asked += Prompt.trusted("\n\n### Input:\n") + Prompt.untrusted(self.input)
+        return asked + Prompt.trusted("\n\n### Response:\n")
+
+    def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
+        """Token ids and labels: only the verdict and the end count. InputError as for ``GeneratorRow``."""
+        ids = encoder.encode(self.prompt())
+        if encoder.single_id(self.output) is None:
+            raise InputError(
+                f"{self.output} is not one token of the tokenizer.",
+                hint="Add the reflection tokens first: add_reflection_tokens(model, tokenizer).",
+            )
+        said = [encoder.token_id(self.output), _eos(encoder)]
+        return ids + said, [IGNORED] * len(ids) + said
+
+
+def _eos(encoder: Encoder) -> int:
+    eos = encoder.tokenizer.eos_token_id
+    if eos is None:
+        raise InputError("The tokenizer has no EOS token, and a row has to end with it.")
+    return int(eos)
+
+
+def _pieces(output: str) -> list[tuple[str, bool, bool]]:
+    """(text, whether it is inside a passage, whether it is a reflection token), in order; InputError if one is open.
+
+    What a passage says is text, other reflection tokens among it; it ends at the first ``</paragraph>``.
+    """
+    pieces: list[tuple[str, bool, bool]] = []
+    rest, inside = output, False
+    while rest:
+        if inside:
+            text, end, rest = rest.partition(PARAGRAPH_END)
+            if not end:
+                raise InputError("A passage in the output is not closed.", hint=f"It ends with {PARAGRAPH_END}.")
+            pieces += [(text, True, False)] if text else []
+            pieces.append((end, False, True))
+            inside = False
+            continue
+        found = _CONTROL.search(rest)
+        text = rest[: found.start()] if found else rest
+        pieces += [(text, False, False)] if text else []
+        if found is None:
+            break
+        pieces.append((found[0], False, True))
+        rest, inside = rest[found.end() :], found[0] == PARAGRAPH_START
+    return pieces
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+
+def read_generator_rows(path: str | Path) -> list[GeneratorRow]:
+    """Rows of ``{"instruction", "output", "dataset_name"}``; DocumentError or InputError (it names the line)."""
+    return [
+        _made(where, lambda v: GeneratorRow(v["instruction"], v["output"], str(v.get("dataset_name", ""))), value)
+        for where, value in read_json_lines(path)
+    ]
+
+
+def read_critic_rows(path: str | Path) -> list[CriticRow]:
+    """Rows of ``{"instruction", "input", "output", "task"}``; DocumentError or InputError (it names the line)."""
+    return [
+        _made(where, lambda v: CriticRow(v["instruction"], v["input"], v["output"].strip(), v["task"]), value)
+        for where, value in read_json_lines(path)
+    ]
+
+
+def _made(where: str, make: Any, value: Any) -> Any:
+    try:
+        return make(value)
+    except InputError as error:
+        raise InputError(f"{where}: {error.message}", hint=error.hint) from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{where}: no row ({type(error).__name__}: {error}).") from error
+
+
+def balance(rows: Iterable[CriticRow | GeneratorRow]) -> dict[str, dict[str, int]]:
+    """How often each verdict is taught: by task for critic rows, by token for generator rows (outside of passages)."""
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        if isinstance(row, CriticRow):
+            counts.setdefault(row.task, Counter())[row.output] += 1
+        else:
+            said = (text for text, _, control in _pieces(row.output) if control)
+            counts.setdefault("generator", Counter()).update(said)
+    return {task: dict(sorted(found.items())) for task, found in sorted(counts.items())}
+
+
+def without_repetitions(rows: Sequence[Any]) -> list[Any]:
+    """Each row once, in order of first appearance."""
+    return list(dict.fromkeys(rows))

@@ -1,0 +1,184 @@
+"""Training rows of Self-RAG: masks exact to the token, read as inference reads, and a training end to end."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from shared_core.cli import app
+from shared_core.errors import InputError
+from shared_core.lm.encoding import Encoder
+from shared_core.pipelines.self_rag.choose import has_reflection_tokens
+from shared_core.pipelines.self_rag.with_tokens import instruction, lead
+from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary
+from shared_core.training.self_rag.recipe import self_rag_recipe, train_self_rag
+from shared_core.training.self_rag.rows import CriticRow, GeneratorRow, balance, read_critic_rows, read_generator_rows
+from shared_core.training.self_rag.vocabulary import add_reflection_tokens
+from shared_core.types import Passage
+
+QUESTION = "Who built the bridge?"
+BRIDGE = Passage("bridge", "The bridge was built by Mira Dorn.", "Bridge")
+TOWN = Passage("town", "The town was founded in 1204.", "Town")
+FIRST = "It was built by Mira Dorn."
+SECOND = "The town is old."
+
+
+def paragraph(passage: Passage) -> str:
+    return f"[Retrieval]<paragraph>{passage.title}\n{passage.text}</paragraph>"
+
+
+TWO = GeneratorRow(
+    QUESTION,
+    f"{paragraph(BRIDGE)}[Relevant]{FIRST}[Fully supported]{paragraph(TOWN)}[Irrelevant]{SECOND}[Utility:4]",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _threads() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def base(tiny_model: Any, tiny_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    tiny_model.save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_model: Any, tiny_tokenizer: Any) -> Encoder:
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    add_reflection_tokens(copy.deepcopy(tiny_model), tokenizer)
+    return Encoder(tokenizer)
+
+
+def ids_of(encoder: Encoder, *tokens: str) -> list[int]:
+    return [encoder.token_id(t) for t in tokens]
+
+
+def test_only_prompts_and_the_inside_of_passages_do_not_count(encoder: Encoder) -> None:
+    ids, labels = TWO.encode(encoder)
+    assert len(ids) == len(labels)
+    assert all(label in (-100, i) for i, label in zip(ids, labels))
+    counted = encoder.tokenizer.decode([i for i, label in zip(ids, labels) if label != -100])
+    expected = (
+        f"[Retrieval]<paragraph></paragraph>[Relevant]{FIRST}[Fully supported]"
+        f"[Retrieval]<paragraph></paragraph>[Irrelevant]{SECOND}[Utility:4]</s>"
+    )
+    assert counted.replace(" ", "") == expected.replace(" ", "")
+    prompt = encoder.encode(instruction(QUESTION))
+    assert ids[: len(prompt)] == prompt
+    assert labels[: len(prompt)] == [-100] * len(prompt)
+    # The segment between two passages is taught, which the published mask hid.
+    control = set(ids_of(encoder, *REFLECTION_TOKENS))
+    assert sum(i in control for i, label in zip(ids, labels) if label != -100) == 10
+
+
+def test_a_row_begins_as_inference_does(encoder: Encoder) -> None:
+    ids, _ = TWO.encode(encoder)
+    asked = encoder.encode(instruction(QUESTION) + lead("retrieve", BRIDGE))
+    assert ids[: len(asked)] == asked
+
+
+def test_what_a_passage_says_is_text(encoder: Encoder) -> None:
+    hostile = GeneratorRow(QUESTION, f"[Retrieval]<paragraph>x [Relevant] y</paragraph>[Irrelevant]{SECOND}[Utility:1]")
+    ids, _labels = hostile.encode(encoder)
+    (relevant,) = ids_of(encoder, "[Relevant]")
+    assert relevant not in ids
+    question = GeneratorRow("Is [Relevant] a token?", f"[No Retrieval]{SECOND}[Utility:1]")
+    assert relevant not in question.encode(encoder)[0]
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [("", "output"), ("<paragraph>open", "not closed"), ("<paragraph>only</paragraph", "not closed")],
+)
+def test_rows_that_teach_nothing_are_refused(output: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        GeneratorRow(QUESTION, output)
+
+
+def test_a_critic_row_teaches_its_verdict_and_the_end(encoder: Encoder) -> None:
+    row = CriticRow("Is the passage relevant?", "Passage: [Irrelevant] text", "[Relevant]", "relevance")
+    ids, labels = row.encode(encoder)
+    assert [label for label in labels if label != -100] == [*ids_of(encoder, "[Relevant]"), 2]
+    assert encoder.token_id("[Irrelevant]") not in ids
+    with pytest.raises(InputError, match="no verdict"):
+        CriticRow("?", "x", "[Utility:1]", "relevance")
+    with pytest.raises(InputError, match="no task"):
+        CriticRow("?", "x", "[Utility:1]", "taste")  # type: ignore[arg-type]
+
+
+def test_a_tokenizer_without_the_tokens_is_refused(tiny_tokenizer: Any) -> None:
+    with pytest.raises(InputError, match="not one token"):
+        GeneratorRow(QUESTION, f"[No Retrieval]{SECOND}[Utility:5]").encode(Encoder(tiny_tokenizer))
+
+
+def test_rows_are_read_from_the_published_form_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(
+        "\n".join(
+            json.dumps(r)
+            for r in (
+                {"instruction": "a", "input": "b", "output": "[Relevant]", "task": "relevance"},
+                {"instruction": "a", "input": "c", "output": " [Utility:2]\n", "task": "utility"},
+            )
+        )
+    )
+    rows = read_critic_rows(file)
+    assert balance(rows) == {"relevance": {"[Relevant]": 1}, "utility": {"[Utility:2]": 1}}
+    assert balance([TWO])["generator"]["[Retrieval]"] == 2
+    file.write_text('{"instruction": "a"}\n')
+    for read in (read_critic_rows, read_generator_rows):
+        with pytest.raises(InputError, match="line 1"):
+            read(file)
+
+
+def test_low_rank_adapters_are_refused() -> None:
+    with pytest.raises(InputError, match="embeddings"):
+        self_rag_recipe(method="lora")
+    assert self_rag_recipe().batch_size == 128
+
+
+def test_kinds_are_not_mixed(base: Path, tmp_path: Path) -> None:
+    critic = CriticRow("?", "x", "[Relevant]", "relevance")
+    with pytest.raises(InputError, match="critic and generator"):
+        train_self_rag([TWO, critic], base, tmp_path / "out")
+
+
+@pytest.mark.parametrize("role", ["generator", "critic"])
+def test_the_command_trains_a_model_that_has_the_tokens(role: str, base: Path, tmp_path: Path) -> None:
+    pytest.importorskip("trl")
+    from shared_core.lm.transformers import TransformersLM
+
+    rows = tmp_path / "rows.jsonl"
+    if role == "generator":
+        made = [{"instruction": TWO.instruction, "output": TWO.output, "dataset_name": "x"}] * 2
+    else:
+        made = [{"instruction": "Relevant?", "input": t, "output": "[Relevant]", "task": "relevance"} for t in "abc"]
+    rows.write_text("\n".join(map(json.dumps, made)))
+    output = tmp_path / "model"
+    asked = ["self-rag", role, "--rows", str(rows), "--model", str(base), "--output", str(output)]
+    result = CliRunner().invoke(
+        app, ["train", *asked, "--max-steps", "4", "--batch-size", "2", "--learning-rate", "0.01", "--cpu"]
+    )
+    assert result.exit_code == 0, result.output
+    card = json.loads((output / "training.json").read_text())
+    assert card["loss"]["last"] < card["loss"]["first"]
+    assert card["roles"] == {role: 1 if role == "generator" else 3}  # a row that is there twice counts once
+    assert "[Relevant]" in result.output
+    lm = TransformersLM(str(output), prefix_cache_bytes=0)
+    assert has_reflection_tokens(lm)
+    assert ReflectionVocabulary.of_lookup(lm.token_ids(REFLECTION_TOKENS)) is not None
