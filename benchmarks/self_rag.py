@@ -1,0 +1,158 @@
+"""What one step of Self-RAG costs when K passages are one batch, on a random Llama made here.
+
+    python benchmarks/self_rag.py [--quick] [--json FILE] [--clock cpu|wall] [--threads N]
+
+A step at depth two: instruction, two passages with their segments, and ten passages to go on from, each continued by 30
+tokens with the log-probabilities of the thirteen verdicts at each. As one batch over one shared prefix, against one
+request a call, with nothing kept between calls (``passage_batch_speedup``) and with the prefix kept
+(``passage_batch_speedup_kept_prefix``), and against transformers' ``generate`` a passage with its whole-vocabulary
+scores (``passage_batch_speedup_vs_generate``). Measured in turns in one process; ratios of medians. The random model
+says nothing of sense: what is measured is time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import random
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from lm import CLOCKS, make_model, make_tokenizer, sentences
+from rich.console import Console
+from rich.table import Table
+
+from shared_core.flow import Resources
+from shared_core.lm.base import Generate, Generation, Prompt
+from shared_core.lm.transformers import TransformersLM
+from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.self_rag.segments import Job, Written
+from shared_core.pipelines.self_rag.with_tokens import TokenWriter
+from shared_core.reflection import REFLECTION_TOKENS, Path, ReflectionVocabulary, Segment
+from shared_core.settings import SelfReflectSettings
+from shared_core.training.self_rag.vocabulary import add_reflection_tokens
+from shared_core.types import Passage
+
+TARGETS = {"passage_batch_speedup": "≥ 4"}
+PASSAGES, NEW_TOKENS = 10, 30
+
+
+class Step:
+    """The model, and the requests of one step."""
+
+    def __init__(self, quick: bool, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        rng = random.Random(0)
+        text = sentences(400, rng)
+        tokenizer = make_tokenizer(text)
+        self.model = make_model(len(tokenizer), *((256, 6) if quick else (384, 8)))
+        self.vocabulary: ReflectionVocabulary = add_reflection_tokens(self.model, tokenizer)
+        self.plain = TransformersLM(self.model, tokenizer, prefix_cache_bytes=0)
+        self.keeping = TransformersLM(self.model, tokenizer)
+        for lm in (self.plain, self.keeping):
+            lm._eos = []  # a random model ends at random places; every way shall write as many tokens
+        shelf = [Passage(str(i), " ".join(text[5 * i : 5 * i + 5]), f"Title {i}") for i in range(PASSAGES + 2)]
+        self.requests = self._ask(text, shelf)
+
+    def _ask(self, text: list[str], shelf: list[Passage]) -> list[Generate]:
+        settings = SelfReflectSettings(self_rag={"max_segment_tokens": NEW_TOKENS})
+        context = Context.of(Resources(models={"default": self.plain}))
+        writer = TokenWriter(text[-1], Run(settings, context), self.vocabulary)
+        path: Path[Written] = Path()
+        for i, passage in enumerate(shelf[:2]):
+            ids = tuple(self.plain.encoder.encode_continuation(Prompt.untrusted(text[-2 - i])))
+            path += Segment(text[-2 - i], 1.0, Written(text[-2 - i], "retrieve", passage, ids), passage.id)
+        sent = next(writer.write([Job(path, "retrieve", p) for p in shelf[2:]]))
+        requests: list[Generate] = list(sent.requests)  # type: ignore[union-attr]
+        # No boundary ends a segment early: all ways write as many tokens.
+        return [dataclasses.replace(r, params=dataclasses.replace(r.params, stop_token_ids=())) for r in requests]
+
+    def batch(self) -> list[Generation]:
+        """All passages at once."""
+        return _checked(self.plain.generate(self.requests))
+
+    def one_by_one(self, lm: TransformersLM) -> list[Generation]:
+        """One call a passage."""
+        return [g for r in self.requests for g in _checked(lm.generate([r]))]
+
+    def generate(self) -> None:
+        """transformers' own loop, one call a passage, with scores of the whole vocabulary."""
+        for request in self.requests:
+            ids = torch.tensor([self.plain.encoder.encode(request.prompt)])
+            with torch.inference_mode():
+                self.model.generate(
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    do_sample=False,
+                    max_new_tokens=NEW_TOKENS,
+                    pad_token_id=0,
+                    output_scores=True,
+                    return_dict_in_generate=True,
+                )
+
+    def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
+        """Median seconds of each action; they take turns."""
+        taken: dict[str, list[float]] = {name: [] for name in actions}
+        for _ in range(repeats):
+            for name, act in actions.items():
+                self.keeping.clear_cache()
+                start = self.clock()
+                act()
+                taken[name].append(self.clock() - start)
+        return {name: statistics.median(t) for name, t in taken.items()}
+
+
+def _checked(results: list[Any]) -> list[Generation]:
+    for result in results:
+        if not isinstance(result, Generation):
+            raise result
+    return results
+
+
+def measure(step: Step, repeats: int) -> dict[str, float]:
+    """The figures; first that all ways say the same."""
+    together, alone = step.batch(), step.one_by_one(step.plain)
+    assert [g.samples[0].token_ids for g in together] == [g.samples[0].token_ids for g in alone]
+    run_ids = step.plain.token_ids(REFLECTION_TOKENS)
+    assert None not in run_ids
+    taken = step.times(
+        repeats,
+        batch=step.batch,
+        one_by_one=lambda: step.one_by_one(step.plain),
+        kept=lambda: step.one_by_one(step.keeping),
+        generate=step.generate,
+    )
+    prompts = [len(step.plain.encoder.encode(r.prompt)) for r in step.requests]
+    return {
+        "model_parameters": float(sum(p.numel() for p in step.model.parameters())),
+        "prompt_tokens": float(statistics.mean(prompts)),
+        "batch_seconds": taken["batch"],
+        "passage_batch_speedup": taken["one_by_one"] / taken["batch"],
+        "passage_batch_speedup_kept_prefix": taken["kept"] / taken["batch"],
+        "passage_batch_speedup_vs_generate": taken["generate"] / taken["batch"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smaller model, fewer repeats")
+    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
+    parser.add_argument("--clock", choices=sorted(CLOCKS), default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    figures = measure(Step(options.quick, CLOCKS[options.clock]), 3 if options.quick else 7)
+    table = Table("figure", "value", "target", title=f"A step of {PASSAGES} passages, {options.clock} time")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}", TARGETS.get(name, ""))
+    Console().print(table)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(figures, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()
