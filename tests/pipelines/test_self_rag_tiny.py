@@ -139,6 +139,8 @@ def test_the_command_line_runs_it(taught: Any, tmp_path: Path) -> None:
 
     taught.model.save_pretrained(tmp_path / "model")
     taught.tokenizer.save_pretrained(tmp_path / "model")
+    checked = CliRunner().invoke(app, ["doctor", "--model", str(tmp_path / "model")], env={"COLUMNS": "400"})
+    assert "reflection_tokens" in checked.output
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "bridge.md").write_text(f"# Bridge\n\n{BRIDGE.text}\n")

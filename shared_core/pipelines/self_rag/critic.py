@@ -41,7 +41,7 @@ def ask_critic(questions: Sequence[CriticQuestion], run: Run) -> Flow[list[dict[
     results = yield from ask_all(requests, run)
     found = [_read(q.words, result, method) for q, result in zip(questions, results)]
     if questions:
-        yield run.note("critic", method, "", questions=len(questions), unknown=sum(not f for f in found))
+        yield run.note("verdicts", method, "", questions=len(questions), unknown=sum(not f for f in found))
     return found
 
 

@@ -27,8 +27,8 @@ from shared_core.types import Answer, Claim, ClaimSealed
 def self_rag(question: str, run: Run) -> Flow[Answer]:
     """The whole of it.
 
-    The trace holds ``critic`` (who judges), ``retrieve``, ``segment`` for each step, ``path`` (which one won), then
-    ``confidence``, ``keep``, ``answer`` or ``abstain``.
+    The trace holds ``critic`` (who judges), ``retrieve``, ``segment`` for each step (and ``verdicts`` for each batch of
+    questions to a prompted critic), ``path`` (which one won), then ``confidence``, ``keep``, ``answer`` or ``abstain``.
     """
     shelf, sealed = Shelf(question, run), _Sealed(run)
     weighed = Weighed([])

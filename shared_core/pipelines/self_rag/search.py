@@ -87,9 +87,10 @@ def search(shelf: Shelf, writer: Writer, shape: Shape, seal: Sealer) -> Flow[tup
         depth += 1
         yield run.note(
             "segment",
-            f"{len(beam.paths)} of {sum(map(len, groups)) or 0} continuations kept",
+            f"{len(beam.paths)} paths kept",
             "",
             depth=depth,
+            continuations=sum(map(len, groups)),
             pruned=beam.pruned,
             ended=len(beam.paths) - len(beam.open),
             best_score=beam.best.mean_score if beam.best.segments else None,
