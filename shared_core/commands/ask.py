@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.table import Table
@@ -24,7 +24,7 @@ from shared_core.commands.common import (
 from shared_core.commands.console import cell, note, out, show_error, write_json
 from shared_core.errors import AbstainedError, InputError, SelfReflectError
 from shared_core.printable import to_printable_line
-from shared_core.settings import SelfReflectSettings
+from shared_core.settings import PipelineName, SelfReflectSettings
 from shared_core.types import Answer, Claim
 
 Docs = Annotated[
@@ -42,7 +42,7 @@ Model = Annotated[
 BaseUrl = Annotated[
     str | None, typer.Option("--base-url", help="OpenAI-compatible server (vLLM, llama.cpp, Ollama, …).")
 ]
-Pipeline = Annotated[str, typer.Option("--pipeline", "-p", help="composed, reclaim, seakr or self_rag.")]
+Pipeline = Annotated[str, typer.Option("--pipeline", "-p", help=f"One of {', '.join(get_args(PipelineName))}.")]
 Target = Annotated[
     float, typer.Option("--target-accuracy", "-t", help="Answer only what is right at least this often.")
 ]

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -19,6 +19,7 @@ from shared_core.lm.base import Capabilities, Generate, GenerateResult, Prompt, 
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.meter import Meter
 from shared_core.reranker import SelfReflectReranker
+from shared_core.settings import PipelineName
 from shared_core.types import Answer, Finished, Passage
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
 from tests.pipelines.scripts import SURE, UNSURE, made, scripted
@@ -114,7 +115,7 @@ def assert_abstained(answer: Answer, reason: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("pipeline", ["composed", "reclaim", "seakr"])
+@pytest.mark.parametrize("pipeline", get_args(PipelineName))
 def test_a_model_that_hangs_ends_as_an_abstention_for_want_of_time(
     door: str, pipeline: Any, release: list[Any]
 ) -> None:

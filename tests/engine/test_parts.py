@@ -109,6 +109,7 @@ def test_the_commands_take_a_judge(command: str, monkeypatch: pytest.MonkeyPatch
     ("pipeline", "roles"),
     [
         ("seakr", ["judge"]),
+        ("self_rag", ["judge"]),
         ("composed", ["judge"]),
         ("composed", ["reference", "claim"]),
         ("reclaim", ["judge"]),
