@@ -147,24 +147,3 @@ def _denies(sentence: str, text: str) -> bool:
     mentions = list(whole.finditer(folded)) if whole is not None else []
     clauses = [_CLAUSE.split(folded[: m.start()])[-1] for m in mentions]
     return bool(clauses) and all(_NEGATION.search(c) for c in clauses)
-
-
-def _ask_for_own_word(question: str, text: str, context: Context) -> Flow[float | None]:
-    model = context.model("default")
-    if model is None or not model.score:
-        return None
-    prompt = (
-        Prompt.trusted("Question: ")
-        + Prompt.untrusted(question)
-        + Prompt.trusted("\nProposed answer: ")
-        + Prompt.untrusted(text)
-        + Prompt.trusted("\nIs the proposed answer true or false? It is")
-    )
-    try:
-        scores: Scores = yield Score(prompt, (Prompt.trusted(" true"), Prompt.trusted(" false")))
-    except LanguageModelError:
-        return None
-    true, false = scores.totals
-    if not (math.isfinite(true) and math.isfinite(false)):
-        return None
-    return 1.0 / (1.0 + math.exp(min(false - true, 700.0)))
