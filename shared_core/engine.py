@@ -128,7 +128,7 @@ class SelfReflectEngine:
         return self
 
     def _compares_meanings(self) -> bool:
-        if self.settings.pipeline in ("reclaim", "self_rag") or self.context.scorer is not None:
+        if self.settings.pipeline in ("reclaim", "research", "self_rag") or self.context.scorer is not None:
             return False
         return compares_meanings(self.settings, self.context)
 

@@ -257,11 +257,47 @@ class SelfRagSettings(Settings):
 class ResearchSettings(Settings):
     """ReSearch (paper's values as defaults)."""
 
-    rounds: int = Field(default=3, ge=1)
-    samples: int = Field(default=16, ge=1)
-    self_consistency_samples: int = Field(default=4, ge=1)
-    max_tokens: int = Field(default=256, ge=1)
+    closed_book: bool = Field(
+        default=False,
+        description="Answer from the model's own knowledge, each claim judged by the model's self-consistency (the "
+        "paper's form); otherwise from retrieved passages, each claim judged by what they say (ours).",
+    )
+    prompts: Literal["neutral", "biography"] = Field(
+        default="neutral", description="biography: the paper's own prompts; the question is then the name of the person."
+    )
+    rounds: int = Field(default=3, ge=1, description="Rounds of writing and judging (K); 1 is the paper's wide search.")
+    samples: int = Field(default=16, ge=1, description="Candidate answers written in a round (J).")
+    max_tokens: int = Field(default=256, ge=1, description="Tokens of a candidate answer.")
+    max_sentences: int = Field(default=4, ge=1, description="Sentences that a candidate answer is asked to have at most.")
     temperature: float = Field(default=1.0, gt=0)
+    safe_prompt: bool = Field(default=False, description="Tell the model not to answer what it does not know.")
+    splitter: Literal["model", "sentences"] = Field(
+        default="model",
+        description="Who cuts candidates into claims: the model, each claim understandable by itself, or nobody: a "
+        "sentence is a claim.",
+    )
+    max_sentence_claims: int = Field(default=8, ge=1, description="More claims of one sentence are taken for rambling.")
+    evaluation: Literal["verbalised", "logits"] = Field(
+        default="verbalised",
+        description="Self-evaluation: the percentage that the model states, or the probability that it gives to yes "
+        "(needs scores or log-probabilities).",
+    )
+    self_consistency_samples: int = Field(default=4, ge=1, description="Subsets of sentences that a claim is judged by.")
+    subset_sentences: int = Field(default=8, ge=1, description="Sentences of earlier candidates in each such subset.")
+    quotes: int = Field(default=3, ge=1, description="Sentences of the passages compared for the quote of a claim.")
+    max_facts: int = Field(default=20, ge=1, description="Likely claims given to the next round at most, the surest.")
+    patience: int | None = Field(
+        default=1, ge=1, description="End after so many rounds in which the best utility did not grow; None: never early."
+    )
+    min_gain: float = Field(default=0.0, ge=0, description="What the best utility must grow by to count as growing.")
+    token_budget: int | None = Field(
+        default=None, ge=1, description="No further round begins once the search has read and written so many tokens."
+    )
+    own_word: bool = Field(
+        default=True,
+        description="Ask the model whether claims that the passages do not support are true: tells false from "
+        "unsupported here. Changes no decision.",
+    )
 
 
 class SelfReflectSettings(Settings):

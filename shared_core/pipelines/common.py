@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared_core.abstention import expected_utility, keep_claims
@@ -26,6 +26,8 @@ FROM_MEMORY = "own answer not certain enough"
 CANNOT_JUDGE = "cannot be judged"
 OUT_OF_TIME = "out of time"
 OUT_OF_BUDGET = "out of budget"
+NOT_KNOWN = "model does not know"
+UNSUPPORTED_HERE = "unsupported here"
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,9 @@ def raise_faults(results: Sequence[object]) -> None:
             raise result
 
 
+Layout = Callable[[Sequence[Claim]], tuple[str, tuple[Claim, ...]]]
+"""From claims with their status to the answer's text and the claims with their places in it, the dropped ones last."""
+
 ANSWERABLE_AT_ALL = 0.25
 """P(the passages answer) below which an abstention says that they seem not to; above it, that nothing is certain."""
 
@@ -157,6 +162,9 @@ def decide(
     unknown: str = "",
     eligible: Collection[int] | None = None,
     unusable: bool = False,
+    scores: Sequence[float | None] | None = None,
+    whole: bool = False,
+    layout: Layout | None = None,
     reason: str = "",
 ) -> Flow[Answer]:
     """Keep the claims that raise expected utility at the target accuracy (``abstention``); abstain if none does.
@@ -173,17 +181,24 @@ def decide(
         unknown: why supports are unknown, where they are.
         eligible: numbers of the claims that may be kept; all if not given.
         unusable: the model's replies could not be used; the reason for abstaining if there are no claims.
+        scores: for each claim what it is kept by, at most its support, where other claims decide on it too.
+        whole: the eligible claims are shown together or not at all: all if that is worth more than nothing.
+        layout: makes the text of the claims and their places in it (``assemble``).
         reason: for abstaining, where it cannot be told from claims and passages; a limit that was reached goes first.
     """
     settings = run.settings
     target = settings.target_accuracy
     supports = [c.support for c in claims]
     worth = keep_claims(supports, target)
-    keep = set(_that_stand_alone(claims, [i for i in worth if eligible is None or i in eligible]))
+    bars = standing(claims, eligible) if scores is None else scores
+    keep = {i for i, score in enumerate(bars) if score is not None and score > target}
+    whole = whole and eligible != () and expected_utility(supports, target) > 0
+    if whole:
+        keep = set(range(len(claims)))
     known = [s for s in supports if s is not None]
     best = max(known) if known else None
     judged = tuple(
-        dataclasses.replace(c, status=_status(i in keep, i in worth, settings)) for i, c in enumerate(claims)
+        dataclasses.replace(c, status=_status(i in keep, i in worth, settings, whole)) for i, c in enumerate(claims)
     )
     yield run.note(
         "keep",
@@ -207,10 +222,11 @@ def decide(
             question, text, dropped, tuple(passages), True, reason, confidence, 0.0, tuple(run.trace.decisions),
             calibrated=calibrated, metadata=metadata,
         )  # fmt: skip
-    text, placed = assemble(judged)
-    shown = [s for i, s in enumerate(supports) if i in keep and s is not None]
+    text, placed = (layout or assemble)(judged)
+    shown = [s for i, s in enumerate(supports) if i in keep]
     utility = expected_utility(shown, target)
-    confidence = min(shown) if confidence is None else confidence
+    if confidence is None:
+        confidence = None if None in shown else min(s for s in shown if s is not None)
     yield run.note("answer", f"{len(keep)} claims kept", utility=utility, confidence=confidence)
     return Answer(
         question, text, placed, tuple(passages), False, "", confidence, utility, tuple(run.trace.decisions),
@@ -242,14 +258,24 @@ _LEANING = re.compile(
 )
 
 
-def _that_stand_alone(claims: Sequence[Claim], keep: Sequence[int]) -> list[int]:
-    """The kept claims without those that begin with a word for something that was said in a claim that is not kept."""
-    standing: list[int] = []
-    for i in keep:
-        leans = i > 0 and _LEANING.match(claims[i].text) is not None
-        if not leans or i - 1 in standing or _is_quote(claims[i]):
-            standing.append(i)
-    return standing
+def leans(text: str) -> bool:
+    """Whether a statement begins with a word for something that was said before it."""
+    return _LEANING.match(text) is not None
+
+
+def standing(claims: Sequence[Claim], eligible: Collection[int] | None = None) -> list[float | None]:
+    """What each claim is kept by: its support, or less where it leans on one that is less sure; ``None``: never.
+
+    So whatever the bar, a claim above it can be understood beside the others above it.
+    """
+    found: list[float | None] = []
+    for i, claim in enumerate(claims):
+        score = claim.support if eligible is None or i in eligible else None
+        if i > 0 and score is not None and leans(claim.text) and not _is_quote(claim):
+            before = found[-1]
+            score = None if before is None else min(score, before)
+        found.append(score)
+    return found
 
 
 def _is_quote(claim: Claim) -> bool:
@@ -257,7 +283,9 @@ def _is_quote(claim: Claim) -> bool:
     return any(_one_line(c.quote) == _one_line(claim.text) for c in claim.citations)
 
 
-def _status(kept: bool, supported: bool, settings: SelfReflectSettings) -> ClaimStatus:
+def _status(kept: bool, supported: bool, settings: SelfReflectSettings, whole: bool) -> ClaimStatus:
+    if whole and not supported:
+        return "flagged"
     if kept:
         return "kept"
     return "flagged" if settings.unsupported == "flag" and not supported else "dropped"
@@ -300,6 +328,8 @@ def explain(reason: str, unknown: str = "") -> str:
         CANNOT_JUDGE: f"How sure an answer is cannot be told: {unknown}. Give a language model (llm=, --model, …).",
         REPLIES_UNUSABLE: "The language model's replies could not be used.",
         SUPPORT_BELOW_TARGET: "Something was found, but it is not certain enough.",
+        NOT_KNOWN: "The model is not sure enough of what it knows about it.",
+        UNSUPPORTED_HERE: "Nothing that the model would answer is supported by the passages found.",
         OUT_OF_TIME: "There was not enough time to find an answer that can be stood behind.",
         OUT_OF_BUDGET: "The model calls or tokens allowed for a question were spent before it could be answered.",
     }[reason]
@@ -332,7 +362,8 @@ def abstention_text(
     if own is not None:
         said = own.format(question=question, reason=sentence)
     else:
-        said = "I can't answer that from these documents with the certainty asked for."
+        source = "what I know" if reason == NOT_KNOWN else "these documents"
+        said = f"I can't answer that from {source} with the certainty asked for."
         if not (nearest and reason == SUPPORT_BELOW_TARGET and settings.on_abstain != "show"):
             said += f" {sentence}"  # else the heading says it
     if not nearest:

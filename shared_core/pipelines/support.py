@@ -23,8 +23,9 @@ QuotedClaim = tuple[str, str]
 """(quote, claim)"""
 
 # With and without the space: chat templates differ in what stands before the reply.
-_YES = tuple(Prompt.trusted(word) for word in (" yes", "yes", " Yes", "Yes"))
-_NO = tuple(Prompt.trusted(word) for word in (" no", "no", " No", "No"))
+YES = tuple(Prompt.trusted(word) for word in (" yes", "yes", " Yes", "Yes"))
+NO = tuple(Prompt.trusted(word) for word in (" no", "no", " No", "No"))
+"""Ways to say yes and no, to be scored as continuations, ``YES`` first."""
 
 
 def support_method(context: Context) -> str | None:
@@ -165,19 +166,19 @@ def support_binding(context: Context) -> dict[str, str | None]:
 
 
 def _score_by_continuations(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
-    requests = [Score(a.prompt(f"Does {a.matter}? Answer yes or no."), (*_YES, *_NO), model="judge") for a in asked]
+    requests = [Score(a.prompt(f"Does {a.matter}? Answer yes or no."), (*YES, *NO), model="judge") for a in asked]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
-    return [_share(r.totals) if isinstance(r, Scores) else None for r in results]
+    return [share_of_yes(r.totals) if isinstance(r, Scores) else None for r in results]
 
 
-def _share(totals: Sequence[float]) -> float | None:
+def share_of_yes(totals: Sequence[float]) -> float | None:
     """P(yes) among the ways to say yes and no; ``None`` where a log-probability is NaN or all are impossible."""
     best = max(totals)
     if any(math.isnan(t) for t in totals) or not math.isfinite(best):
         return None
     weights = [math.exp(t - best) for t in totals]
-    return sum(weights[: len(_YES)]) / sum(weights)
+    return sum(weights[: len(YES)]) / sum(weights)
 
 
 def _score_by_first_token(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
@@ -188,10 +189,11 @@ def _score_by_first_token(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
     ]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
-    return [_first_token(r) if isinstance(r, Generation) else None for r in results]
+    return [yes_of_first_token(r) if isinstance(r, Generation) else None for r in results]
 
 
-def _first_token(generation: Generation) -> float | None:
+def yes_of_first_token(generation: Generation) -> float | None:
+    """P(yes) by the first token of a reply that is yes or no; ``None`` where it is neither."""
     sample = generation.samples[0]
     word = sample.text.strip().lower()
     if not sample.logprobs or not math.isfinite(sample.logprobs[0]):

@@ -1,0 +1,186 @@
+"""Candidates cut into claims: sentence by sentence, by any language model, or a sentence being a claim.
+
+A splitter is a model like any other: it refuses, rambles, invents, or stops half way. What it says of a sentence is
+used where it is a list of statements made of the answer's own words; elsewhere the sentence itself is the claim.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from shared_core.abstention import claim_key, split_claims, unique_claims
+from shared_core.citation import split_sentences
+from shared_core.flow import Flow, Generate, Together
+from shared_core.lm.base import Generation, SamplingParams
+from shared_core.pipelines.common import Run, leans, raise_faults
+from shared_core.pipelines.research.prompts import split_prompt
+from shared_core.retrieval.tokenizer import Tokenizer
+
+MAX_TOKENS = 192
+"""Of the splitter's reply about one sentence."""
+
+_REFUSAL = re.compile(
+    r"^\W*(?:no answer\b|i(?:['’]m| am) (?:sorry|afraid|not (?:sure|aware|familiar|able))|sorry\b|"
+    r"(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|am unable)\b|"
+    r"as an ai\b|unfortunately,? (?:i|we|the passages)\b|the passages (?:do not|don['’]t)\b|"
+    r"there is (?:no|not enough) information\b)",
+    re.IGNORECASE,
+)
+_ANSWERS_YET = re.compile(r"\b(?:but|however|though|although|except|think|believe|guess|probably|perhaps)\b", re.I)
+"""“I am not sure, but …”: what follows is a claim, and is to be judged."""
+_BULLET = re.compile(r"^\s*(?:[-*•–—]|\(?\d{1,2}[.):]|claim\s*\d*\s*:)\s*", re.IGNORECASE)
+_GROUNDED = 0.6
+"""Share of a claim's content words that must stand in the answer or the question."""
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a sentence says that there is no answer, instead of giving one."""
+    return _REFUSAL.search(text) is not None and not _ANSWERS_YET.search(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A sentence of a candidate (``candidate.text[start:end]``) and the claims it makes, each by its own words."""
+
+    start: int
+    end: int
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An answer as it was written, and its parts in order; ``round`` counts from 1."""
+
+    text: str
+    parts: tuple[Part, ...] = ()
+    round: int = 1
+
+    @property
+    def claims(self) -> list[str]:
+        """Its claims, each once (``claim_key``), in order."""
+        return unique_claims(c for p in self.parts for c in p.claims)
+
+    def places(self) -> Iterator[tuple[str, Part]]:
+        """Each claim once, with the first sentence that makes it."""
+        seen: set[str] = set()
+        for part in self.parts:
+            for claim in part.claims:
+                if (key := claim_key(claim)) and key not in seen:
+                    seen.add(key)
+                    yield claim, part
+
+
+@dataclass
+class Splits:
+    """What sentences were split into so far, so that none is asked about twice, and how it went.
+
+    Attributes:
+        asked: sentences that the splitter was asked about.
+        fallbacks: of these, those that stand for themselves because the reply could not be used.
+        left_out: statements of the splitter's that do not stand in the answer.
+    """
+
+    asked: int = 0
+    fallbacks: int = 0
+    left_out: int = 0
+    known: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+
+
+def split(question: str, texts: Sequence[str], number: int, splits: Splits, run: Run) -> Flow[list[Candidate]]:
+    """Cut the texts of round ``number`` into claims; all sentences that are new go to the splitter in one batch.
+
+    A candidate that says it has no answer has no claims. A sentence whose request fails stands for itself.
+    """
+    options = run.settings.research
+    sentences = [[s for s in split_claims(text) if not is_refusal(s.text)] for text in texts]
+    keys = [[_key(text, s.text, s.start) for s in found] for text, found in zip(texts, sentences)]
+    if options.splitter == "model":
+        todo = {
+            key: (text, s.text)
+            for text, found, named in zip(texts, sentences, keys)
+            for s, key in zip(found, named)
+            if key not in splits.known
+        }
+        yield from _ask(question, todo, splits, run)
+    return [
+        Candidate(
+            text, tuple(Part(s.start, s.end, splits.known.get(k, (s.text,))) for s, k in zip(found, named)), number
+        )
+        for text, found, named in zip(texts, sentences, keys)
+    ]
+
+
+def _key(text: str, sentence: str, start: int) -> str:
+    """The same sentence makes the same claims, unless it begins with a word for something said before it."""
+    return f"{text[:start]}\n{sentence}" if leans(sentence) else sentence
+
+
+def _ask(question: str, todo: Mapping[str, tuple[str, str]], splits: Splits, run: Run) -> Flow[None]:
+    if not todo:
+        return
+    options = run.settings.research
+    params = SamplingParams(max_tokens=MAX_TOKENS, seed=run.settings.seed)
+    requests = [Generate(split_prompt(question, text, s, options), params) for text, s in todo.values()]
+    replies = yield Together(tuple(requests), return_errors=True)
+    raise_faults(replies)
+    for (key, (text, sentence)), reply in zip(todo.items(), replies):
+        claims, left_out = read_claims(reply, sentence, f"{question}\n{text}", options.max_sentence_claims)
+        splits.asked += 1
+        splits.fallbacks += not claims
+        splits.left_out += left_out
+        splits.known[key] = claims or (sentence,)
+
+
+def read_claims(
+    reply: Generation | Exception, sentence: str, source: str, most: int = 8
+) -> tuple[tuple[str, ...], int]:
+    """The claims of a splitter's reply, and how many of its statements were left out.
+
+    Args:
+        reply: what came back; an error, a refusal or a reply of more than ``most`` statements gives no claims.
+        sentence: the sentence that was to be split.
+        source: what claims may be made of: the answer and the question.
+        most: statements of one sentence.
+
+    Returns:
+        Claims without repetitions, none if the reply cannot be used; statements that bring in words or figures of
+        their own are left out and counted.
+    """
+    if isinstance(reply, Exception):
+        return (), 0
+    sample = reply.samples[0]
+    lines = [line for line in sample.text.splitlines() if line.strip()]
+    if sample.finish_reason == "length":
+        lines = lines[:-1]  # half a claim is none
+    bulleted = [line for line in lines if _BULLET.match(line)]
+    if bulleted:
+        lines = bulleted  # what stands around a list is talk
+    elif len(lines) == 1:
+        lines = [lines[0][a:b] for a, b in split_sentences(lines[0])]
+    said = [" ".join(_BULLET.sub("", line).split()).strip('"“”') for line in lines]
+    said = [s for s in unique_claims(said) if any(c.isalnum() for c in s) and not s.endswith(":")]
+    if not said or len(said) > most or any(is_refusal(s) for s in said):
+        return (), 0
+    allowed = _words(f"{source}\n{sentence}")
+    kept = tuple(s for s in said if _stands_in(s, allowed))
+    return kept, len(said) - len(kept)
+
+
+@lru_cache(maxsize=1)
+def _tokenizer() -> Tokenizer:
+    return Tokenizer()
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_tokenizer()(text))
+
+
+def _stands_in(claim: str, allowed: frozenset[str]) -> bool:
+    """Whether the claim is made of these words, all its figures among them."""
+    words = _words(claim)
+    if any(w not in allowed for w in words if any(c.isdigit() for c in w)):
+        return False
+    return not words or len(words & allowed) >= _GROUNDED * len(words)

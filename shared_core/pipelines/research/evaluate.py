@@ -1,0 +1,119 @@
+"""How likely is a claim true, by the model's own self-consistency (Piché et al., section 4)?
+
+Each claim is judged several times, each time beside another random subset of the sentences of earlier candidates; what
+is said is averaged. A reply without a probability is missing: it is counted and told of, and stands for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.abstention import SelfConsistency, parse_probability, random_subsets, self_consistency
+from shared_core.errors import BudgetError, CapabilityError, LimitError
+from shared_core.flow import Flow, Generate, Score, Together
+from shared_core.lm.base import Generation, SamplingParams, Scores
+from shared_core.pipelines.common import Run, raise_faults
+from shared_core.pipelines.research.prompts import evaluate_prompt
+from shared_core.pipelines.support import NO, YES, share_of_yes, yes_of_first_token
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What came of judging claims.
+
+    Attributes:
+        found: one for each claim that was judged, the first ones in order; fewer than asked where a limit was reached.
+        example: a reply that states no probability, where there was one.
+        limit: the limit that ended it.
+    """
+
+    found: list[SelfConsistency]
+    example: str = ""
+    limit: LimitError | None = None
+
+
+def evaluate(question: str, claims: Sequence[str], sources: Sequence[str], start: int, run: Run) -> Flow[Evaluated]:
+    """P(true) of claims by the model's own word, all subsets of all claims in one batch.
+
+    Args:
+        question: as asked.
+        claims: to be judged.
+        sources: sentences of candidates written so far; none: each claim is judged once, by itself.
+        start: number of the first claim among all of this question's, for the seed of its subsets.
+        run: of the question.
+
+    Raises:
+        CapabilityError: ``evaluation="logits"`` and the model gives neither scores nor log-probabilities.
+    """
+    options = run.settings.research
+    count = options.self_consistency_samples if sources else 1
+    seeds = [None if run.settings.seed is None else run.settings.seed + start + i for i in range(len(claims))]
+    subsets = [random_subsets(sources, count, options.subset_sentences, seed) for seed in seeds]
+    done = yield from _together(_requests(question, list(zip(claims, subsets)), run), count)
+    said = [_said(r, stated=options.evaluation == "verbalised") for r in done.replies]
+    found = [self_consistency(said[i : i + count]) for i in range(0, len(said), count)]
+    missing = sum(f.missing for f in found)
+    example = next((r.text for r, p in zip(done.replies, said) if p is None and isinstance(r, Generation)), "")
+    yield run.note(
+        "evaluate",
+        f"{sum(f.probability is not None for f in found)} of {len(claims)} claims",
+        f"the model's own word ({options.evaluation}), mean over {count} subsets"
+        + (f"; {missing} replies state no probability, for instance “{example.strip()[:60]}”" if missing else ""),
+        missing=missing,
+    )
+    return Evaluated(found, example, done.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    replies: Sequence[object]
+    limit: LimitError | None = None
+
+
+def _together(requests: tuple[Generate | Score, ...], count: int) -> Flow[_Done]:
+    """The replies, in order, of all requests or of the first ones that a limit allows, ``count`` for each claim."""
+    limit: LimitError | None = None
+    replies: Sequence[object] = []
+    try:
+        replies = yield Together(requests, return_errors=True)
+    except LimitError as error:
+        limit = error
+        fitting = error.calls_left // count * count if isinstance(error, BudgetError) else 0
+        if fitting:
+            replies = yield Together(requests[:fitting], return_errors=True)
+    late = next(((i, r) for i, r in enumerate(replies) if isinstance(r, LimitError)), None)
+    if late is not None:
+        limit, replies = late[1], replies[: late[0] // count * count]
+    raise_faults(replies)
+    return _Done(replies, limit)
+
+
+def _requests(question: str, claims: Sequence[tuple[str, list[list[str]]]], run: Run) -> tuple[Generate | Score, ...]:
+    """One for each claim and subset, as the settings say."""
+    options, seed = run.settings.research, run.settings.seed
+    asked = [(claim, subset) for claim, subsets in claims for subset in subsets]
+    if options.evaluation == "verbalised":
+        params = SamplingParams(max_tokens=12, seed=seed)
+        return tuple(Generate(evaluate_prompt(question, s, c, options), params, model="judge") for c, s in asked)
+    prompts = [evaluate_prompt(question, s, c, options, yes_no=True) for c, s in asked]
+    model = run.context.model("judge")
+    if model is not None and model.score:
+        return tuple(Score(p, (*YES, *NO), model="judge") for p in prompts)
+    if model is None or not model.token_logprobs:
+        raise CapabilityError(
+            "token_logprobs",
+            run.context.model_name("judge"),
+            hint="research.evaluation='verbalised' needs none; or use a model that gives log-probabilities.",
+        )
+    params = SamplingParams(max_tokens=3, logprobs=True)
+    return tuple(Generate(p, params, model="judge") for p in prompts)
+
+
+def _said(reply: object, *, stated: bool) -> float | None:
+    """The probability in a reply, ``None`` where there is none; ``stated``: as a percentage."""
+    if isinstance(reply, Scores):
+        return share_of_yes(reply.totals)
+    if not isinstance(reply, Generation):
+        return None
+    return parse_probability(reply.text) if stated else yes_of_first_token(reply)

@@ -1,0 +1,179 @@
+"""ReSearch as a pipeline: search for the answer of the highest expected utility, show it, or abstain.
+
+``closed_book`` is the paper's form: the model's own knowledge, judged by its self-consistency; the answer is a whole
+candidate, as it was written. With retrieval (ours) a claim is judged by what the passages say of it; the answer is a
+candidate as it was written too, but sentences that nothing can be quoted for, or whose support is below the target,
+are left out or marked (``unsupported``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+from shared_core.abstention import claim_key
+from shared_core.errors import LimitError
+from shared_core.flow import Flow, Report, Retrieve
+from shared_core.pipelines.common import NOT_KNOWN, PASSAGES_DO_NOT_ANSWER, UNSUPPORTED_HERE, Run, decide
+from shared_core.pipelines.research.claims import Candidate
+from shared_core.pipelines.research.evaluate import evaluate
+from shared_core.pipelines.research.layout import lay_out, shown_scores
+from shared_core.pipelines.research.search import Search, search
+from shared_core.types import Answer, Claim, ClaimSealed, Passage, Retrieved
+
+Verdict = Literal["supported", "unsupported here", "false", "likely", "unlikely", "unknown"]
+"""By passages: ``supported``; ``unsupported here``: the passages do not say so; ``false``: they do not, and the model
+does not believe it either. Closed book: ``likely`` or ``unlikely``. ``unknown``: could not be told."""
+
+
+def research(question: str, run: Run) -> Flow[Answer]:
+    """See the module. The trace holds ``retrieve``, for each round ``split evaluate search`` (or ``split quote …
+    confidence search``), ``select``, ``keep``, and ``answer`` or ``abstain``.
+
+    ``metadata`` has ``closed_book``; ``verdicts``, one for each of ``Answer.claims``; ``written``, the candidate as it
+    was; and ``search``: rounds, candidates, claims, cache hits, tokens, best utility of each round.
+    """
+    settings, passages = run.settings, ()
+    if settings.research.closed_book:
+        yield run.note("retrieve", "never", "closed book: the model's own knowledge")
+    else:
+        yield run.note("retrieve", "always", "claims are judged by what the passages say", k=settings.top_k)
+        passages = yield Retrieve(question, settings.top_k, settings.where)
+        yield Report(Retrieved(question, passages))
+        if not passages:
+            return (yield from decide(question, (), (), run, pipeline="research"))
+    state = yield from search(question, passages, run)
+    best, worth = _select(state)
+    yield run.note(
+        "select",
+        "a candidate" if worth else "none",
+        "the highest expected utility" if worth else "no candidate is worth more than saying nothing",
+        candidates=len(state.candidates),
+        utility=max(state.history, default=0.0),
+        round=best.round if best is not None else None,
+    )
+    claims = [state.claims.get(claim_key(c), Claim(c)) for c, _ in best.places()] if best is not None else []
+    verdicts = yield from _verdicts(state, claims)
+    for claim in claims if worth else ():
+        yield Report(ClaimSealed(claim))
+    answer = yield from _decide(state, best, claims, worth=worth, passages=passages, verdicts=verdicts)
+    told = {
+        "closed_book": settings.research.closed_book,
+        "verdicts": [verdicts[claim_key(c.text)] for c in answer.claims],
+        "written": best.text if best is not None and worth else "",
+        "search": _figures(state),
+    }
+    return dataclasses.replace(answer, metadata={**answer.metadata, **told})
+
+
+def _select(state: Search) -> tuple[Candidate | None, bool]:
+    """The candidate to show, and whether it is worth more than saying nothing (else it is the nearest there was).
+
+    By passages, the best one of which a sentence can be shown: one of whose sentences each makes some claim that is not
+    supported would leave nothing.
+    """
+    ranked = state.ranked()
+    worth = [c for c, utility in ranked if utility > 0]
+    if not worth:
+        return next((c for c, _ in ranked if c.claims), None), False
+    if state.options.closed_book:
+        return worth[0], True
+    return next(
+        (c for c in worth if any(s is not None and s > state.target for s in _scores(state, c))), worth[0]
+    ), True
+
+
+def _scores(state: Search, candidate: Candidate) -> list[float | None]:
+    """What each of its claims is shown by: all of its sentence, unless what is not supported is only marked."""
+    closed = state.options.closed_book
+    known = {key: c.support if c.citations or closed else None for key, c in state.claims.items()}
+    if state.run.settings.unsupported == "flag":
+        return [known.get(claim_key(claim)) for claim in candidate.claims]
+    return shown_scores(candidate, known)
+
+
+def _decide(
+    state: Search,
+    best: Candidate | None,
+    claims: Sequence[Claim],
+    *,
+    worth: bool,
+    passages: Sequence[Passage],
+    verdicts: dict[str, Verdict],
+) -> Flow[Answer]:
+    run, closed = state.run, state.options.closed_book
+    scores = _scores(state, best) if best is not None and worth else [None for _ in claims]
+    return (
+        yield from decide(
+            state.question,
+            claims,
+            passages,
+            run,
+            pipeline="research",
+            answerable=state.weighed.answerable,
+            calibrated=state.weighed.calibrated and not closed,
+            unknown=_why_unknown(state),
+            scores=scores,
+            whole=closed and worth,
+            layout=(lambda judged: lay_out(best, judged, marks=not closed)) if best is not None else None,
+            reason=_reason(state, claims, verdicts),
+        )
+    )
+
+
+def _reason(state: Search, claims: Sequence[Claim], verdicts: dict[str, Verdict]) -> str:
+    """Why there is no answer, where the pipeline knows: not known by itself, or not in these documents."""
+    said = set(verdicts.values()) - {"unknown"}
+    if state.options.closed_book:
+        return NOT_KNOWN if said or not claims else ""
+    if not claims:
+        return PASSAGES_DO_NOT_ANSWER if state.candidates else ""
+    return UNSUPPORTED_HERE if said and not any(c.citations for c in claims) else ""
+
+
+def _why_unknown(state: Search) -> str:
+    if state.options.closed_book:
+        return "the model states no probability" if state.missing else ""
+    return state.weighed.unknown
+
+
+def _verdicts(state: Search, claims: Sequence[Claim]) -> Flow[dict[str, Verdict]]:
+    """What is to be said of each claim, by ``claim_key``; the model is asked about what passages do not support."""
+    target, closed = state.target, state.options.closed_book
+    found: dict[str, Verdict] = {}
+    for claim in claims:
+        above = claim.support is not None and claim.support > target
+        if closed:
+            found[claim_key(claim.text)] = "unknown" if claim.support is None else "likely" if above else "unlikely"
+        elif claim.support is None and claim.citations:
+            found[claim_key(claim.text)] = "unknown"
+        else:
+            found[claim_key(claim.text)] = "supported" if above else "unsupported here"
+    doubted = [c.text for c in claims if found[claim_key(c.text)] == "unsupported here"]
+    if not doubted or not state.options.own_word or state.run.trace.limit is not None:
+        return found
+    try:
+        asked = yield from evaluate(state.question, doubted, (), 0, state.run)
+    except LimitError as error:
+        yield state.run.note("own word", "left out", error.message)
+        return found
+    for text, own in zip(doubted, asked.found):
+        if own.probability is not None and own.probability <= 1 - target:
+            found[claim_key(text)] = "false"
+    return found
+
+
+def _figures(state: Search) -> dict[str, object]:
+    return {
+        "rounds": state.rounds,
+        "candidates": len(state.candidates),
+        "claims": len(state.cache),
+        "cache_hits": state.cache.hits,
+        "cache_misses": state.cache.misses,
+        "missing_probabilities": state.missing,
+        "sentences_split": state.splits.asked,
+        "split_fallbacks": state.splits.fallbacks,
+        "tokens": state.tokens,
+        "utility_by_round": list(state.history),
+    }

@@ -1,0 +1,249 @@
+"""Iterative search (Piché et al., Algorithm 1): write candidates, judge their claims, write again from the likely ones.
+
+What a claim is worth is asked once for all candidates and rounds (``ClaimCache``), which is what makes K rounds of J
+cheaper than one of K·J. Differences to the algorithm as printed: no batch is sampled that is not scored, and the search
+ends early when utility stops growing, when its tokens are spent, or at a limit of the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from shared_core.abstention import ClaimCache, claim_key, expected_utility
+from shared_core.citation import split_sentences
+from shared_core.errors import ContextOverflowError, LanguageModelError, LimitError
+from shared_core.flow import Flow, Generate
+from shared_core.lm.base import Generation, SamplingParams
+from shared_core.pipelines.common import Run
+from shared_core.pipelines.confidence import Weighed
+from shared_core.pipelines.research.claims import Candidate, Splits, split
+from shared_core.pipelines.research.evaluate import evaluate
+from shared_core.pipelines.research.passages import Quotes, weigh_claims
+from shared_core.pipelines.research.prompts import Fact, write_prompt
+from shared_core.settings import ResearchSettings
+from shared_core.types import Claim, Passage, Usage
+
+T = TypeVar("T")
+
+
+@dataclass
+class Search:
+    """One question's search, as far as it has come.
+
+    Attributes:
+        question, run: what is searched for, and how.
+        passages: what is read, best first; none in the closed-book form.
+        candidates: all that were written and judged.
+        claims: what is known of each claim, by ``claim_key``.
+        cache: the claims' probabilities, with its hits and misses.
+        splits: how the splitting went.
+        weighed: the last judgement by passages (closed book: nothing).
+        missing: replies of the model about claims that state no probability.
+        rounds: done.
+        usage: tokens spent by the models.
+        history: best utility after each round.
+    """
+
+    question: str
+    run: Run
+    passages: Sequence[Passage] = ()
+    candidates: list[Candidate] = field(default_factory=list)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    cache: ClaimCache = field(default_factory=ClaimCache)
+    splits: Splits = field(default_factory=Splits)
+    weighed: Weighed = field(default_factory=lambda: Weighed([]))
+    rounds: int = 0
+    usage: Usage = field(default_factory=Usage)
+    history: list[float] = field(default_factory=list)
+    missing: int = 0
+    _quotes: Quotes | None = field(default=None, repr=False)
+
+    @property
+    def options(self) -> ResearchSettings:
+        """Of this pipeline."""
+        return self.run.settings.research
+
+    @property
+    def target(self) -> float:
+        """ρ*."""
+        return self.run.settings.target_accuracy
+
+    @property
+    def tokens(self) -> int:
+        """Read and written by the models so far."""
+        return self.usage.prompt_tokens + self.usage.generated_tokens
+
+    def probabilities(self, candidate: Candidate) -> list[float | None]:
+        """Of its claims, in order."""
+        return self.cache.probabilities(candidate.claims)
+
+    def utilities(self) -> list[float]:
+        """Expected utility of each candidate at the target accuracy."""
+        return [expected_utility(self.probabilities(c), self.target) for c in self.candidates]
+
+    def ranked(self) -> list[tuple[Candidate, float]]:
+        """The candidates with their utilities, the best first; of equal ones that which was written first."""
+        return sorted(zip(self.candidates, self.utilities()), key=lambda pair: -pair[1])
+
+    def facts(self) -> list[Fact]:
+        """The likely claims with their quotes, the surest first."""
+        likely = sorted(self.cache.likely(self.target), key=lambda c: -(self.cache.get(c) or 0.0))
+        known = [(c, self.claims[claim_key(c)]) for c in likely[: self.options.max_facts]]
+        return [Fact(c, claim.citations[0].quote if claim.citations else "") for c, claim in known]
+
+    def sentences(self) -> list[str]:
+        """The sentences of all candidates, for the model to judge by; each as often as it was written."""
+        return [c.text[p.start : p.end] for c in self.candidates for p in c.parts]
+
+
+def search(question: str, passages: Sequence[Passage], run: Run) -> Flow[Search]:
+    """K rounds of J candidates, or fewer (see the module). The trace holds ``split evaluate search`` of each round.
+
+    Raises:
+        LanguageModelError: not one candidate could be written.
+        CapabilityError: the model lacks what the settings ask for.
+    """
+    state = Search(question, run, list(passages))
+    while state.rounds < state.options.rounds:
+        try:
+            yield from _counted(_round(state), state)
+        except LimitError as error:
+            yield run.stop(error)
+            break
+        except LanguageModelError as error:
+            if not state.candidates:
+                raise
+            yield run.note("search", "ended", error.message, round=state.rounds + 1)
+            break
+        state.rounds += 1
+        if run.trace.limit is not None:
+            break
+        why = _why_end(state)
+        if why and state.rounds < state.options.rounds:
+            yield run.note("search", "ended", why, rounds=state.rounds)
+            break
+    return state
+
+
+def _why_end(state: Search) -> str:
+    options, history = state.options, state.history
+    if options.token_budget is not None and state.tokens >= options.token_budget:
+        return f"{state.tokens} tokens are spent of token_budget={options.token_budget}"
+    if options.patience is not None and len(history) > options.patience:
+        before = history[-1 - options.patience]
+        if history[-1] <= before + options.min_gain:
+            return f"the best utility has not grown in {options.patience} round(s)"
+    return ""
+
+
+def _round(state: Search) -> Flow[None]:
+    number, run = state.rounds + 1, state.run
+    facts = state.facts()
+    texts = yield from _write(state, facts, number)
+    candidates = yield from split(state.question, texts, number, state.splits, run)
+    new = state.cache.missing([claim for c in candidates for claim in c.claims])
+    yield run.note(
+        "split",
+        f"{len(new)} new claims",
+        f"{len(candidates)} candidates; {state.splits.fallbacks} sentences stand for themselves",
+        candidates=len(candidates),
+        refusals=sum(not c.claims for c in candidates),
+        left_out=state.splits.left_out,
+        cache_hits=state.cache.hits,
+    )
+    state.candidates += candidates
+    if new:
+        yield from _weigh(state, new) if state.passages else _evaluate(state, new)
+    state.history.append(max([0.0, *state.utilities()]))
+    yield run.note(
+        "search",
+        f"round {number}",
+        "written from the likely claims" if facts else "written from nothing but the question",
+        utility=state.history[-1],
+        facts=len(facts),
+        claims=len(state.cache),
+        cache_hits=state.cache.hits,
+        tokens=state.tokens,
+    )
+
+
+def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]:
+    """J candidates; the lowest-ranked passages are left out where the context is too short."""
+    options, settings = state.options, state.run.settings
+    params = SamplingParams(
+        n=options.samples,
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        # another one each round: where nothing is likely the same prompt is written from again
+        seed=None if settings.seed is None else settings.seed + number - 1,
+        stop=("\n\nQuestion:",) if options.prompts == "neutral" else (),
+    )
+    while True:
+        prompt = write_prompt(state.question, state.passages, facts, options)
+        try:
+            written: Generation = yield Generate(prompt, params)
+        except ContextOverflowError as error:
+            if settings.on_overflow == "raise" or len(state.passages) <= 1:
+                raise
+            dropped = max(1, int(error.excess * len(state.passages)))
+            state.passages, state._quotes = state.passages[:-dropped], None
+            yield state.run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
+            continue
+        return [_whole(s.text.strip(), cut=s.finish_reason == "length") for s in written.samples]
+
+
+def _whole(text: str, *, cut: bool) -> str:
+    """The text; if it was cut off by length, only its complete sentences."""
+    if not cut:
+        return text
+    sentences = split_sentences(text)
+    return text[: sentences[-2][1]] if len(sentences) > 1 else ""
+
+
+def _evaluate(state: Search, new: Sequence[str]) -> Flow[None]:
+    """Ask the model itself (closed book); claims that a limit leaves undone stay unknown."""
+    done = yield from evaluate(state.question, new, state.sentences(), len(state.cache), state.run)
+    state.missing += sum(f.missing for f in done.found)
+    for i, claim in enumerate(new):
+        p = done.found[i].probability if i < len(done.found) else None
+        _remember(state, Claim(claim, p))
+    if done.limit is not None:
+        yield state.run.stop(done.limit)
+
+
+def _weigh(state: Search, new: Sequence[str]) -> Flow[None]:
+    """Ask what the passages say."""
+    if state._quotes is None:
+        state._quotes = Quotes(state.passages)
+    state.weighed = yield from weigh_claims(state.question, new, state._quotes, state.run, first=state.rounds == 0)
+    for claim in state.weighed.claims:
+        _remember(state, claim)
+
+
+def _remember(state: Search, claim: Claim) -> None:
+    state.cache.add(claim.text, claim.support)
+    state.claims.setdefault(claim_key(claim.text), claim)
+
+
+def _counted(flow: Flow[T], state: Search) -> Flow[T]:
+    """The same flow, its tokens counted."""
+    try:
+        request = next(flow)
+        while True:
+            try:
+                result = yield request
+            except Exception as error:
+                request = flow.throw(error)
+            else:
+                for one in result if isinstance(result, list) else [result]:
+                    usage = getattr(one, "usage", None)
+                    if isinstance(usage, Usage):
+                        state.usage = state.usage + usage
+                request = flow.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    finally:
+        flow.close()
