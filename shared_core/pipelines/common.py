@@ -28,6 +28,7 @@ OUT_OF_TIME = "out of time"
 OUT_OF_BUDGET = "out of budget"
 NOT_KNOWN = "model does not know"
 UNSUPPORTED_HERE = "unsupported here"
+CERTAINTY_UNKNOWN = "certainty unknown"
 
 
 @dataclass(frozen=True)
@@ -329,6 +330,7 @@ def explain(reason: str, unknown: str = "") -> str:
         REPLIES_UNUSABLE: "The language model's replies could not be used.",
         SUPPORT_BELOW_TARGET: "Something was found, but it is not certain enough.",
         NOT_KNOWN: "The model is not sure enough of what it knows about it.",
+        CERTAINTY_UNKNOWN: "How sure the model is cannot be told: it states no probability that could be read.",
         UNSUPPORTED_HERE: "Nothing that the model would answer is supported by the passages found.",
         OUT_OF_TIME: "There was not enough time to find an answer that can be stood behind.",
         OUT_OF_BUDGET: "The model calls or tokens allowed for a question were spent before it could be answered.",
@@ -362,7 +364,7 @@ def abstention_text(
     if own is not None:
         said = own.format(question=question, reason=sentence)
     else:
-        source = "what I know" if reason == NOT_KNOWN else "these documents"
+        source = "what I know" if reason in (NOT_KNOWN, CERTAINTY_UNKNOWN) else "these documents"
         said = f"I can't answer that from {source} with the certainty asked for."
         if not (nearest and reason == SUPPORT_BELOW_TARGET and settings.on_abstain != "show"):
             said += f" {sentence}"  # else the heading says it

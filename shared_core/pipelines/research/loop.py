@@ -15,10 +15,17 @@ from typing import Literal
 from shared_core.abstention import claim_key
 from shared_core.errors import LimitError
 from shared_core.flow import Flow, Report, Retrieve
-from shared_core.pipelines.common import NOT_KNOWN, PASSAGES_DO_NOT_ANSWER, UNSUPPORTED_HERE, Run, decide
+from shared_core.pipelines.common import (
+    CERTAINTY_UNKNOWN,
+    NOT_KNOWN,
+    PASSAGES_DO_NOT_ANSWER,
+    UNSUPPORTED_HERE,
+    Run,
+    decide,
+)
 from shared_core.pipelines.research.claims import Candidate
 from shared_core.pipelines.research.evaluate import evaluate
-from shared_core.pipelines.research.layout import lay_out, shown_scores
+from shared_core.pipelines.research.layout import lay_out
 from shared_core.pipelines.research.search import Search, search
 from shared_core.types import Answer, Claim, ClaimSealed, Passage, Retrieved
 
@@ -68,29 +75,11 @@ def research(question: str, run: Run) -> Flow[Answer]:
 
 
 def _select(state: Search) -> tuple[Candidate | None, bool]:
-    """The candidate to show, and whether it is worth more than saying nothing (else it is the nearest there was).
-
-    By passages, the best one of which a sentence can be shown: one of whose sentences each makes some claim that is not
-    supported would leave nothing.
-    """
+    """The candidate to show, and whether it is worth more than saying nothing (else it is the nearest there was)."""
     ranked = state.ranked()
-    worth = [c for c, utility in ranked if utility > 0]
-    if not worth:
-        return next((c for c, _ in ranked if c.claims), None), False
-    if state.options.closed_book:
-        return worth[0], True
-    return next(
-        (c for c in worth if any(s is not None and s > state.target for s in _scores(state, c))), worth[0]
-    ), True
-
-
-def _scores(state: Search, candidate: Candidate) -> list[float | None]:
-    """What each of its claims is shown by: all of its sentence, unless what is not supported is only marked."""
-    closed = state.options.closed_book
-    known = {key: c.support if c.citations or closed else None for key, c in state.claims.items()}
-    if state.run.settings.unsupported == "flag":
-        return [known.get(claim_key(claim)) for claim in candidate.claims]
-    return shown_scores(candidate, known)
+    if ranked and ranked[0][1] > 0:
+        return ranked[0][0], True
+    return next((c for c, _ in ranked if c.claims), None), False
 
 
 def _decide(
@@ -103,7 +92,7 @@ def _decide(
     verdicts: dict[str, Verdict],
 ) -> Flow[Answer]:
     run, closed = state.run, state.options.closed_book
-    scores = _scores(state, best) if best is not None and worth else [None for _ in claims]
+    scores = state.shown_by(best) if best is not None and worth else [None for _ in claims]
     return (
         yield from decide(
             state.question,
@@ -113,7 +102,7 @@ def _decide(
             pipeline="research",
             answerable=state.weighed.answerable,
             calibrated=state.weighed.calibrated and not closed,
-            unknown=_why_unknown(state),
+            unknown=state.weighed.unknown,
             scores=scores,
             whole=closed and worth,
             layout=(lambda judged: lay_out(best, judged, marks=not closed)) if best is not None else None,
@@ -126,16 +115,10 @@ def _reason(state: Search, claims: Sequence[Claim], verdicts: dict[str, Verdict]
     """Why there is no answer, where the pipeline knows: not known by itself, or not in these documents."""
     said = set(verdicts.values()) - {"unknown"}
     if state.options.closed_book:
-        return NOT_KNOWN if said or not claims else ""
+        return NOT_KNOWN if said or not claims else CERTAINTY_UNKNOWN
     if not claims:
         return PASSAGES_DO_NOT_ANSWER if state.candidates else ""
     return UNSUPPORTED_HERE if said and not any(c.citations for c in claims) else ""
-
-
-def _why_unknown(state: Search) -> str:
-    if state.options.closed_book:
-        return "the model states no probability" if state.missing else ""
-    return state.weighed.unknown
 
 
 def _verdicts(state: Search, claims: Sequence[Claim]) -> Flow[dict[str, Verdict]]:

@@ -13,13 +13,14 @@ from typing import TypeVar
 
 from shared_core.abstention import ClaimCache, claim_key, expected_utility
 from shared_core.citation import split_sentences
-from shared_core.errors import ContextOverflowError, LanguageModelError, LimitError
+from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError
 from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.confidence import Weighed
 from shared_core.pipelines.research.claims import Candidate, Splits, split
 from shared_core.pipelines.research.evaluate import evaluate
+from shared_core.pipelines.research.layout import shown_scores
 from shared_core.pipelines.research.passages import Quotes, weigh_claims
 from shared_core.pipelines.research.prompts import Fact, write_prompt
 from shared_core.settings import ResearchSettings
@@ -79,13 +80,29 @@ class Search:
         """Of its claims, in order."""
         return self.cache.probabilities(candidate.claims)
 
-    def utilities(self) -> list[float]:
-        """Expected utility of each candidate at the target accuracy."""
-        return [expected_utility(self.probabilities(c), self.target) for c in self.candidates]
+    def shown_by(self, candidate: Candidate) -> list[float | None]:
+        """What each of its claims is shown by: what its sentence is, unless the unsupported is only marked."""
+        closed = self.options.closed_book
+        known = {key: c.support if c.citations or closed else None for key, c in self.claims.items()}
+        if self.run.settings.unsupported == "flag":
+            return [known.get(claim_key(claim)) for claim in candidate.claims]
+        return shown_scores(candidate, known)
+
+    def utility(self, candidate: Candidate) -> float:
+        """Expected utility of what would be shown: closed book all of it, by passages what is above the target."""
+        values = self.probabilities(candidate)
+        if not self.options.closed_book:
+            above = [s is not None and s > self.target for s in self.shown_by(candidate)]
+            values = [p for p, shown in zip(values, above) if shown]
+        return expected_utility(values, self.target)
 
     def ranked(self) -> list[tuple[Candidate, float]]:
-        """The candidates with their utilities, the best first; of equal ones that which was written first."""
-        return sorted(zip(self.candidates, self.utilities()), key=lambda pair: -pair[1])
+        """The candidates with their utilities, the best first.
+
+        Of equal ones that which is worth more as a whole (of which less must be left out), then the first written.
+        """
+        both = [(c, self.utility(c), expected_utility(self.probabilities(c), self.target)) for c in self.candidates]
+        return [(c, utility) for c, utility, _ in sorted(both, key=lambda one: (-one[1], -one[2]))]
 
     def facts(self) -> list[Fact]:
         """The likely claims with their quotes, the surest first."""
@@ -113,7 +130,7 @@ def search(question: str, passages: Sequence[Passage], run: Run) -> Flow[Search]
             yield run.stop(error)
             break
         except LanguageModelError as error:
-            if not state.candidates:
+            if not state.candidates or isinstance(error, CapabilityError):
                 raise
             yield run.note("search", "ended", error.message, round=state.rounds + 1)
             break
@@ -156,7 +173,7 @@ def _round(state: Search) -> Flow[None]:
     state.candidates += candidates
     if new:
         yield from _weigh(state, new) if state.passages else _evaluate(state, new)
-    state.history.append(max([0.0, *state.utilities()]))
+    state.history.append(max([0.0, *map(state.utility, state.candidates)]))
     yield run.note(
         "search",
         f"round {number}",

@@ -1,0 +1,182 @@
+"""Claims of candidates: splitters that do as told, refuse, ramble, invent; and how likely a claim is by the model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core.abstention import claim_key
+from shared_core.errors import GenerationError
+from shared_core.lm.base import Capabilities, Generation, Sample
+from shared_core.pipelines.research.claims import is_refusal, read_claims
+from tests.pipelines.research_scripts import Model, believes, closed, sentence
+
+SENTENCE = "It was lit in 1871 and burned whale oil."
+ANSWER = f"The lamp stands on the pier. {SENTENCE}"
+
+
+def read(reply: str | Exception, sentence: str = SENTENCE, finish: Any = "eos") -> tuple[tuple[str, ...], int]:
+    made = reply if isinstance(reply, Exception) else Generation((Sample(reply, finish_reason=finish),))
+    return read_claims(made, sentence, f"When was the lamp lit?\n{ANSWER}")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "- The lamp was lit in 1871.\n- The lamp burned whale oil.",
+        "1. The lamp was lit in 1871.\n2) The lamp burned whale oil.",
+        "Here are the claims:\n\n* The lamp was lit in 1871.\n* The lamp burned whale oil.\n\nI hope this helps!",
+        "The lamp was lit in 1871.\nThe lamp burned whale oil.",
+        "The lamp was lit in 1871. The lamp burned whale oil.",
+        "Claim 1: The lamp was lit in 1871.\nClaim 2: The lamp burned whale oil.\nClaim 3: the lamp was lit in 1871",
+    ],
+)
+def test_a_list_of_claims_in_any_dress(reply: str) -> None:
+    assert read(reply) == (("The lamp was lit in 1871.", "The lamp burned whale oil."), 0)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "", "   \n ", "I'm sorry, I cannot do that.", "- I don't know.", GenerationError("broken"), "Claims:", "-\n- !",
+        "\n".join(f"- The lamp was lit, says {w}." for w in "abcdefghi"),
+    ],
+)  # fmt: skip
+def test_a_splitter_that_refuses_or_rambles_gives_nothing(reply: Any) -> None:
+    assert read(reply) == ((), 0)
+
+
+def test_statements_of_the_splitters_own_are_left_out() -> None:
+    claims, left_out = read("- The lamp was lit in 1871.\n- Napoleon invaded Russia.\n- The lamp was lit in 1812.")
+    assert claims == ("The lamp was lit in 1871.",)
+    assert left_out == 2
+
+
+def test_half_a_claim_is_none() -> None:
+    claims, _ = read("- The lamp was lit in 1871.\n- The lamp burned wha", finish="length")
+    assert claims == ("The lamp was lit in 1871.",)
+    assert read("The lamp was", finish="length") == ((), 0)
+
+
+@given(st.text(max_size=200))
+def test_any_reply_gives_claims_without_repetitions_or_nothing(reply: str) -> None:
+    claims, left_out = read(reply)
+    assert len({claim_key(c) for c in claims}) == len(claims)
+    assert all(any(ch.isalnum() for ch in c) for c in claims)
+    assert left_out >= 0
+
+
+@pytest.mark.parametrize("text", ["I do not know.", "Sorry, no.", "NO ANSWER", "As an AI I cannot say."])
+def test_refusals(text: str) -> None:
+    assert is_refusal(text)
+
+
+@pytest.mark.parametrize("text", ["I am not sure, but it was Ada.", "Ida Voss was not known.", "Sorrow was her theme."])
+def test_what_is_no_refusal(text: str) -> None:
+    assert not is_refusal(text)
+
+
+def test_claims_that_stand_alone_keep_their_sentences_place() -> None:
+    def split(request: Any) -> str:
+        said = sentence(request)
+        return "- The lamp was lit in 1871.\n- The lamp burned whale oil." if said == SENTENCE else f"- {said}"
+
+    answer = closed(Model([[ANSWER]], split=split))
+    assert answer.text == ANSWER
+    assert [c.text for c in answer.claims] == [
+        "The lamp stands on the pier.", "The lamp was lit in 1871.", "The lamp burned whale oil.",
+    ]  # fmt: skip
+    assert [answer.text[c.start : c.end] for c in answer.claims] == [ANSWER[:28], SENTENCE, SENTENCE]
+
+
+def test_a_splitter_that_cannot_be_used_leaves_the_sentence_and_is_counted() -> None:
+    answer = closed(Model([["The lamp was lit in 1871."]], split=lambda request: "I'm sorry, I can't."))
+    assert [c.text for c in answer.claims] == ["The lamp was lit in 1871."]
+    assert answer.metadata["search"]["split_fallbacks"] == 1
+
+
+def test_sentences_need_no_splitter() -> None:
+    model = Model([[ANSWER]])
+    answer = closed(model, splitter="sentences")
+    assert model.counts["split"] == 0
+    assert all(answer.text[c.start : c.end] == c.text for c in answer.claims)
+
+
+def test_what_begins_with_he_is_another_sentence_after_another_one() -> None:
+    asked: list[str] = []
+
+    def split(request: Any) -> str:
+        asked.append(sentence(request))
+        return f"- {sentence(request)}"
+
+    closed(Model([["Ada built it. She died.", "Ida built it. She died."]], split=split), rounds=1)
+    assert asked.count("She died.") == 2
+
+
+# --- self-evaluation -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_said_of_a_claim_is_averaged_over_subsets() -> None:
+    replies = iter(["80", "about 60%", "100/100", "0"])
+    model = Model([["The lamp was lit."]], think=lambda request: next(replies))
+    answer = closed(model, rounds=1, samples=1)
+    assert answer.claims[0].support == pytest.approx(0.6)
+
+
+def test_subsets_have_the_size_asked_for_and_differ() -> None:
+    model = Model([[" ".join(f"The lamp number {i} was lit." for i in range(9))]])
+    closed(model, rounds=1, samples=1, self_consistency_samples=5, subset_sentences=3)
+    seen = [tuple(r.prompt.text.split("\n\n")[0].splitlines()) for r in model.asked("evaluate")]
+    assert {len(s) for s in seen} == {3}
+    assert len(set(seen)) > 5
+
+
+@pytest.mark.parametrize("said", ["0.8", "very likely", "", "between 60 and 80", "120", "I cannot say."])
+def test_what_states_no_probability_is_missing_and_told_of(said: str) -> None:
+    answer = closed(Model([["The lamp was lit."]], think=lambda request: said))
+    assert answer.abstained
+    assert answer.claims[0].support is None
+    assert answer.confidence is None
+    assert answer.reason == "certainty unknown"
+    assert "states no probability" in answer.text
+    assert answer.metadata["search"]["missing_probabilities"] == 4
+    note = next(d for d in answer.trace if d.kind == "evaluate")
+    assert note.values["missing"] == 4
+
+
+def test_a_missing_reply_is_left_out_of_the_mean() -> None:
+    replies = iter(["80", "who knows", "60", GenerationError("broken")])
+    model = Model([["The lamp was lit."]], think=lambda request: next(replies))
+    answer = closed(model, rounds=1, samples=1)
+    assert answer.claims[0].support == pytest.approx(0.7)
+    assert answer.metadata["search"]["missing_probabilities"] == 2
+
+
+def test_an_unknown_claim_costs_as_a_false_one() -> None:
+    model = Model([["The lamp was lit. The lamp sank.", "The lamp was lit."]], think=believes(lit="90", sank="?"))
+    answer = closed(model, rounds=1)
+    assert answer.text == "The lamp was lit."
+
+
+def test_log_probabilities_of_yes_by_scores() -> None:
+    def score(request: Any) -> list[list[float]]:
+        return [[math.log(0.2)]] * 4 + [[math.log(0.05)]] * 4
+
+    model = Model([["The lamp was lit."]], capabilities=Capabilities(score=True), score=score)
+    assert closed(model, evaluation="logits").claims[0].support == pytest.approx(0.8)
+
+
+def test_log_probabilities_of_yes_by_the_first_token() -> None:
+    replies = iter(
+        [Sample("Yes", logprobs=(math.log(0.9),)), Sample("no", logprobs=(math.log(0.7),)), "Nothing", "Not"]
+    )
+    model = Model(
+        [["The lamp was lit."]], think=lambda r: next(replies), capabilities=Capabilities(token_logprobs=True)
+    )
+    answer = closed(model, evaluation="logits", rounds=1, samples=1)
+    assert answer.claims[0].support == pytest.approx((0.9 + 0.3) / 2)
+    assert answer.metadata["search"]["missing_probabilities"] == 2
