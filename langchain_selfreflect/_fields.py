@@ -13,7 +13,7 @@ from shared_core.lm.chat import LogprobsMode
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.reranker import RerankMethod
 from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import PipelineName
+from shared_core.settings import GuaranteeName, PipelineName
 
 AnyRetriever = Annotated[Runnable[str, Any] | Retriever, SkipValidation]
 """A retriever of LangChain, a runnable from text to documents, or one of ours."""
@@ -24,6 +24,7 @@ AnyModel = Annotated[Runnable[Any, Any] | LanguageModel, SkipValidation]
 Count = Annotated[int, SkipValidation]
 Figure = Annotated[float, SkipValidation]
 Gate = Annotated[GateName, SkipValidation]
+Guarantee = Annotated[GuaranteeName, SkipValidation]
 Logprobs = Annotated[LogprobsMode, SkipValidation]
 Method = Annotated[RerankMethod, SkipValidation]
 Pipeline = Annotated[PipelineName, SkipValidation]

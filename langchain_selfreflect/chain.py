@@ -22,6 +22,7 @@ from langchain_selfreflect._fields import (
     AnyModel,
     AnyRetriever,
     Figure,
+    Guarantee,
     Logprobs,
     OnAbstain,
     OurEmbedder,
@@ -43,7 +44,7 @@ from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, TextDelta
 from shared_core.uncertainty.calibration import Calibration
 
-_SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "abstain_text", "deadline")
+_SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
 """Fields that stand for the settings of their names."""
 
 
@@ -89,6 +90,7 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
     target_accuracy: Figure | None = Field(default=None, description="Shortcut for the setting of that name.")
     pipeline: Pipeline | None = Field(default=None, description="Shortcut for the setting of that name.")
     on_abstain: OnAbstain | None = Field(default=None, description="Shortcut for the setting of that name.")
+    guarantee: Guarantee | None = Field(default=None, description="Shortcut for the setting of that name.")
     abstain_text: str | None = Field(default=None, description="Shortcut for the setting of that name.")
     deadline: Figure | None = Field(default=None, description="Shortcut for the setting of that name, in seconds.")
     include_passages: bool = Field(

@@ -34,7 +34,7 @@ from shared_core.lm.base import LanguageModel
 from shared_core.mistakes import as_settings, in_words_of
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
 from shared_core.types import Answer, Decided, Decision, Event, Finished
 from shared_core.uncertainty.calibration import Calibration
 
@@ -57,6 +57,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         target_accuracy: float | None = None,
         pipeline: PipelineName | None = None,
         on_abstain: OnAbstain | None = None,
+        guarantee: GuaranteeName | None = None,
         abstain_text: str | None = None,
         deadline: float | None = None,
         reader: Reader | None = None,
@@ -71,6 +72,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
                 "target_accuracy": target_accuracy,
                 "pipeline": pipeline,
                 "on_abstain": on_abstain,
+                "guarantee": guarantee,
                 "abstain_text": abstain_text,
                 "deadline": deadline,
             }

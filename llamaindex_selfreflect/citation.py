@@ -23,7 +23,7 @@ from shared_core.lm.base import LanguageModel
 from shared_core.mistakes import check_count
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
 from shared_core.types import Decision
 from shared_core.uncertainty.calibration import Calibration
 
@@ -69,6 +69,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         target_accuracy: float | None = None,
         pipeline: PipelineName | None = None,
         on_abstain: OnAbstain | None = None,
+        guarantee: GuaranteeName | None = None,
         abstain_text: str | None = None,
         deadline: float | None = None,
         reader: Reader | None = None,
@@ -92,6 +93,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
             target_accuracy=target_accuracy,
             pipeline=pipeline,
             on_abstain=on_abstain,
+            guarantee=guarantee,
             abstain_text=abstain_text,
             deadline=deadline,
             reader=reader,
@@ -128,6 +130,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         target_accuracy: float | None = None,
         pipeline: PipelineName | None = None,
         on_abstain: OnAbstain | None = None,
+        guarantee: GuaranteeName | None = None,
         abstain_text: str | None = None,
         deadline: float | None = None,
         max_citation_chunks: int = DEFAULT_MAX_CITATION_CHUNKS,
@@ -178,6 +181,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
             target_accuracy=target_accuracy,
             pipeline=pipeline,
             on_abstain=on_abstain,
+            guarantee=guarantee,
             abstain_text=abstain_text,
             deadline=deadline,
             reader=reader,

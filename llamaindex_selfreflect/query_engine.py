@@ -13,7 +13,7 @@ from llama_index.core.response_synthesizers import ResponseMode
 from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refuse_template
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
 from shared_core.uncertainty.calibration import Calibration
 
 
@@ -39,7 +39,8 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         callback_manager: ``Settings.callback_manager`` by default.
         streaming: give streaming responses.
         verbose: print every decision.
-        target_accuracy, pipeline, on_abstain, abstain_text, deadline: short for the settings of these names.
+        target_accuracy, pipeline, on_abstain, guarantee, abstain_text, deadline: short for the settings of these
+            names.
         reader, judge, embedder, models, calibrations: as for ``SelfReflectEngine``; models may be of LlamaIndex.
 
     Raises:
@@ -72,6 +73,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         target_accuracy: float | None = None,
         pipeline: PipelineName | None = None,
         on_abstain: OnAbstain | None = None,
+        guarantee: GuaranteeName | None = None,
         abstain_text: str | None = None,
         deadline: float | None = None,
         reader: Reader | None = None,
@@ -109,6 +111,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
             target_accuracy=target_accuracy,
             pipeline=pipeline,
             on_abstain=on_abstain,
+            guarantee=guarantee,
             abstain_text=abstain_text,
             deadline=deadline,
             reader=reader,

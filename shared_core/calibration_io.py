@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from shared_core.abstention import FittedGuarantee
 from shared_core.errors import CalibrationError
 from shared_core.files import replace_file
 from shared_core.uncertainty.calibration import Calibration
@@ -14,8 +15,10 @@ from shared_core.uncertainty.stack import AnyCalibration, Stack
 FORMAT = "selfreflect-calibrations"
 VERSION = 1
 CLAIMS = "claims"
-"""The purpose that is a stack of witnesses; every other is a calibration of one score."""
+"""The purpose that is a stack of witnesses; every other but the guarantee is a calibration of one score."""
+GUARANTEE = "guarantee"
 
+_KINDS: dict[str, type[Calibration] | type[Stack] | type[FittedGuarantee]] = {CLAIMS: Stack, GUARANTEE: FittedGuarantee}
 _HINT = "Write it with: selfreflect calibrate"
 
 
@@ -59,5 +62,4 @@ def load(path: str | Path) -> dict[str, AnyCalibration]:
     entries = content.get("calibrations")
     if not isinstance(entries, dict) or not all(isinstance(e, dict) for e in entries.values()):
         raise CalibrationError(f"{source} holds no calibrations.", hint=_HINT)
-    kinds = {name: Stack if name == CLAIMS else Calibration for name in entries}
-    return {name: kinds[name].from_dict(entry) for name, entry in entries.items()}
+    return {name: _KINDS.get(name, Calibration).from_dict(entry) for name, entry in entries.items()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Self
@@ -18,7 +20,7 @@ from shared_core.pipelines import load_pipeline
 from shared_core.pipelines.common import Run, decide
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import SelfReflectSettings
+from shared_core.settings import GuaranteeName, SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, Passage, TextDelta
 from shared_core.uncertainty.calibration import BindingValue
 from shared_core.uncertainty.stack import AnyCalibration
@@ -80,6 +82,8 @@ class SelfReflectEngine:
             self.context.calibrations["confidence"].require(**self.calibration_binding)
         if self.context.stack is not None:
             self.context.stack.require(**self.claims_binding)
+        if self.context.guarantee is not None and self.settings.guarantee is not None:
+            self.context.guarantee.require(**self.guarantee_binding(self.settings.guarantee))
 
     def over(
         self,
@@ -96,7 +100,7 @@ class SelfReflectEngine:
             calibrations: in place of its own.
         """
         parts = self.resources
-        return type(self)(
+        made = type(self)(
             retriever,
             None,
             settings if settings is not None else self.settings,
@@ -107,6 +111,9 @@ class SelfReflectEngine:
             critic=parts.critic,
             calibrations=calibrations if calibrations is not None else self.context.every_calibration,
         )
+        if calibrations is None:  # questions are asked one engine each, and are to be looked at together
+            made.context = dataclasses.replace(made.context, drift=self.context.drift)
+        return made
 
     def warm_up(self) -> Self:
         """Load now what would be loaded at the first question; raises what that would raise. Gives the engine itself.
@@ -155,6 +162,27 @@ class SelfReflectEngine:
             "critic": self.context.critic,
             "top_k": self.settings.top_k,
             "witnesses": self.settings.witnesses,
+        }
+
+    def guarantee_binding(self, kind: GuaranteeName) -> dict[str, BindingValue]:
+        """What a guarantee for this engine's answers is bound to: all that decides what is found and how it scores."""
+        settings = self.settings
+        group = {"seakr": settings.seakr, "reclaim": settings.reclaim, "self_rag": settings.self_rag}
+        options = {"research": settings.research, **group}.get(settings.pipeline)
+        written = options.model_dump_json() if options is not None else settings.reclaim.model_dump_json()
+        others = {n: c.to_dict() for n, c in self.context.every_calibration.items() if n != "guarantee"}
+        return {
+            **self.claims_binding,
+            "target_accuracy": settings.target_accuracy,
+            "guarantee": kind,
+            "alpha": settings.guarantee_alpha if kind != "conformal_risk_control" else None,
+            "rerank": settings.rerank,
+            "candidates": settings.candidates,
+            "max_claims": settings.max_claims,
+            "unsupported": settings.unsupported,
+            "expected_answerable": settings.expected_answerable,
+            "pipeline settings": _digest(written),
+            "calibrations": _digest(json.dumps(others, sort_keys=True)) if others else None,
         }
 
     # --- asking ------------------------------------------------------------------------------------------------
@@ -255,6 +283,10 @@ class SelfReflectEngine:
             yield Report(TextDelta(piece))
         yield Report(Finished(answer))
         return answer
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _require_models(parts: Parts) -> None:

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from shared_core.abstention import FittedGuarantee
 from shared_core.defaults import default_critic, default_embedder, default_reader
-from shared_core.errors import InputError, SettingsError
+from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.flow import LeafRequest, Resources
 from shared_core.lm.base import LanguageModel
 from shared_core.mistakes import as_settings, no_retriever
@@ -78,7 +79,9 @@ class Parts:
         expected = ExpectedShare(settings.expected_answerable)
         of_scores = {name: c for name, c in loaded.items() if isinstance(c, Calibration)}
         stack = loaded.get("claims")
-        context = Context.of(resources, of_scores, expected, stack if isinstance(stack, Stack) else None)
+        context = Context.of(
+            resources, of_scores, expected, stack if isinstance(stack, Stack) else None, _guarantee_of(settings, loaded)
+        )
         if settings.witnesses == "judge":
             context = dataclasses.replace(context, critic=None, has_reader=False)
         return cls(settings, resources, context)
@@ -131,6 +134,18 @@ def _by_role(lm: LanguageModel | None, models: Mapping[str, LanguageModel]) -> d
                 hint="Use shared_core.lm (TransformersLM, OpenAICompatibleLM, …), or the plugin of your framework.",
             )
     return roles
+
+
+def _guarantee_of(settings: SelfReflectSettings, loaded: Mapping[str, AnyCalibration]) -> FittedGuarantee | None:
+    """The one that was fitted; CalibrationError if the settings ask for one and there is none."""
+    found = loaded.get("guarantee")
+    guarantee = found if isinstance(found, FittedGuarantee) else None
+    if settings.guarantee is not None and guarantee is None:
+        raise CalibrationError(
+            f"guarantee={settings.guarantee!r} is asked for, and none was fitted for this configuration.",
+            hint="Fit it: selfreflect calibrate --guarantee …, and give the file as settings.calibration.",
+        )
+    return guarantee
 
 
 def _load_calibrations(settings: SelfReflectSettings) -> Mapping[str, AnyCalibration]:

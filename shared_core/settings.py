@@ -11,8 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from shared_core.errors import SettingsError
 
-PipelineName = Literal["composed", "reclaim", "seakr", "self_rag"]
+PipelineName = Literal["composed", "reclaim", "research", "seakr", "self_rag"]
 """The pipelines that there are, and no others: this is the one place that names them (``pipelines.PIPELINES``)."""
+
+GuaranteeName = Literal["conformal_factuality", "conformal_risk_control", "learn_then_test"]
+"""The guarantees that there are (``abstention``)."""
 
 
 class Settings(BaseModel):
@@ -263,12 +266,13 @@ class ResearchSettings(Settings):
         "paper's form); otherwise from retrieved passages, each claim judged by what they say (ours).",
     )
     prompts: Literal["neutral", "biography"] = Field(
-        default="neutral", description="biography: the paper's own prompts; the question is then the name of the person."
+        default="neutral",
+        description="biography: the paper's own prompts; the question is then the name of the person.",
     )
     rounds: int = Field(default=3, ge=1, description="Rounds of writing and judging (K); 1 is the paper's wide search.")
     samples: int = Field(default=16, ge=1, description="Candidate answers written in a round (J).")
     max_tokens: int = Field(default=256, ge=1, description="Tokens of a candidate answer.")
-    max_sentences: int = Field(default=4, ge=1, description="Sentences that a candidate answer is asked to have at most.")
+    max_sentences: int = Field(default=4, ge=1, description="Sentences that a candidate answer is asked for at most.")
     temperature: float = Field(default=1.0, gt=0)
     safe_prompt: bool = Field(default=False, description="Tell the model not to answer what it does not know.")
     splitter: Literal["model", "sentences"] = Field(
@@ -282,12 +286,12 @@ class ResearchSettings(Settings):
         description="Self-evaluation: the percentage that the model states, or the probability that it gives to yes "
         "(needs scores or log-probabilities).",
     )
-    self_consistency_samples: int = Field(default=4, ge=1, description="Subsets of sentences that a claim is judged by.")
+    self_consistency_samples: int = Field(default=4, ge=1, description="Subsets of sentences a claim is judged by.")
     subset_sentences: int = Field(default=8, ge=1, description="Sentences of earlier candidates in each such subset.")
     quotes: int = Field(default=3, ge=1, description="Sentences of the passages compared for the quote of a claim.")
     max_facts: int = Field(default=20, ge=1, description="Likely claims given to the next round at most, the surest.")
     patience: int | None = Field(
-        default=1, ge=1, description="End after so many rounds in which the best utility did not grow; None: never early."
+        default=1, ge=1, description="End after so many rounds without growth of the best utility; None: never early."
     )
     min_gain: float = Field(default=0.0, ge=0, description="What the best utility must grow by to count as growing.")
     token_budget: int | None = Field(
@@ -312,6 +316,16 @@ class SelfReflectSettings(Settings):
         default=0.75,
         description="Share of the questions asked that the documents answer, in (0, 1): how likely an answer is before "
         "anything is read. auto estimates it from the questions asked, once there were 20.",
+    )
+    guarantee: GuaranteeName | None = Field(
+        default=None,
+        description="What is promised of the claims shown, at the target accuracy ρ*; fitted by `selfreflect calibrate "
+        "--guarantee` and read from the calibration file. conformal_factuality: with probability 1-α an answer's "
+        "claims are right to at least ρ*; conformal_risk_control: ρ* of an answer's claims are right on average; "
+        "learn_then_test: the same, with probability 1-α over the calibration.",
+    )
+    guarantee_alpha: float = Field(
+        default=0.1, gt=0, lt=1, description="α: the probability that the guarantee may fail."
     )
     witnesses: Literal["auto", "judge"] = Field(
         default="auto",

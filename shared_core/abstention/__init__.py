@@ -19,6 +19,8 @@ from shared_core.abstention.conformal import (
     learn_then_test_threshold,
     risk_control_threshold,
 )
+from shared_core.abstention.drift import DriftWatch, two_sample_p
+from shared_core.abstention.guarantees import GUARANTEES, FittedGuarantee, fit_guarantee
 from shared_core.abstention.utility import (
     Selection,
     claim_gain,
@@ -30,9 +32,12 @@ from shared_core.abstention.utility import (
 )
 
 __all__ = [
+    "GUARANTEES",
     "CalibratedThreshold",
     "ClaimCache",
     "ClaimSpan",
+    "DriftWatch",
+    "FittedGuarantee",
     "Guarantee",
     "Selection",
     "SelfConsistency",
@@ -41,6 +46,7 @@ __all__ = [
     "conformal_factuality_threshold",
     "expected_utility",
     "factuality_scores",
+    "fit_guarantee",
     "keep_claims",
     "learn_then_test_threshold",
     "parse_probability",
@@ -51,5 +57,6 @@ __all__ = [
     "select_answer",
     "self_consistency",
     "split_claims",
+    "two_sample_p",
     "unique_claims",
 ]

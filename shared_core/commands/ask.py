@@ -22,6 +22,7 @@ from shared_core.commands.common import (
     reports_errors,
 )
 from shared_core.commands.console import cell, note, out, show_error, write_json
+from shared_core.commands.options import Guarantee, Set, with_set
 from shared_core.errors import AbstainedError, InputError, SelfReflectError
 from shared_core.printable import to_printable_line
 from shared_core.settings import PipelineName, SelfReflectSettings
@@ -77,6 +78,8 @@ def ask_command(
     top_k: TopK = _DEFAULTS.top_k,
     on_abstain: OnAbstain = _DEFAULTS.on_abstain,
     calibration: Calibration = None,
+    guarantee: Guarantee = None,
+    changes: Set = [],  # noqa: B006
     judge: JudgePath = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print whole answers as JSON (a list if several).")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")] = None,
@@ -90,8 +93,14 @@ def ask_command(
     Exit codes: 0 answered (at least one, if several were asked), 3 abstained, 2 bad usage or input, 1 failure.
     """
     settings = SelfReflectSettings(
-        target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, on_abstain=on_abstain, calibration=calibration
+        target_accuracy=target_accuracy,
+        pipeline=pipeline,
+        top_k=top_k,
+        on_abstain=on_abstain,
+        calibration=calibration,
+        guarantee=guarantee,
     )
+    settings = with_set(settings, changes)
     asked = read_questions(questions or [])
     check_questions_and_docs(asked, docs)
     check_output(html, "--html")
@@ -195,8 +204,11 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
     if answer.abstained:
         out.print(Text(answer.text, style="yellow"))
         _show_dropped(answer)
-    for claim in answer.kept_claims:
-        out.print(_mark(claim, answer))
+    if any(answer.text[c.start : c.end] != c.text for c in answer.kept_claims):
+        out.print(Text(answer.text))  # as it was written: claims that stand alone are worded otherwise
+    else:
+        for claim in answer.kept_claims:
+            out.print(_mark(claim, answer))
     show_quotes(answer)
     confidence = "unknown" if answer.confidence is None else f"{answer.confidence:.2f}"
     target = answer.metadata.get("target_accuracy")
@@ -204,6 +216,9 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
     out.print(
         Text(f"\n{state} · confidence {confidence} · target {target} · utility {answer.utility:.2f}", style="dim")
     )
+    if guarantee := answer.metadata.get("guarantee"):
+        kept = f"keeps {guarantee['kept_share']:.0%} of claims"
+        out.print(Text(f"guarantee ({kept}): {guarantee['text']}", style="dim"))
     if trace:
         show_trace(answer)
 

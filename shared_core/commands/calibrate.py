@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, JudgePath, Model, Pipeline, TopK
+from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, JudgePath, Model, Pipeline, Target, TopK
 from shared_core.commands.common import build, check_output, check_questions_and_docs, reports_errors
 from shared_core.commands.console import err, out
+from shared_core.commands.guarantee import calibrate_guarantee_command
+from shared_core.commands.options import Guarantee, Set, with_set
 from shared_core.commands.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
@@ -69,17 +71,32 @@ def calibrate_command(
     update: Annotated[bool, typer.Option("--update", help="Keep what else the file holds already.")] = False,
     method: Annotated[str, typer.Option(help="isotonic or platt; auto takes platt below 200 questions.")] = "auto",
     plots: Annotated[Path | None, typer.Option(help="Folder for the reliability and risk–coverage plots.")] = None,
+    guarantee: Guarantee = None,
+    target_accuracy: Target = _DEFAULTS.target_accuracy,
+    alpha: Annotated[
+        float, typer.Option(help="Of --guarantee: the probability that it may fail.")
+    ] = _DEFAULTS.guarantee_alpha,
+    changes: Set = [],  # noqa: B006
 ) -> None:
     """Fit confidences and thresholds to your documents, model and questions; use them with `ask --calibration FILE`.
 
     All calibrations of a run go into one file, each bound to the configuration it was made with and refused by others:
     another model, number of samples or layer needs its own.
+
+    --guarantee fits what may be promised of the claims shown at --target-accuracy, on all the questions, which must be
+    others than those that the file's calibrations were fitted on; those are used and kept with --update. With fewer
+    questions than the promise needs it is refused.
     """
     from shared_core import calibration_io
     from shared_core.evaluation.dataset import read_questions
     from shared_core.evaluation.labelled_claims import read_labelled_claims
     from shared_core.uncertainty.calibration import Calibration
 
+    if guarantee is not None and purpose:
+        raise InputError(
+            "A guarantee holds for scores fixed before: --guarantee and --purpose need questions of their own.",
+            hint="Calibrate first, then run --guarantee --update with other questions.",
+        )
     wanted = _purposes(purpose, model or base_url, pipeline, support_rows)
     _check_known("--labels", labels, ("auto", "gold", "self"))
     _check_known("--rule", rule, ("balanced_accuracy", "target_accuracy"))
@@ -90,11 +107,25 @@ def calibrate_command(
     rows = read_questions(questions)
     claims = read_labelled_claims(support_rows) if support_rows is not None else []
     kept = dict(calibration_io.load(output)) if update and output.exists() else {}
-    settings = SelfReflectSettings(pipeline=pipeline, top_k=top_k)
-    built = build(
-        docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings, judge=judge
-    )
-    todo = _Fitting(built.engine, rows, claims, method, cast("Labels", labels), cast("ThresholdRule", rule), target)
+    settings = with_set(SelfReflectSettings(pipeline=pipeline, top_k=top_k), changes)
+
+    def made(settings: SelfReflectSettings) -> SelfReflectEngine:
+        return build(
+            docs=docs,
+            index=index,
+            chroma_url=chroma_url,
+            model=model,
+            base_url=base_url,
+            settings=settings,
+            judge=judge,
+        ).engine
+
+    if guarantee is not None:
+        settings = settings.replace(target_accuracy=target_accuracy, guarantee_alpha=alpha)
+        calibrate_guarantee_command(guarantee, rows, made, settings, output, kept)
+        return
+    engine = made(settings)
+    todo = _Fitting(engine, rows, claims, method, cast("Labels", labels), cast("ThresholdRule", rule), target)
     fitted: dict[str, CalibrationRun | FittedClaims | FittedPurpose] = {}
     for name in wanted:
         with question_progress(err, len(rows), f"Calibrating: {name}") as progress:

@@ -30,6 +30,7 @@ from shared_core.commands.common import (
     reports_errors,
 )
 from shared_core.commands.console import err, out
+from shared_core.commands.options import Guarantee, Set, with_set
 from shared_core.commands.progress import question_progress
 from shared_core.settings import SelfReflectSettings
 
@@ -51,6 +52,8 @@ def eval_command(
     target_accuracy: Target = _DEFAULTS.target_accuracy,
     top_k: TopK = _DEFAULTS.top_k,
     calibration: Calibration = None,
+    guarantee: Guarantee = None,
+    changes: Set = [],  # noqa: B006
     judge: JudgePath = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first so many questions.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Questions asked at once.")] = 16,
@@ -69,8 +72,9 @@ def eval_command(
     read_calibration(calibration)
     rows = read_questions(questions)[:limit]
     settings = SelfReflectSettings(
-        target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, calibration=calibration
+        target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, calibration=calibration, guarantee=guarantee
     )
+    settings = with_set(settings, changes)
     engine = build(
         docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings, judge=judge
     ).engine

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared_core.abstention import expected_utility, keep_claims
+from shared_core.abstention import DriftWatch, FittedGuarantee, expected_utility, keep_claims
 from shared_core.errors import CapabilityError, DeadlineError, LanguageModelError, LimitError
 from shared_core.flow import Flow, Report, Resources
 from shared_core.lm.base import Capabilities
+from shared_core.pipelines.guarantees import signals_of, tell
 from shared_core.reading.expected import ExpectedShare
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, ClaimStatus, Decided, Decision, MetadataValue, Passage, Span
@@ -29,6 +31,7 @@ OUT_OF_BUDGET = "out of budget"
 NOT_KNOWN = "model does not know"
 UNSUPPORTED_HERE = "unsupported here"
 CERTAINTY_UNKNOWN = "certainty unknown"
+BELOW_GUARANTEE = "support below guarantee"
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Context:
         has_reader: whether the reader is asked about a model's claims.
         expected: the share of questions that the documents answer.
         stack: puts what the witnesses say of a claim together, where one was fitted.
+        guarantee: fitted for answers, applied where the settings ask for it; ``drift`` watches that it still fits.
     """
 
     capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
@@ -56,6 +60,8 @@ class Context:
     has_reader: bool = False
     expected: ExpectedShare = field(default_factory=ExpectedShare, compare=False)
     stack: Stack | None = None
+    guarantee: FittedGuarantee | None = None
+    drift: DriftWatch | None = field(default=None, compare=False)
 
     @classmethod
     def of(
@@ -64,6 +70,7 @@ class Context:
         calibrations: Mapping[str, Calibration] | None = None,
         expected: ExpectedShare | None = None,
         stack: Stack | None = None,
+        guarantee: FittedGuarantee | None = None,
     ) -> Context:
         """What these resources can do and how they are called; without calibrations scores are raw."""
         return cls(
@@ -76,12 +83,19 @@ class Context:
             has_reader=resources.reader is not None,
             expected=expected if expected is not None else ExpectedShare(),
             stack=stack,
+            guarantee=guarantee,
+            drift=DriftWatch(guarantee.signals) if guarantee is not None else None,
         )
 
     @property
     def every_calibration(self) -> Mapping[str, AnyCalibration]:
-        """Calibrations by purpose, the stack as ``claims``."""
-        return {**self.calibrations, **({"claims": self.stack} if self.stack is not None else {})}
+        """Calibrations by purpose, the stack as ``claims``, the guarantee as ``guarantee``."""
+        found: dict[str, AnyCalibration] = dict(self.calibrations)
+        if self.stack is not None:
+            found["claims"] = self.stack
+        if self.guarantee is not None:
+            found["guarantee"] = self.guarantee
+        return found
 
     def model(self, role: str) -> Capabilities | None:
         """Capabilities of the model of that role (the default one stands in), ``None`` if there is none."""
@@ -119,6 +133,11 @@ class Run:
     settings: SelfReflectSettings = field(default_factory=SelfReflectSettings)
     context: Context = field(default_factory=Context)
     trace: Trace = field(default_factory=Trace)
+
+    @property
+    def guarantee(self) -> FittedGuarantee | None:
+        """The guarantee that holds for this run, where the settings ask for one."""
+        return self.context.guarantee if self.settings.guarantee is not None else None
 
     def note(self, kind: str, outcome: str, reason: str = "", **values: MetadataValue) -> Report:
         """``yield run.note(…)`` puts a decision into the trace and tells whoever listens."""
@@ -170,6 +189,8 @@ def decide(
 ) -> Flow[Answer]:
     """Keep the claims that raise expected utility at the target accuracy (``abstention``); abstain if none does.
 
+    Under a guarantee (``settings.guarantee``) those are kept that score above its threshold, too; what it promises
+    stands in ``metadata["guarantee"]``. ``metadata["claim_scores"]`` has what each of ``Answer.claims`` is kept by.
     A claim of unknown support is never kept. ``confidence`` is by default that of the weakest claim shown (all of them
     are right only if that one is), and of an abstention that of the best claim there was: how near the answer was.
 
@@ -192,8 +213,11 @@ def decide(
     supports = [c.support for c in claims]
     worth = keep_claims(supports, target)
     bars = standing(claims, eligible) if scores is None else scores
-    keep = {i for i, score in enumerate(bars) if score is not None and score > target}
-    whole = whole and eligible != () and expected_utility(supports, target) > 0
+    guarantee = run.guarantee
+    bar = target if guarantee is None else guarantee.bar
+    keep = {i for i, score in enumerate(bars) if score is not None and score > bar}
+    worth = [i for i in worth if (support := supports[i]) is not None and support > bar]
+    whole = whole and guarantee is None and eligible != () and expected_utility(supports, target) > 0
     if whole:
         keep = set(range(len(claims)))
     known = [s for s in supports if s is not None]
@@ -209,8 +233,14 @@ def decide(
         best_support=best,
     )
     metadata: dict[str, object] = {"pipeline": pipeline, "target_accuracy": target, "answerable": answerable}
+    metadata["claim_scores"] = list(bars)
+    if guarantee is not None:
+        yield from _watch(question, supports, answerable, guarantee, run)
+        metadata["guarantee"] = tell(guarantee, run.context.drift)
     if not keep:
-        if not reason or run.trace.limit is not None:
+        if guarantee is not None and run.trace.limit is None and any(s is not None and s > target for s in bars):
+            reason = BELOW_GUARANTEE
+        elif run.trace.limit is not None or not reason:
             reason = _reason(claims, known, passages, answerable, run.trace.limit, unknown)
         if unusable and not claims and run.trace.limit is None:
             reason = REPLIES_UNUSABLE
@@ -224,6 +254,9 @@ def decide(
             calibrated=calibrated, metadata=metadata,
         )  # fmt: skip
     text, placed = (layout or assemble)(judged)
+    metadata["claim_scores"] = [
+        bars[i] for i in sorted(range(len(judged)), key=lambda i: judged[i].status == "dropped")
+    ]
     shown = [s for i, s in enumerate(supports) if i in keep]
     utility = expected_utility(shown, target)
     if confidence is None:
@@ -233,6 +266,24 @@ def decide(
         question, text, placed, tuple(passages), False, "", confidence, utility, tuple(run.trace.decisions),
         calibrated=calibrated, metadata=metadata,
     )  # fmt: skip
+
+
+def _watch(
+    question: str, supports: Sequence[float | None], answerable: float | None, guarantee: FittedGuarantee, run: Run
+) -> Flow[None]:
+    """Note the guarantee, and in what the questions asked last differ from those it was fitted on."""
+    watch = run.context.drift
+    if watch is not None:
+        watch.see(signals_of(question, supports, answerable))
+    drifted = watch.drifted if watch is not None else {}
+    yield run.note(
+        "guarantee",
+        "in doubt" if drifted else "vacuous" if guarantee.vacuous else "holds",
+        f"questions differ from the calibration's in {', '.join(drifted)}" if drifted else guarantee.kind,
+        threshold=guarantee.threshold if math.isfinite(guarantee.threshold) else None,
+        n=guarantee.n,
+        kept_share=guarantee.kept_share,
+    )
 
 
 def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
@@ -328,6 +379,7 @@ def explain(reason: str, unknown: str = "") -> str:
         FROM_MEMORY: "The model answered from its own knowledge, without a search, and that is not certain enough.",
         CANNOT_JUDGE: f"How sure an answer is cannot be told: {unknown}. Give a language model (llm=, --model, …).",
         REPLIES_UNUSABLE: "The language model's replies could not be used.",
+        BELOW_GUARANTEE: "Something was found, but showing it would break the guarantee asked for.",
         SUPPORT_BELOW_TARGET: "Something was found, but it is not certain enough.",
         NOT_KNOWN: "The model is not sure enough of what it knows about it.",
         CERTAINTY_UNKNOWN: "How sure the model is cannot be told: it states no probability that could be read.",
@@ -359,8 +411,8 @@ def abstention_text(
         heading = "The nearest passages say:"
         nearest = nearest[: settings.max_claims]
     else:
-        nearest = spans[:1] if own is None and reason in (SUPPORT_BELOW_TARGET, CANNOT_JUDGE) else []
-        heading = "Nearest, but not certain enough:" if reason == SUPPORT_BELOW_TARGET else "Nearest, unjudged:"
+        nearest = spans[:1] if own is None and reason in (SUPPORT_BELOW_TARGET, BELOW_GUARANTEE, CANNOT_JUDGE) else []
+        heading = "Nearest, but not certain enough:" if reason != CANNOT_JUDGE else "Nearest, unjudged:"
     if own is not None:
         said = own.format(question=question, reason=sentence)
     else:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from shared_core.abstention.guarantees import FittedGuarantee
 from shared_core.errors import CalibrationError, MissingDependencyError
 from shared_core.uncertainty.calibration import BindingValue, Calibration
 
@@ -108,8 +109,9 @@ class Stack:
             raise CalibrationError(f"This is no stack of witnesses: {error}.", hint=_REFIT) from error
 
 
-AnyCalibration = Calibration | Stack
-"""What a file of calibrations holds by purpose; ``claims`` is a stack, the others map one score."""
+AnyCalibration = Calibration | Stack | FittedGuarantee
+"""What a file of calibrations holds by purpose; ``claims`` is a stack, ``guarantee`` one of those, the others map one
+score."""
 
 
 def fit_stack(

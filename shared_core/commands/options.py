@@ -1,0 +1,53 @@
+"""Options for what has no option of its own: any setting by its name, and the guarantee."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from shared_core.errors import InputError
+from shared_core.settings import SelfReflectSettings, Settings
+
+Set = Annotated[
+    list[str],
+    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, repeatable: research.samples=4."),
+]
+Guarantee = Annotated[
+    str | None,
+    typer.Option(
+        "--guarantee",
+        help="conformal_factuality, conformal_risk_control or learn_then_test: what is promised of the claims shown.",
+    ),
+]
+
+
+def with_set(settings: SelfReflectSettings, pairs: Sequence[str]) -> SelfReflectSettings:
+    """The settings with these ``name=value``; values are JSON (``4``, ``true``, ``null``), anything else is text.
+
+    Raises:
+        InputError: a pair has no ``=``.
+        SettingsError: no such setting, or a value that it cannot have.
+    """
+    changes: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--set takes NAME=VALUE, not {pair!r}.", hint="--set research.samples=4")
+        group, dot, inner = name.strip().partition(".")
+        if not dot:
+            changes[group] = _read(value)
+            continue
+        own = changes.get(group, getattr(settings, group, None))
+        values = own.model_dump(include=own.model_fields_set) if isinstance(own, Settings) else dict(own or {})
+        changes[group] = {**values, inner: _read(value)}
+    return settings.replace(**changes) if changes else settings
+
+
+def _read(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value.strip()

@@ -1,0 +1,112 @@
+"""Fitting a guarantee to an engine's answers, on questions with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shared_core.abstention import FittedGuarantee, fit_guarantee
+from shared_core.errors import AbstainedError, CalibrationError, InputError
+from shared_core.evaluation.answers import contains_answer
+from shared_core.evaluation.dataset import Question
+from shared_core.pipelines.guarantees import signals_of
+from shared_core.settings import GuaranteeName
+from shared_core.types import Answer, Claim
+
+if TYPE_CHECKING:
+    from shared_core.engine import SelfReflectEngine
+
+TOGETHER = 8
+"""Questions asked at once."""
+
+Label = Callable[[Question, Claim], bool | None]
+"""Whether a claim is right; ``None`` where nobody can tell: then it is left out, as a claim that is never shown."""
+
+
+@dataclass(frozen=True)
+class FittedAnswers:
+    """A guarantee and how it was come by; ``failed``: questions without an answer to judge."""
+
+    calibration: FittedGuarantee
+    failed: int = 0
+
+    def summary(self) -> str:
+        """What was fitted and what it is worth, in a line each."""
+        c = self.calibration
+        lines = [
+            f"guarantee: {c.kind} on {c.n} answers ({c.needed_n} needed), {c.claims} claims, {c.right} of them right",
+            f"  keeps the claims that score above {c.bar:.4g}: {c.kept} of {c.claims} ({c.kept_share:.0%})",
+            f"  {c.describe()['text']}",
+        ]
+        return "\n".join([*lines, *([f"  {self.failed} questions failed"] if self.failed else [])])
+
+
+def holds_answer(question: Question, claim: Claim) -> bool | None:
+    """Whether an accepted answer stands in the claim; no claim about an unanswerable question is right."""
+    return question.answerable is not False and contains_answer(claim.text, question.answers)
+
+
+def calibrate_guarantee(
+    engine: SelfReflectEngine,
+    questions: Sequence[Question],
+    kind: GuaranteeName,
+    *,
+    label: Label = holds_answer,
+    progress: Callable[[int, int], None] | None = None,
+) -> FittedAnswers:
+    """Answer every question once, judge every claim, and fit the threshold at which the promise holds.
+
+    The scores must be fixed before: whatever else is calibrated, calibrate it on other questions, and give the engine
+    those calibrations. Ask questions of the kind that will be asked, those that the documents do not answer included.
+
+    Args:
+        engine: in the configuration that the guarantee is for (target accuracy and ``guarantee_alpha`` too), without
+            one applied.
+        questions: answerable ones with answers, and unanswerable ones; others are left out.
+        kind: of the guarantee.
+        label: says whether a claim is right; by default whether it holds an accepted answer.
+        progress: told after every batch.
+
+    Raises:
+        InputError: the engine applies a guarantee.
+        CalibrationError: fewer judged answers than the promise needs, or every question failed.
+        MissingDependencyError: learn then test without MAPIE.
+    """
+    settings = engine.settings
+    if settings.guarantee is not None:
+        raise InputError("This engine applies a guarantee already.", hint="Calibrate with guarantee=None.")
+    known = [q for q in questions if q.judgeable]
+    scores: list[list[float | None]] = []
+    labels: list[list[bool]] = []
+    seen: list[dict[str, float]] = []
+    failed, last = 0, ""
+    for start in range(0, len(known), TOGETHER):
+        some = known[start : start + TOGETHER]
+        for question, result in zip(some, engine.answer_many([q.question for q in some])):
+            answer = result.answer if isinstance(result, AbstainedError) else result
+            if not isinstance(answer, Answer):
+                failed, last = failed + 1, str(answer)
+                continue
+            judged = [(s, label(question, c)) for s, c in zip(answer.metadata["claim_scores"], answer.claims)]
+            scores.append([s for s, right in judged if right is not None])
+            labels.append([right for _, right in judged if right is not None])
+            supports = [c.support for c in answer.claims]
+            seen.append(signals_of(question.question, supports, answer.metadata["answerable"]))
+        if progress is not None:
+            progress(start + len(some), len(known))
+    if not scores:
+        raise CalibrationError(
+            f"Every question failed; the last one: {last}" if failed else "No question can be judged.",
+            hint='Give rows with "answers", or with "answerable": false.',
+        )
+    fitted = fit_guarantee(
+        kind,
+        scores,
+        labels,
+        target_accuracy=settings.target_accuracy,
+        alpha=settings.guarantee_alpha,
+        signals={name: [one[name] for one in seen] for name in seen[0]},
+        bound_to=engine.guarantee_binding(kind),
+    )
+    return FittedAnswers(fitted, failed)

@@ -1,0 +1,227 @@
+"""``guarantee=`` on every pipeline: fitted on its own answers, applied, told of, refused where it is another's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
+from shared_core.abstention import FittedGuarantee
+from shared_core.errors import CalibrationError, InputError, SettingsError
+from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.guarantee_calibration import FittedAnswers, calibrate_guarantee
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.reading.base import Read, Reading, ReadResult
+from shared_core.types import Answer, Passage
+from tests.fakes import published
+
+KIND = "conformal_factuality"
+GUARANTEED = {"guarantee": KIND, "guarantee_alpha": 0.1, "target_accuracy": 0.5}
+
+
+class Numbered:
+    """Passages by number: question ``What is item 7?`` finds the one on item 7."""
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        number = int("".join(c for c in query if c.isdigit()) or 0)
+        return [Passage(f"p{number}", f"Item {number} is called name{number}.", "Items")]
+
+
+class Rising:
+    """Surer of items of higher numbers: of item i, i/100."""
+
+    name = "rising"
+
+    def read(self, requests: Sequence[Read]) -> list[Any]:
+        return [ReadResult(tuple(self._one(r, p) for p in r.passages), 0.9) for r in requests]
+
+    def _one(self, request: Read, passage: Passage) -> Reading:
+        return Reading(passage.span(0, len(passage.text)), int(passage.id[1:]) / 100, 0.0)
+
+
+def questions(right_from: int = 70, numbers: Sequence[int] = range(0, 100, 2)) -> list[Question]:
+    """Items from ``right_from`` on are answered rightly."""
+    return [
+        Question(str(i), f"What is item {i}?", (f"name{i}" if i >= right_from else "nobody",), True) for i in numbers
+    ]
+
+
+def engine(calibrations: Any = None, **settings: Any) -> SelfReflectEngine:
+    return SelfReflectEngine(
+        Numbered(), settings=SelfReflectSettings(**settings), reader=Rising(), calibrations=calibrations
+    )
+
+
+def fitted(kind: Any = KIND, **more: Any) -> FittedAnswers:
+    asked = engine(target_accuracy=0.5, guarantee_alpha=0.1)
+    return calibrate_guarantee(asked, more.pop("rows", questions()), kind, **more)
+
+
+@pytest.mark.parametrize("kind", ["conformal_factuality", "conformal_risk_control", "learn_then_test"])
+def test_what_is_shown_keeps_the_promise(kind: Any) -> None:
+    made = fitted(kind).calibration
+    asked = engine({"guarantee": made}, **{**GUARANTEED, "guarantee": kind})
+    answers = [asked.answer(q.question) for q in questions(numbers=range(1, 100, 2))]
+    shown = [a for a in answers if not a.abstained]
+    assert 0 < len(shown) < 50  # without the guarantee all from 0.51 on would be
+    assert all(a.claims[0].support > made.bar >= made.threshold for a in shown)  # type: ignore[operator]
+    told = shown[0].metadata["guarantee"]
+    assert told["kind"] == kind
+    assert told["n"] == 50
+    assert told["holds"]
+    assert told["kept_share"] == made.kept_share
+    assert "exchangeable" in told["text"]
+    assert json.loads(json.dumps(shown[0].to_dict()))["metadata"]["guarantee"]["kind"] == kind
+
+
+def test_an_abstention_for_the_guarantees_sake_says_so() -> None:
+    asked = engine({"guarantee": fitted().calibration}, **GUARANTEED)
+    low, middle = asked.answer("What is item 3?"), asked.answer("What is item 55?")
+    assert low.reason == "support below target"
+    assert middle.reason == "support below guarantee"
+    assert "would break the guarantee" in middle.text
+    assert middle.metadata["guarantee"]["kind"] == KIND
+    assert not engine(target_accuracy=0.5).answer("What is item 55?").abstained
+    assert next(d for d in middle.trace if d.kind == "guarantee").outcome == "holds"
+
+
+def test_without_the_setting_nothing_is_promised() -> None:
+    answer = engine({"guarantee": fitted().calibration}, target_accuracy=0.5).answer("What is item 55?")
+    assert not answer.abstained
+    assert "guarantee" not in answer.metadata
+
+
+def test_asking_for_what_was_not_fitted_is_refused() -> None:
+    with pytest.raises(CalibrationError, match="none was fitted"):
+        engine(guarantee=KIND)
+    with pytest.raises(SettingsError):
+        engine(guarantee="certainty")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"target_accuracy": 0.6},
+        {"guarantee_alpha": 0.2},
+        {"top_k": 2},
+        {"guarantee": "conformal_risk_control"},
+        {"max_claims": 1},
+        {"witnesses": "judge"},
+    ],
+)
+def test_another_configuration_is_refused(other: dict[str, Any]) -> None:
+    with pytest.raises(CalibrationError, match="was fitted for"):
+        engine({"guarantee": fitted().calibration}, **{**GUARANTEED, **other})
+
+
+def test_too_few_questions_are_refused() -> None:
+    with pytest.raises(CalibrationError, match="too few"):
+        fitted(rows=questions(numbers=range(3)))
+    with pytest.raises(CalibrationError, match="No question can be judged"):
+        fitted(rows=[Question("1", "What is item 1?")])
+
+
+def test_one_that_keeps_nothing_says_that_it_is_vacuous() -> None:
+    made = fitted(rows=questions(right_from=1000, numbers=[60] * 50)).calibration
+    assert made.vacuous
+    answer = engine({"guarantee": made}, **GUARANTEED).answer("What is item 59?")
+    assert answer.abstained
+    assert answer.metadata["guarantee"]["vacuous"]
+    assert answer.metadata["guarantee"]["text"].startswith("Vacuous")
+
+
+def test_an_engine_that_applies_one_cannot_be_calibrated_again() -> None:
+    asked = engine({"guarantee": fitted().calibration}, **GUARANTEED)
+    with pytest.raises(InputError, match="already"):
+        calibrate_guarantee(asked, questions(), KIND)
+
+
+def test_whoever_judges_may_leave_claims_out() -> None:
+    made = fitted(label=lambda question, claim: None if int(question.id) < 50 else True).calibration
+    assert made.claims == 25
+    assert made.right == 25
+
+
+def test_questions_that_look_otherwise_are_told_of() -> None:
+    asked = engine({"guarantee": fitted().calibration}, **GUARANTEED)
+    usual = [asked.answer(q.question) for q in questions(numbers=range(1, 100, 2))]
+    assert all(a.metadata["guarantee"]["holds"] for a in usual)
+    strange = [asked.answer("Tell me, if you would be so kind, what it is that is item 95?") for _ in range(50)]
+    told = strange[-1].metadata["guarantee"]
+    assert not told["holds"]
+    assert {"best support", "words of the question"} <= set(told["drift"])
+    assert told["text"].startswith("In doubt")
+    assert next(d for d in strange[-1].trace if d.kind == "guarantee").outcome == "in doubt"
+
+
+def test_engines_over_other_retrievers_watch_together() -> None:
+    """A query engine makes one for each question."""
+    asked = engine({"guarantee": fitted().calibration}, **GUARANTEED)
+    for _ in range(50):
+        last = asked.over(Numbered()).answer("What on earth may it be that is called item 95?")
+    assert not last.metadata["guarantee"]["holds"]
+
+
+def test_it_goes_through_a_file(tmp_path: Path) -> None:
+    made = fitted().calibration
+    calibration_io.save(tmp_path / "c.json", {"guarantee": made})
+    assert calibration_io.load(tmp_path / "c.json") == {"guarantee": made}
+    asked = engine(calibration=tmp_path / "c.json", **GUARANTEED)
+    assert isinstance(asked.context.guarantee, FittedGuarantee)
+    assert asked.answer("What is item 55?").abstained
+
+
+# --- every pipeline ------------------------------------------------------------------------------------------------
+
+
+class ByNumber:
+    """A judge as sure of a claim as the number in it says."""
+
+    name = "by-number"
+
+    def score(self, pairs: Any) -> list[float | None]:
+        return [int("".join(c for c in claim if c.isdigit())[:2] or 0) / 100 for _, claim in pairs]
+
+
+def reply(request: Any) -> Any:
+    text = request.prompt.text
+    number = "".join(c for c in text.rsplit("item ", 1)[1][:2] if c.isdigit())
+    said = f"Item {number} is called name{number}."
+    if "<reference>" in text:
+        return f"<reference>S1</reference><claim>{said}</claim>"
+    if "Break the sentence" in text:
+        return f"- {text.split('Sentence: ')[1].split(chr(10))[0]}"
+    if "probability of the following" in text:
+        return "95"
+    return [said] * request.params.n if request.params.n > 1 else f"So the answer is {said}"
+
+
+@pytest.mark.parametrize("pipeline", ["composed", "reclaim", "research", "seakr"])
+def test_every_pipeline_takes_one(pipeline: Any) -> None:
+    group = {
+        "research": {"samples": 2, "rounds": 1},
+        "seakr": {"gate": "always", "samples": 2, "multi_hop": False},
+    }
+    own = {pipeline: group[pipeline]} if pipeline in group else {}
+
+    def made(calibrations: Any = None, **settings: Any) -> SelfReflectEngine:
+        values = published(pipeline=pipeline, target_accuracy=0.5, **own, **settings)
+        return SelfReflectEngine(
+            Numbered(), ScriptedLM(reply), values, judge=ByNumber(), reader=Rising(), calibrations=calibrations
+        )
+
+    found = calibrate_guarantee(made(), questions(numbers=range(11, 100, 2)), KIND).calibration
+    assert found.kept > 0
+    asked = made({"guarantee": found}, guarantee=KIND)
+    shown, kept_back = asked.answer("What is item 98?"), asked.answer("What is item 56?")
+    assert isinstance(shown, Answer)
+    assert not shown.abstained
+    assert shown.metadata["guarantee"]["n"] == 45
+    assert len(shown.metadata["claim_scores"]) == len(shown.claims)
+    assert kept_back.abstained
+    assert kept_back.reason == "support below guarantee"
+    assert not made().answer("What is item 56?").abstained
