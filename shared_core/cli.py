@@ -1,4 +1,4 @@
-"""The command line: ``selfreflect ask | index | eval | calibrate | train | doctor``."""
+"""The command line: ``selfreflect ask | index | eval | calibrate | train | research-data | doctor``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from shared_core.commands.console import show_error
 from shared_core.commands.doctor import doctor_command
 from shared_core.commands.eval import eval_command
 from shared_core.commands.index import index_command
+from shared_core.commands.research_data import research_data_command
 from shared_core.commands.train import train_app
 from shared_core.commands.train_self_rag import self_rag_command
 from shared_core.errors import InputError
@@ -33,6 +34,7 @@ app.command("check")(check_command)
 app.command("index")(index_command)
 app.command("eval")(eval_command)
 app.command("calibrate")(calibrate_command)
+app.command("research-data")(research_data_command)
 app.command("doctor")(doctor_command)
 train_app.command("self-rag")(self_rag_command)
 app.add_typer(train_app, name="train")

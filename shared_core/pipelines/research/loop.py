@@ -41,16 +41,10 @@ def research(question: str, run: Run) -> Flow[Answer]:
     ``metadata`` has ``closed_book``; ``verdicts``, one for each of ``Answer.claims``; ``written``, the candidate as it
     was; and ``search``: rounds, candidates, claims, cache hits, tokens, best utility of each round.
     """
-    settings, passages = run.settings, ()
-    if settings.research.closed_book:
-        yield run.note("retrieve", "never", "closed book: the model's own knowledge")
-    else:
-        yield run.note("retrieve", "always", "claims are judged by what the passages say", k=settings.top_k)
-        passages = yield Retrieve(question, settings.top_k, settings.where)
-        yield Report(Retrieved(question, passages))
-        if not passages:
-            return (yield from decide(question, (), (), run, pipeline="research"))
-    state = yield from search(question, passages, run)
+    settings = run.settings
+    state = yield from searched(question, run)
+    if not state.passages and not settings.research.closed_book:
+        return (yield from decide(question, (), (), run, pipeline="research"))
     best, worth = _select(state)
     yield run.note(
         "select",
@@ -64,7 +58,7 @@ def research(question: str, run: Run) -> Flow[Answer]:
     verdicts = yield from _verdicts(state, claims)
     for claim in claims if worth else ():
         yield Report(ClaimSealed(claim))
-    answer = yield from _decide(state, best, claims, worth=worth, passages=passages, verdicts=verdicts)
+    answer = yield from _decide(state, best, claims, worth=worth, verdicts=verdicts)
     told = {
         "closed_book": settings.research.closed_book,
         "verdicts": [verdicts[claim_key(c.text)] for c in answer.claims],
@@ -72,6 +66,18 @@ def research(question: str, run: Run) -> Flow[Answer]:
         "search": _figures(state),
     }
     return dataclasses.replace(answer, metadata={**answer.metadata, **told})
+
+
+def searched(question: str, run: Run) -> Flow[Search]:
+    """Retrieve, where the settings say so, and search; without candidates where nothing was retrieved."""
+    settings = run.settings
+    if settings.research.closed_book:
+        yield run.note("retrieve", "never", "closed book: the model's own knowledge")
+        return (yield from search(question, (), run))
+    yield run.note("retrieve", "always", "claims are judged by what the passages say", k=settings.top_k)
+    passages: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
+    yield Report(Retrieved(question, passages))
+    return (yield from search(question, passages, run)) if passages else Search(question, run)
 
 
 def _select(state: Search) -> tuple[Candidate | None, bool]:
@@ -88,7 +94,6 @@ def _decide(
     claims: Sequence[Claim],
     *,
     worth: bool,
-    passages: Sequence[Passage],
     verdicts: dict[str, Verdict],
 ) -> Flow[Answer]:
     run, closed = state.run, state.options.closed_book
@@ -97,7 +102,7 @@ def _decide(
         yield from decide(
             state.question,
             claims,
-            passages,
+            state.passages,
             run,
             pipeline="research",
             answerable=state.weighed.answerable,

@@ -1,0 +1,205 @@
+"""Searches over many questions, kept on disk as they are done: killed at any moment, it goes on where it was.
+
+The folder holds ``searches.jsonl``, one search a line, appended and flushed to the disk batch by batch, and
+``searches.json``, which says what it was made with. A line that was torn by a crash is cut off, and its question asked
+again; a question that failed is asked again, too. Another configuration is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from shared_core import flow as flows
+from shared_core.abstention import expected_utility
+from shared_core.errors import DocumentError, InputError, SelfReflectError
+from shared_core.files import replace_file
+from shared_core.meter import Meter
+from shared_core.pipelines.common import Run
+from shared_core.pipelines.research.loop import searched
+from shared_core.pipelines.research.prompts import write_prompt
+from shared_core.pipelines.research.search import Search
+from shared_core.training.research.rows import Scored, Searched
+
+if TYPE_CHECKING:
+    from shared_core.engine import SelfReflectEngine
+    from shared_core.evaluation.dataset import Question
+
+SEARCHES, CARD = "searches.jsonl", "searches.json"
+
+
+class SearchStore:
+    """The folder of a run.
+
+    Args:
+        folder: made if it is not there.
+        configuration: what the searches are made with; compared with what the folder's were.
+
+    Raises:
+        InputError: the folder's searches were made with something else, or hold a line that is no search.
+        DocumentError: it cannot be read or written.
+    """
+
+    def __init__(self, folder: str | Path, configuration: dict[str, Any]) -> None:
+        self.folder = Path(folder)
+        self._file = self.folder / SEARCHES
+        plain = json.loads(json.dumps(configuration, default=str))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._check(plain)
+            self._cut_torn_line()
+        except OSError as error:
+            raise DocumentError(f"{self.folder} cannot be used: {error.strerror or error}.") from error
+
+    def _check(self, configuration: dict[str, Any]) -> None:
+        card = self.folder / CARD
+        if not card.exists():
+            if self._file.exists():
+                raise InputError(f"{self._file} has no {CARD} beside it.", hint="Give a folder of its own.")
+            with replace_file(card) as file:
+                file.write(json.dumps(configuration, indent=2, ensure_ascii=False) + "\n")
+            return
+        try:
+            before = json.loads(card.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{card} is no JSON: {error}.", hint="Give a folder of its own.") from error
+        names = sorted({*before, *configuration})
+        different = [n for n in names if before.get(n) != configuration.get(n)]
+        if different:
+            told = "; ".join(f"{n} {before.get(n)!r}, not {configuration.get(n)!r}" for n in different)
+            raise InputError(f"The searches in {self.folder} were made with {told}.", hint="Give a folder of its own.")
+
+    def _cut_torn_line(self) -> None:
+        """What stands behind the last line break was not written to its end."""
+        if not self._file.exists():
+            return
+        with self._file.open("r+b") as file:
+            content = file.read()
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                file.truncate(whole)
+
+    def read(self) -> list[Searched]:
+        """The searches that were done, in the order in which they were; InputError if a line is none."""
+        if not self._file.exists():
+            return []
+        found: list[Searched] = []
+        with self._file.open(encoding="utf-8", newline="\n") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    found.append(Searched.from_dict(json.loads(line)))
+                except (KeyError, TypeError, ValueError) as error:
+                    raise InputError(f"{self._file}, line {number}: no search ({error}).") from error
+        return found
+
+    @contextmanager
+    def writing(self) -> Iterator[Callable[[Sequence[Searched]], None]]:
+        """A function that appends searches and returns once they are on the disk."""
+        with self._file.open("a", encoding="utf-8", newline="\n") as file:
+            yield lambda searches: _append(file, searches)
+
+
+def _append(file: TextIO, searches: Sequence[Searched]) -> None:
+    file.write("".join(json.dumps(s.to_dict(), ensure_ascii=False, allow_nan=False) + "\n" for s in searches))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def configuration(engine: SelfReflectEngine, abstention: str) -> dict[str, Any]:
+    """What searches depend on: models, what is retrieved and how, the settings, what abstaining says."""
+    settings = engine.settings
+    passages = {} if settings.research.closed_book else {"top_k": settings.top_k, "witnesses": settings.witnesses}
+    return {
+        "models": {role: model.name for role, model in engine.resources.models.items()},
+        "target_accuracy": settings.target_accuracy,
+        "seed": settings.seed,
+        "research": settings.research.model_dump(mode="json"),
+        "abstention": abstention,
+        **passages,
+    }
+
+
+def run_searches(
+    engine: SelfReflectEngine,
+    questions: Sequence[Question],
+    folder: str | Path,
+    *,
+    abstention: str = "I do not know.",
+    batch_size: int = 8,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[Searched], dict[str, str]]:
+    """Search every question that was not searched yet; each batch is on the disk before the next begins.
+
+    Args:
+        engine: of the pipeline ``research``.
+        questions: of distinct ids.
+        folder: of this run or of an earlier one of the same configuration.
+        abstention: what abstaining is to say.
+        batch_size: questions searched at once.
+        progress: told (done, all) after every batch, those of earlier runs included.
+
+    Returns:
+        The searches of all the questions that did not fail, in their order, and the errors of the others by id.
+
+    Raises:
+        InputError: another pipeline, a batch size below 1, ids that are not distinct or whose question has changed, a
+            folder of another configuration.
+        DocumentError: the folder cannot be used.
+    """
+    if engine.settings.pipeline != "research" or batch_size < 1:
+        raise InputError("Searches need pipeline='research' and a batch size of at least 1.")
+    ids = [q.id for q in questions]
+    if len(set(ids)) < len(ids):
+        raise InputError("Two questions have the same id.", hint="Ids tell which questions are done.")
+    store = SearchStore(folder, configuration(engine, abstention))
+    done = {s.id: s for s in store.read()}
+    changed = [q.id for q in questions if q.id in done and done[q.id].question != q.question.strip()]
+    if changed:
+        raise InputError(f"The question {changed[0]!r} is another than the one searched.", hint="Give another folder.")
+    todo = [q for q in questions if q.id not in done]
+    failed: dict[str, str] = {}
+    with store.writing() as write:
+        for start in range(0, len(todo), batch_size):
+            batch = todo[start : start + batch_size]
+            made, errors = _search(engine, batch, abstention)
+            write(made)
+            done.update((s.id, s) for s in made)
+            failed.update(errors)
+            if progress is not None:
+                progress(len(questions) - len(todo) + start + len(batch), len(questions))
+    return [done[i] for i in ids if i in done], failed
+
+
+def _search(
+    engine: SelfReflectEngine, batch: Sequence[Question], abstention: str
+) -> tuple[list[Searched], dict[str, str]]:
+    runs = [Run(engine.settings, engine.context) for _ in batch]
+    waiting = [Meter(engine.settings).watch(searched(q.question.strip(), run)) for q, run in zip(batch, runs)]
+    made, errors = [], {}
+    for question, run, result in zip(
+        batch, runs, flows.run_many(waiting, engine.resources, deadline=engine.settings.deadline)
+    ):
+        if isinstance(result, Search) and run.trace.limit is None:
+            made.append(_told(question.id, result, abstention))
+        elif isinstance(result, Search):
+            errors[question.id] = str(run.trace.limit)  # half a search would teach what it did not get to
+        elif isinstance(result, SelfReflectError):
+            errors[question.id] = str(result)
+        else:
+            raise result
+    return made, errors
+
+
+def _told(name: str, state: Search, abstention: str) -> Searched:
+    candidates = []
+    for candidate in state.candidates:
+        p = state.probabilities(candidate)
+        utility = expected_utility(p, state.target)  # of the whole, which is what is learned
+        candidates.append(Scored(candidate.text, utility, tuple(candidate.claims), tuple(p), candidate.round))
+    prompt = write_prompt(state.question, state.passages, (), state.options)
+    made = Searched(name, state.question, prompt, tuple(candidates), abstention, state.tokens)
+    return Searched.from_dict(made.to_dict())  # as it will be read: adjoining parts of the prompt are one
