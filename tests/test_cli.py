@@ -143,6 +143,53 @@ def test_eval_and_calibrate_work_together(index: Path, tmp_path: Path) -> None:
     assert "fitted for" in other.output
 
 
+def test_a_guarantee_is_fitted_and_asked_for(index: Path, tmp_path: Path) -> None:
+    rows = [
+        {"question": "Who founded the Tide Museum?", "answers": ["Lavinia Hathe"]},
+        {"question": "When was the Lowen Gut station opened?", "answers": ["8 October 1951"]},
+        {"question": "Who wrote the anthem of Freedonia?", "answerable": False},
+    ]
+    questions, few = tmp_path / "q.jsonl", tmp_path / "few.jsonl"
+    questions.write_text("\n".join(json.dumps({**r, "id": f"{i}-{n}"}) for n in range(5) for i, r in enumerate(rows)))
+    few.write_text("\n".join(json.dumps(r) for r in rows))
+    file, runner, at = tmp_path / "c.json", CliRunner(), ["--index", str(index)]
+    promise = ["--guarantee", "conformal_factuality"]
+    fitting = ["calibrate", str(questions), *at, *promise, "-o", str(file)]
+    made = runner.invoke(app, fitting)
+    assert made.exit_code == 0, made.output
+    assert "on 15 answers (9 needed)" in made.output
+    asked = runner.invoke(app, ["ask", rows[0]["question"], *at, "--calibration", str(file), *promise, "--json"])
+    assert asked.exit_code in (0, 3), asked.output
+    assert json.loads(asked.stdout)["metadata"]["guarantee"]["n"] == 15
+    shown = runner.invoke(app, ["ask", rows[0]["question"], *at, "--calibration", str(file), *promise])
+    assert "guarantee (keeps" in shown.output
+    other = runner.invoke(app, ["ask", "q", *at, "--calibration", str(file), *promise, "-t", "0.8"])
+    assert other.exit_code == 1
+    assert "target_accuracy 0.5, not 0.8" in other.output
+    refused = runner.invoke(app, ["calibrate", str(few), *at, *promise, "-o", str(tmp_path / "d.json")])
+    assert refused.exit_code == 1
+    assert "at least 9 are needed" in refused.output
+    assert not (tmp_path / "d.json").exists()
+    for wrong in (["--guarantee", "certainty"], [*promise, "--purpose", "confidence"], [*promise, "--alpha", "2"]):
+        assert runner.invoke(app, ["calibrate", str(questions), *at, *wrong]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("research.samples", "NAME=VALUE"), ("research.sampels=4", "sampels"), ("top_k=none", "top_k")]
+)
+def test_a_setting_that_is_none_is_bad_input(index: Path, given: str, said: str) -> None:
+    result = CliRunner().invoke(app, ["ask", "q", "--index", str(index), "--set", given])
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_any_setting_can_be_set(index: Path) -> None:
+    options = ["--set", "max_claims=1", "--set", "on_abstain=show", "--set", "research.samples=4", "--json"]
+    result = CliRunner().invoke(app, ["ask", "Who wrote the anthem of Freedonia?", "--index", str(index), *options])
+    assert result.exit_code == 3, result.output
+    assert "nearest passages say" in json.loads(result.stdout)["text"]
+
+
 def test_doctor_says_what_works() -> None:
     result = CliRunner().invoke(app, ["doctor", "--json"])
     assert result.exit_code == 0
