@@ -272,7 +272,11 @@ class ResearchSettings(Settings):
     rounds: int = Field(default=3, ge=1, description="Rounds of writing and judging (K); 1 is the paper's wide search.")
     samples: int = Field(default=16, ge=1, description="Candidate answers written in a round (J).")
     max_tokens: int = Field(default=256, ge=1, description="Tokens of a candidate answer.")
-    max_sentences: int = Field(default=4, ge=1, description="Sentences that a candidate answer is asked for at most.")
+    max_sentences: int = Field(
+        default=4,
+        ge=1,
+        description="Sentences a candidate is asked to have at most (neutral prompts; the paper's say 4).",
+    )
     temperature: float = Field(default=1.0, gt=0)
     safe_prompt: bool = Field(default=False, description="Tell the model not to answer what it does not know.")
     splitter: Literal["model", "sentences"] = Field(

@@ -26,7 +26,7 @@ from shared_core.abstention import (
 )
 from shared_core.errors import CalibrationError, InputError, SettingsError
 
-BIOGRAPHIES = Path("/work/shared/data/claims/biographies.jsonl.gz")
+BIOGRAPHIES = Path(__file__).parents[2] / "../shared/data/claims/biographies.jsonl.gz"
 
 
 def answers(n: int, right: float = 0.7, seed: int = 0) -> tuple[list[list[float]], list[list[bool]]]:

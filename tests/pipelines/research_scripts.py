@@ -29,12 +29,12 @@ def kind(request: Any) -> str:
 
 def sentence(request: Any) -> str:
     """The sentence that is to be split."""
-    return request.prompt.text.split("Sentence: ")[1].split("\nClaims:")[0]
+    return request.prompt.text.split("Sentence: ")[1].removesuffix("Claims:").rstrip()
 
 
 def claim(request: Any) -> str:
     """The claim that is to be judged."""
-    return request.prompt.text.split("Claim: ")[1].split("\n")[0]
+    return request.prompt.text.split("Claim: ")[1].split("\n")[0].removesuffix(" Probability:")
 
 
 def same(request: Any) -> str:

@@ -188,12 +188,12 @@ def test_the_papers_prompts_name_the_person() -> None:
     assert write.prompt.text == (
         "Write a biography of Ada Venn of up to 4 sentences. If you do not know who that is, do not answer."
     )
-    assert model.asked("split")[0].prompt.text.endswith("Entity: Ada Venn\nSentence: Ada Venn wrote it.\nClaims:")
+    assert model.asked("split")[0].prompt.text.endswith("Entity: Ada Venn Sentence: Ada Venn wrote it. Claims:")
     assert model.asked("evaluate")[0].prompt.text == (
-        "Ada Venn wrote it.\nAda Venn wrote it.\nBased on these sources, what is the probability of the following "
-        "claim concerning Ada Venn being true? Claim: Ada Venn wrote it.\nProbability:"
+        "Ada Venn wrote it. Ada Venn wrote it. Based on these sources, what is the probability of the following "
+        "claim concerning Ada Venn being true? Claim: Ada Venn wrote it. Probability:"
     )
-    assert "Facts:\n- Ada Venn wrote it." in model.asked("rewrite")[0].prompt.text
+    assert model.asked("rewrite")[0].prompt.text.endswith("facts. Facts: Ada Venn wrote it.")
 
 
 def test_what_others_wrote_is_never_trusted() -> None:

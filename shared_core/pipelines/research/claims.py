@@ -16,7 +16,7 @@ from shared_core.citation import split_sentences
 from shared_core.flow import Flow, Generate, Together
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Run, leans, raise_faults
-from shared_core.pipelines.research.prompts import split_prompt
+from shared_core.pipelines.research.asking import split_prompt
 from shared_core.retrieval.tokenizer import Tokenizer
 
 MAX_TOKENS = 192

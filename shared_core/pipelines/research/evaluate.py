@@ -14,7 +14,7 @@ from shared_core.errors import BudgetError, CapabilityError, LimitError
 from shared_core.flow import Flow, Generate, Score, Together
 from shared_core.lm.base import Generation, SamplingParams, Scores
 from shared_core.pipelines.common import Run, raise_faults
-from shared_core.pipelines.research.prompts import evaluate_prompt
+from shared_core.pipelines.research.asking import evaluate_prompt
 from shared_core.pipelines.support import NO, YES, share_of_yes, yes_of_first_token
 
 

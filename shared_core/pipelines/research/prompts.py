@@ -1,117 +1,47 @@
-"""ReSearch's prompts: the paper's own (biographies, Table 4) and task-neutral ones, with passages or without.
-
-Questions, passages and what a model wrote are untrusted: their text never becomes a control token.
-"""
+"""ReSearch's prompts as the paper gives them (Piché et al., Table 4): write, rewrite, evaluate, split."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt
-from shared_core.settings import ResearchSettings
-from shared_core.types import Passage
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A likely claim for the next round, with the quote that supports it where there is one."""
-
-    claim: str
-    quote: str = ""
-
-
-def _say(text: str) -> Prompt:
+def _user(text: str) -> Prompt:
     return Prompt.trusted(text, role="user")
 
 
-def _told(text: str) -> Prompt:
+def _said(text: str) -> Prompt:
     return Prompt.untrusted(text, role="user")
 
 
-def write_prompt(
-    question: str, passages: Sequence[Passage], facts: Sequence[Fact], options: ResearchSettings
-) -> Prompt:
-    """Ask for one candidate answer; with ``facts`` it is P_rewrite, without P_write."""
-    most = options.max_sentences
-    if options.prompts == "biography":
-        prompt = _say("Write a biography of ") + _told(question) + _say(f" of up to {most} sentences.")
-        unknown = " If you do not know who that is, do not answer."
-        thing = "biography"
-    else:
-        about = " from the passages and from nothing else" if passages else ""
-        prompt = _say(
-            f"Answer the question{about} in up to {most} full sentences, each understandable by itself. Write nothing "
-            "but the answer."
-        )
-        unknown = " If you do not know the answer, reply only: I do not know."
-        thing = "answer"
-    if options.safe_prompt:
-        prompt += _say(unknown)
-    if facts:
-        prompt += _say(f" The {thing} should include, but not be limited to, the following facts. Facts:")
-        for fact in facts:
-            prompt += _say("\n- ") + _told(fact.claim)
-            if fact.quote:
-                prompt += _say(" (“") + _told(fact.quote) + _say("”)")
-    prompt += _passages(passages)
-    if options.prompts == "neutral":
-        prompt += _say("\n\nQuestion: ") + _told(question) + _say("\nAnswer:")
-    return prompt
+def write_prompt(entity: str) -> Prompt:
+    """Write about it, known or not."""
+    return _user("Write a biography of ") + _said(entity) + _user(" of up to 4 sentences.")
 
 
-def _passages(passages: Sequence[Passage]) -> Prompt:
-    prompt = Prompt()
-    for i, passage in enumerate(passages, 1):
-        title = f"{passage.title}\n" if passage.title else ""
-        prompt += _say(f"\n\n[{i}] ") + _told(title + passage.text)
-    return prompt
+def safe_write_prompt(entity: str) -> Prompt:
+    """Write about it, or say that it is not known."""
+    return write_prompt(entity) + _user(" If you do not know who that is, do not answer.")
 
 
-def split_prompt(question: str, answer: str, sentence: str, options: ResearchSettings) -> Prompt:
-    """Ask for the independent claims of one sentence of an answer, one on each line."""
-    if options.prompts == "biography":
-        return (
-            _say(
-                "Please breakdown the following sentence into independent claims. Each claim must be understandable as "
-                "an independent sentence, and start explicitly with the name of the entity.\nEntity: "
-            )
-            + _told(question)
-            + _say("\nSentence: ")
-            + _told(sentence)
-            + _say("\nClaims:")
-        )
-    return (
-        _say(
-            "Break the sentence down into the independent claims that it makes, one short sentence on each line, each "
-            "beginning with “- ”. Each must be understandable by itself: put names for words such as “he” or “it”. "
-            "Add nothing that the sentence does not say.\n\nQuestion: "
-        )
-        + _told(question)
-        + _say("\nThe whole answer: ")
-        + _told(answer)
-        + _say("\nSentence: ")
-        + _told(sentence)
-        + _say("\nClaims:")
+def rewrite_prompt(entity: str, facts: Sequence[str]) -> Prompt:
+    """Write about it with the claims that an earlier round found likely."""
+    wanted = " The biography should include, but not be limited to, the following facts. Facts: "
+    return write_prompt(entity) + _user(wanted) + _said(" ".join(facts))
+
+
+def evaluate_prompt(sources: Sequence[str], entity: str, claim: str) -> Prompt:
+    """How probable is a claim, given sentences of earlier answers? The reply is a whole number from 0 to 100."""
+    asked = _said(" ".join(sources)) + _user(" Based on these sources, what is the probability of the following claim ")
+    asked += _user("concerning ") + _said(entity) + _user(" being true? Claim: ") + _said(claim)
+    return asked + _user(" Probability:")
+
+
+def split_prompt(entity: str, sentence: str) -> Prompt:
+    """The claims of a sentence, each a sentence of its own that begins with the name."""
+    task = (
+        "Please breakdown the following sentence into independent claims. Each claim must be understandable as an "
+        "independent sentence, and start explicitly with the name of the entity. Entity: "
     )
-
-
-def evaluate_prompt(
-    question: str, sources: Sequence[str], claim: str, options: ResearchSettings, *, yes_no: bool = False
-) -> Prompt:
-    """Ask how probable a claim is by ``sources`` (earlier sentences of the model's own), in per cent or yes or no."""
-    prompt = Prompt()
-    for source in sources:
-        prompt += _told(source) + _say("\n")
-    by = "Based on these sources, what" if sources else "What"
-    if options.prompts == "biography":
-        prompt += _say(f"{by} is the probability of the following claim concerning ") + _told(question)
-        prompt += _say(" being true? Claim: ") + _told(claim)
-    else:
-        prompt += _say("\nThe question was: ") + _told(question)
-        prompt += _say(f"\n{by} is the probability of the following claim being true? Claim: ") + _told(claim)
-    if yes_no:
-        return prompt + _say("\nIs the claim true? Answer yes or no:")
-    if options.prompts == "neutral":
-        prompt += _say("\nReply with one whole number from 0 to 100 and nothing else.")
-    return prompt + _say("\nProbability:")
+    return _user(task) + _said(entity) + _user(" Sentence: ") + _said(sentence) + _user(" Claims:")

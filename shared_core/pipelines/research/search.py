@@ -18,11 +18,11 @@ from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.confidence import Weighed
+from shared_core.pipelines.research.asking import Fact, write_prompt
 from shared_core.pipelines.research.claims import Candidate, Splits, split
 from shared_core.pipelines.research.evaluate import evaluate
 from shared_core.pipelines.research.layout import shown_scores
 from shared_core.pipelines.research.passages import Quotes, weigh_claims
-from shared_core.pipelines.research.prompts import Fact, write_prompt
 from shared_core.settings import ResearchSettings
 from shared_core.types import Claim, Passage, Usage
 

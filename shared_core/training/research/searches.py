@@ -20,8 +20,8 @@ from shared_core.errors import DocumentError, InputError, SelfReflectError
 from shared_core.files import replace_file
 from shared_core.meter import Meter
 from shared_core.pipelines.common import Run
+from shared_core.pipelines.research.asking import write_prompt
 from shared_core.pipelines.research.loop import searched
-from shared_core.pipelines.research.prompts import write_prompt
 from shared_core.pipelines.research.search import Search
 from shared_core.training.research.rows import Scored, Searched
 

@@ -1,0 +1,101 @@
+"""What ReSearch asks of a model: the paper's own prompts (``prompts``: biographies) or task-neutral ones.
+
+Questions, passages and what a model wrote are untrusted: their text never becomes a control token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.lm.base import Prompt
+from shared_core.pipelines.research import prompts as paper
+from shared_core.settings import ResearchSettings
+from shared_core.types import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A likely claim for the next round, with the quote that supports it where there is one."""
+
+    claim: str
+    quote: str = ""
+
+
+def _say(text: str) -> Prompt:
+    return Prompt.trusted(text, role="user")
+
+
+def _told(text: str) -> Prompt:
+    return Prompt.untrusted(text, role="user")
+
+
+def write_prompt(
+    question: str, passages: Sequence[Passage], facts: Sequence[Fact], options: ResearchSettings
+) -> Prompt:
+    """Ask for one candidate answer; with ``facts`` it is P_rewrite, without P_write."""
+    if options.prompts == "biography":
+        if facts:
+            prompt = paper.rewrite_prompt(question, [f.claim for f in facts])
+        else:
+            prompt = (paper.safe_write_prompt if options.safe_prompt else paper.write_prompt)(question)
+        return prompt + _passages(passages)
+    about = " from the passages and from nothing else" if passages else ""
+    prompt = _say(
+        f"Answer the question{about} in up to {options.max_sentences} full sentences, each understandable by itself. "
+        "Write nothing but the answer."
+    )
+    if options.safe_prompt:
+        prompt += _say(" If you do not know the answer, reply only: I do not know.")
+    if facts:
+        prompt += _say(" The answer should include, but not be limited to, the following facts. Facts:")
+        for fact in facts:
+            prompt += _say("\n- ") + _told(fact.claim)
+            if fact.quote:
+                prompt += _say(" (“") + _told(fact.quote) + _say("”)")
+    return prompt + _passages(passages) + _say("\n\nQuestion: ") + _told(question) + _say("\nAnswer:")
+
+
+def _passages(passages: Sequence[Passage]) -> Prompt:
+    prompt = Prompt()
+    for i, passage in enumerate(passages, 1):
+        title = f"{passage.title}\n" if passage.title else ""
+        prompt += _say(f"\n\n[{i}] ") + _told(title + passage.text)
+    return prompt
+
+
+def split_prompt(question: str, answer: str, sentence: str, options: ResearchSettings) -> Prompt:
+    """Ask for the independent claims of one sentence of an answer, one on each line."""
+    if options.prompts == "biography":
+        return paper.split_prompt(question, sentence)
+    return (
+        _say(
+            "Break the sentence down into the independent claims that it makes, one short sentence on each line, each "
+            "beginning with “- ”. Each must be understandable by itself: put names for words such as “he” or “it”. "
+            "Add nothing that the sentence does not say.\n\nQuestion: "
+        )
+        + _told(question)
+        + _say("\nThe whole answer: ")
+        + _told(answer)
+        + _say("\nSentence: ")
+        + _told(sentence)
+        + _say("\nClaims:")
+    )
+
+
+def evaluate_prompt(
+    question: str, sources: Sequence[str], claim: str, options: ResearchSettings, *, yes_no: bool = False
+) -> Prompt:
+    """Ask how probable a claim is by ``sources`` (earlier sentences of the model's own), in per cent or yes or no."""
+    if options.prompts == "biography" and not yes_no:
+        return paper.evaluate_prompt(sources, question, claim)
+    prompt = Prompt()
+    for source in sources:
+        prompt += _told(source) + _say("\n")
+    by = "Based on these sources, what" if sources else "What"
+    about = "The biography is of" if options.prompts == "biography" else "The question was"
+    prompt += _say(f"\n{about}: ") + _told(question)
+    prompt += _say(f"\n{by} is the probability of the following claim being true? Claim: ") + _told(claim)
+    if yes_no:
+        return prompt + _say("\nIs the claim true? Answer yes or no:")
+    return prompt + _say("\nReply with one whole number from 0 to 100 and nothing else.\nProbability:")
