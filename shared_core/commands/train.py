@@ -117,9 +117,6 @@ def reclaim_command(
     cpu: Annotated[bool, typer.Option("--cpu", help="Do not use an accelerator.")] = False,
 ) -> None:
     """Train ReClaim's reference, claim or unified model on rows of `train reclaim-rows`."""
-    from shared_core.training.recipes import recipe, train
-    from shared_core.training.rows import read_rows
-
     changes = {
         "method": None if lora is None else ("lora" if lora else "full"),
         "learning_rate": learning_rate,
@@ -132,6 +129,43 @@ def reclaim_command(
         "seed": seed,
         "use_cpu": True if cpu else None,
     }
+    _train(rows, model, output, role, changes)
+
+
+@train_app.command("research")
+@reports_errors
+def research_command(
+    rows: Rows,
+    model: Annotated[str, typer.Option("--model", "-m", help="Model to start from: hub name or path.")],
+    output: Output,
+    learning_rate: Annotated[float | None, typer.Option(help="Instead of the paper's (5e-6).")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Instead of the paper's (2000).")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows per step (16).")] = None,
+    micro_batch_size: Annotated[int | None, typer.Option(help="Rows in memory at a time.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens; longer rows are left out, never cut.")] = None,
+    lora: Annotated[bool | None, typer.Option("--lora/--full", help="LoRA or all weights (the paper's).")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use an accelerator.")] = False,
+) -> None:
+    """Fine-tune a model on the best answers of its own searches, sft.jsonl of `research-data`."""
+    changes = {
+        "method": None if lora is None else ("lora" if lora else "full"),
+        "learning_rate": learning_rate,
+        "max_steps": max_steps,
+        "batch_size": batch_size,
+        "micro_batch_size": micro_batch_size,
+        "max_length": max_length,
+        "seed": seed,
+        "use_cpu": True if cpu else None,
+    }
+    _train(rows, model, output, "research", changes)
+
+
+def _train(rows: list[Path], model: str, output: Path, role: str, changes: dict[str, Any]) -> None:
+    """Train on the files' rows of the role, with its recipe and the changes that are not ``None``."""
+    from shared_core.training.recipes import recipe, train
+    from shared_core.training.rows import read_rows
+
     settings = recipe(role, **{name: value for name, value in changes.items() if value is not None})
     every = [row for path in rows for row in read_rows(path)]
     chosen = [row for row in every if row.role == role]

@@ -73,13 +73,14 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     "reference": {"method": "full", "learning_rate": 2e-5, "epochs": 3},
     "claim": {"method": "lora", "learning_rate": 5e-5, "epochs": 5},
     "unified": {"method": "full", "learning_rate": 2e-5, "epochs": 3},
+    "research": {"method": "full", "learning_rate": 5e-6, "max_steps": 2000, "batch_size": 16},
 }
 """Xia et al. 2024 for the reference and the claim model; the unified model gets the reference model's values. Batch
-size, warmup and LoRA's shape are ours."""
+size, warmup and LoRA's shape are ours. ``research``: supervised fine-tuning of Piché et al., Table 17."""
 
 
 def recipe(role: str, **changes: Any) -> TrainingSettings:
-    """The settings for a role of ReClaim, with changes.
+    """The settings for a role of ReClaim or for ReSearch, with changes.
 
     Raises:
         InputError: no such role.

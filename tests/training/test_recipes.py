@@ -218,3 +218,22 @@ def test_a_small_model_learns_to_quote_the_right_sentence(tmp_path: Path) -> Non
     print(f"loss {first:.2f} → {last:.3f}, right sentence {share:.2f}, {result.seconds:.0f} s")
     assert share > 0.6  # chance is 1 in 4
     assert sum(len(a.claims) == 1 for a in answers) / len(answers) > 0.8  # it has learnt where to end
+
+
+def test_research_trains_on_the_best_answers(checkpoint: Path, rows: list[TrainingRow], tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    best = [replace(r, role="research", ends=True) for r in rows[:6]]
+    write_rows(best, tmp_path / "sft.jsonl")
+    command = ["train", "research", "-r", str(tmp_path / "sft.jsonl"), "-m", str(checkpoint), "-o", str(tmp_path / "m")]
+    done = CliRunner().invoke(app, [*command, "--max-steps", "2", "--batch-size", "4", "--cpu"])
+    assert done.exit_code == 0, done.output
+    card = json.loads((tmp_path / "m" / CARD).read_text())
+    assert card["settings"]["learning_rate"] == 5e-6
+    assert card["steps"] == 2
+    write_rows(rows[:2], tmp_path / "other.jsonl")
+    refused = CliRunner().invoke(
+        app, ["train", "research", "-r", str(tmp_path / "other.jsonl"), *command[4:6], "-o", "x"]
+    )
+    assert refused.exit_code == 2
+    assert recipe("research").max_steps == 2000

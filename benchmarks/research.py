@@ -1,0 +1,313 @@
+"""ReSearch: what iterating, the target accuracy and a guarantee are worth.
+
+    python benchmarks/research.py [--quick] [--json FILE] [--plots DIR] [--data DIR]
+
+No checkpoint is part of the project, so the search runs on a simulated model: a program that stands in for the weights
+and for nothing else. It writes, splits and judges through the same requests as any backend, and the whole pipeline
+(prompts, splitter, cache, self-consistency, search, selection) is the product's own. It "knows" a share of the facts
+about each of many invented people, in three tiers (popular, obscure, invented names), writes what it knows and
+otherwise makes something up, and is unsure in words, not always rightly. So these figures compare ways to search with
+each other; they say nothing about a real model.
+
+- iterative: K rounds of J candidates; wide: one round of as many candidates as cost as many tokens (Figure 7 of the
+  paper). `utility_iterative`, `utility_wide`, `tokens_iterative`, `tokens_wide`: realised utility (true claims count 1,
+  false ones -λ, at ρ* = 0.5) and tokens, per question.
+- accuracy, claims, abstention and utility by tier (`TIER_accuracy`, …), and over ρ* (`RHO_accuracy`, …).
+- `calibration_error` of the stated probabilities, before any calibration.
+- `coverage_at_90`: conformal factuality on real claims (`data/claims/biographies`, 211 biographies with judged claims,
+  and a simple score that looks at a claim's place, length and figures): share of answers that keep the promise that at
+  least 70 % of their kept claims are true, at the level 90 %, mean over 500 random splits; `kept_share_at_90`: of the
+  claims; `risk_control_false_share`: mean false share of kept claims where at most 30 % is promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import math
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.abstention import GUARANTEES, fit_guarantee
+from shared_core.evaluation import self_restraint
+from shared_core.evaluation.confidence import expected_calibration_error
+from shared_core.lm.base import Generate
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.retrieval import BM25Retriever
+from shared_core.types import Answer
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGETS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9)
+TIERS = {"popular": 0.8, "obscure": 0.25, "invented": 0.0}
+"""Share of a person's facts that the simulated model knows."""
+FACTS = 12
+SENTENCES = 4
+
+
+def _dice(*parts: object) -> random.Random:
+    """The same for the same parts, whatever was thrown before."""
+    return random.Random(hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest())
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody invented; of the facts the first ``known`` are known to the model."""
+
+    name: str
+    tier: str
+
+    def fact(self, number: int, *, true: bool = True, variant: int = 0) -> str:
+        """A sentence about them; a false one has another figure."""
+        figure = _dice(self.name, number, true, 0 if true else variant).randrange(1000, 10_000)
+        return f"{self.name} is listed in register {chr(65 + number)} under {figure}."
+
+    @property
+    def known(self) -> list[int]:
+        """Numbers of the facts that the model knows."""
+        return [i for i in range(FACTS) if _dice(self.name, i, "known").random() < TIERS[self.tier]]
+
+    def truth(self) -> set[str]:
+        """All that is true of them; nothing of whom there is not."""
+        return set() if self.tier == "invented" else {self.fact(i) for i in range(FACTS)}
+
+
+def people(count: int) -> list[Person]:
+    """As many of each tier, in turn."""
+    return [Person(f"{tier.title()} Person {i}", tier) for i in range(count) for tier in TIERS]
+
+
+class Simulated:
+    """Stands in for a model's weights; deterministic."""
+
+    def __init__(self, known: Sequence[Person]) -> None:
+        self._people = {p.name: p for p in known}
+        self.lm = ScriptedLM(self._reply, name="simulated")
+
+    def _reply(self, request: Generate) -> Any:
+        text = request.prompt.text
+        person = self._people[re.search(r"\w+ Person \d+", text).group()]  # type: ignore[union-attr]
+        if "Please breakdown" in text:
+            return text.split(" Sentence: ")[1].removesuffix(" Claims:")
+        if "probability of the following claim" in text:
+            return self._stated(person, text)
+        facts = re.findall(rf"{person.name} is listed in register \w under \d+\.", text)
+        return [self._written(person, facts, request.params.seed, i) for i in range(request.params.n)]
+
+    def _written(self, person: Person, facts: Sequence[str], seed: int | None, number: int) -> str:
+        """The facts given, as many as fit, and for the rest what is known or made up."""
+        dice = _dice(person.name, seed, number, len(facts))
+        wanted = dice.sample(list(dict.fromkeys(facts)), min(len(set(facts)), SENTENCES))
+        # what it is told to include leaves it room for more
+        room = max(SENTENCES + len(wanted) // 2 - len(wanted), 1)
+        for i in dice.sample(range(FACTS), room):
+            true = i in person.known and dice.random() < 0.85
+            wanted.append(person.fact(i, true=true, variant=dice.randrange(6)))
+        return " ".join(dict.fromkeys(wanted))
+
+    def _stated(self, person: Person, text: str) -> str:
+        """Sure of what it knows, less of what it made up; surer where its earlier sentences agree, less where not."""
+        sources, claim = text.split(" Based on these sources, ")[0], text.split("Claim: ")[1].split(" Probability:")[0]
+        knows = claim in {person.fact(i) for i in person.known}
+        own = _dice(person.name, claim, "own").gauss(0.7 if knows else 0.4, 0.15)
+        noise = _dice(person.name, claim, sources).gauss(0.0, 0.1)
+        same = sources.count(claim.rsplit(" under", 1)[0])  # sentences on the same register
+        agreement = 2 * sources.count(claim) / same - 1 if same > 1 else 0.0
+        value = round(100 * min(max(own + noise + 0.3 * agreement, 0.0), 1.0))
+        return str(value) if _dice(sources, claim, "says").random() > 0.03 else "It is hard to say."
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of asking about everybody."""
+
+    people: Sequence[Person]
+    answers: Sequence[Answer]
+    target: float
+
+    def labels(self, tier: str | None = None) -> list[list[bool] | None]:
+        """For each answer whether its claims are true; ``None`` for an abstention."""
+        return [
+            None if a.abstained else [c.text in p.truth() for c in a.kept_claims]
+            for p, a in zip(self.people, self.answers)
+            if tier in (None, p.tier)
+        ]
+
+    @property
+    def tokens(self) -> float:
+        """Read and written, per question."""
+        return float(np.mean([a.usage.prompt_tokens + a.usage.generated_tokens for a in self.answers]))
+
+    def figures(self, tier: str | None = None) -> dict[str, float]:
+        """accuracy, claims, abstention, utility."""
+        found = self_restraint(self.labels(tier), self.target)
+        return {
+            "accuracy": found.accuracy,
+            "claims": found.claims_per_answer,
+            "abstention": found.abstention_rate,
+            "utility": found.utility,
+        }
+
+
+def ask(known: Sequence[Person], *, rounds: int, samples: int, target: float = 0.5) -> Outcome:
+    """Ask about everybody, closed book, with the paper's prompts."""
+    research = {"closed_book": True, "prompts": "biography", "rounds": rounds, "samples": samples, "patience": None}
+    settings = SelfReflectSettings(pipeline="research", target_accuracy=target, research=research)
+    engine = SelfReflectEngine(BM25Retriever(), Simulated(known).lm, settings)
+    answers = engine.answer_many([p.name for p in known])
+    failed = [a for a in answers if not isinstance(a, Answer)]
+    if failed:
+        raise failed[0]
+    return Outcome(known, [a for a in answers if isinstance(a, Answer)], target)
+
+
+def wide_at(known: Sequence[Person], tokens: float, samples: int) -> Outcome:
+    """One round of as many candidates as cost at most so many tokens, found by bisection."""
+    low, high, best = 1, samples, ask(known, rounds=1, samples=1)
+    while low <= high:
+        middle = (low + high) // 2
+        found = ask(known, rounds=1, samples=middle)
+        if found.tokens <= tokens:
+            low, best = middle + 1, found
+        else:
+            high = middle - 1
+    return best
+
+
+# --- guarantees on real claims ---------------------------------------------------------------------------------------
+
+
+def biographies(path: Path) -> Iterator[tuple[list[float], list[bool]]]:
+    """(scores, labels) of the claims of each biography."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            claims = json.loads(line)["claims"]
+            texts = [c["message"] for c in claims]
+            yield (
+                [simple_score(t, i, len(texts)) for i, t in enumerate(texts)],
+                [c["annotation"] == "T" for c in claims],
+            )
+
+
+def simple_score(text: str, place: int, count: int) -> float:
+    """Early, short and without figures, in (0, 1): a score that knows little, as a guarantee must bear."""
+    early, short = 1 - place / max(count, 1), 1 / (1 + len(text.split()) / 8)
+    return 0.5 * early + 0.3 * short + 0.2 * (re.search(r"\d", text) is None)
+
+
+def coverage(path: Path, splits: int) -> dict[str, float]:
+    """Figures of the guarantees over random splits in calibration (120) and test answers."""
+    answers = list(biographies(path))
+    rng = np.random.default_rng(0)
+    held, kept, false = [], [], []
+    for _ in range(splits):
+        order = rng.permutation(len(answers))
+        first, rest = [answers[i] for i in order[:120]], [answers[i] for i in order[120:]]
+        scores, labels = [s for s, _ in first], [t for _, t in first]
+        factual = fit_guarantee(GUARANTEES[0], scores, labels, target_accuracy=0.7, alpha=0.1).threshold
+        left = [[t for s, t in zip(*one) if s > factual] for one in rest]
+        held.append(np.mean([not one or np.mean(one) >= 0.7 for one in left]))
+        kept.append(sum(map(len, left)) / sum(len(s) for s, _ in rest))
+        controlled = fit_guarantee(GUARANTEES[1], scores, labels, target_accuracy=0.7).threshold
+        left = [[t for s, t in zip(*one) if s > controlled] for one in rest]
+        false.append(np.mean([1 - np.mean(one) if one else 0.0 for one in left]))
+    return {
+        "coverage_at_90": float(np.mean(held)),
+        "kept_share_at_90": float(np.mean(kept)),
+        "risk_control_false_share": float(np.mean(false)),
+    }
+
+
+# --- the whole -------------------------------------------------------------------------------------------------------
+
+
+def run(options: argparse.Namespace) -> dict[str, float]:
+    """All figures, shown as they come."""
+    console = Console()
+    rounds, samples, count = (3, 4, 10) if options.quick else (3, 8, 30)
+    known = people(count)
+    iterative = ask(known, rounds=rounds, samples=samples)
+    wide = wide_at(known, iterative.tokens, samples=8 * rounds * samples)
+    base = ask(known, rounds=1, samples=1, target=0.5)
+    rows = {"one candidate": base, "wide, as many tokens": wide, f"iterative, {rounds} × {samples}": iterative}
+    table = Table("search", "tokens", "candidates", "accuracy", "claims", "abstention", "utility", title="Search")
+    for name, found in rows.items():
+        candidates = found.answers[0].metadata["search"]["candidates"]
+        table.add_row(name, f"{found.tokens:.0f}", str(candidates), *(f"{v:.3f}" for v in found.figures().values()))
+    console.print(table)
+    figures = {
+        "utility_iterative": iterative.figures()["utility"],
+        "utility_wide": wide.figures()["utility"],
+        "tokens_iterative": iterative.tokens,
+        "tokens_wide": wide.tokens,
+    }
+    tiers = Table("tier", *iterative.figures(), title="By tier")
+    for tier in TIERS:
+        found = iterative.figures(tier)
+        figures |= {f"{tier}_{name}": value for name, value in found.items()}
+        tiers.add_row(tier, *(f"{v:.3f}" for v in found.values()))
+    console.print(tiers)
+    curve = [ask(known, rounds=rounds, samples=samples, target=rho).figures() for rho in TARGETS]
+    pareto = Table("ρ*", *curve[0], title="Over the target accuracy")
+    for rho, found in zip(TARGETS, curve):
+        figures |= {f"{rho}_{name}": value for name, value in found.items()}
+        pareto.add_row(str(rho), *(f"{v:.3f}" for v in found.values()))
+    console.print(pareto)
+    said = [(c.support or 0.0, c.text in p.truth()) for p, a in zip(known, iterative.answers) for c in a.claims]
+    figures["calibration_error"] = expected_calibration_error([s for s, _ in said], [float(t) for _, t in said])
+    data = options.data / "claims/biographies.jsonl.gz"
+    if data.exists():
+        figures |= coverage(data, 100 if options.quick else 500)
+    else:
+        console.print(f"{data} is not there: no figures on guarantees")
+    for name in ("calibration_error", "coverage_at_90", "kept_share_at_90", "risk_control_false_share"):
+        if name in figures:
+            console.print(f"{name}: {figures[name]:.3f}")
+    if options.plots:
+        draw(curve, options.plots)
+    return figures
+
+
+def draw(curve: Sequence[dict[str, float]], folder: Path) -> None:
+    """Accuracy against claims per answer over ρ*: the Pareto curve."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    figure, axes = plt.subplots(figsize=(5, 4))
+    axes.plot([c["claims"] for c in curve], [c["accuracy"] for c in curve], "o-")
+    for rho, point in zip(TARGETS, curve):
+        axes.annotate(f"ρ*={rho}", (point["claims"], point["accuracy"]), textcoords="offset points", xytext=(4, 4))
+    axes.set(xlabel="claims per answer", ylabel="accuracy", title="What ρ* trades")
+    figure.tight_layout()
+    figure.savefig(folder / "research_pareto.png", dpi=120)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer people, candidates and splits")
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--plots", type=Path, help="folder to draw the plots into")
+    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
+    options = parser.parse_args()
+    figures = run(options)
+    if options.json:
+        plain = {key: value if math.isfinite(value) else None for key, value in figures.items()}
+        options.json.write_text(json.dumps(plain, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
