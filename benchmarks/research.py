@@ -6,12 +6,14 @@ No checkpoint is part of the project, so the search runs on a simulated model: a
 and for nothing else. It writes, splits and judges through the same requests as any backend, and the whole pipeline
 (prompts, splitter, cache, self-consistency, search, selection) is the product's own. It "knows" a share of the facts
 about each of many invented people, in three tiers (popular, obscure, invented names), writes what it knows and
-otherwise makes something up, and is unsure in words, not always rightly. So these figures compare ways to search with
-each other; they say nothing about a real model.
+otherwise makes something up, and is unsure in words, not always rightly: of what it knows it states 0.7 on average, of
+what it made up 0.2 ("discerning") or 0.4 ("overconfident"), with a spread of 0.15 between claims and 0.1 between
+askings, and up to 0.3 more or less where its sentences agree or not. So these figures compare ways to search with each
+other; they say nothing about a real model.
 
 - iterative: K rounds of J candidates; wide: one round of as many candidates as cost as many tokens (Figure 7 of the
   paper). `utility_iterative`, `utility_wide`, `tokens_iterative`, `tokens_wide`: realised utility (true claims count 1,
-  false ones -λ, at ρ* = 0.5) and tokens, per question.
+  false ones -λ, at ρ* = 0.5) and tokens, per question; with `overconfident_` before, of the other temperament.
 - accuracy, claims, abstention and utility by tier (`TIER_accuracy`, …), and over ρ* (`RHO_accuracy`, …).
 - `calibration_error` of the stated probabilities, before any calibration.
 - `coverage_at_90`: conformal factuality on real claims (`data/claims/biographies`, 211 biographies with judged claims,
@@ -87,10 +89,15 @@ def people(count: int) -> list[Person]:
     return [Person(f"{tier.title()} Person {i}", tier) for i in range(count) for tier in TIERS]
 
 
+MADE_UP = {"discerning": 0.2, "overconfident": 0.4}
+"""What is stated on average of what was made up."""
+
+
 class Simulated:
     """Stands in for a model's weights; deterministic."""
 
-    def __init__(self, known: Sequence[Person]) -> None:
+    def __init__(self, known: Sequence[Person], made_up: float) -> None:
+        self._made_up = made_up
         self._people = {p.name: p for p in known}
         self.lm = ScriptedLM(self._reply, name="simulated")
 
@@ -119,7 +126,7 @@ class Simulated:
         """Sure of what it knows, less of what it made up; surer where its earlier sentences agree, less where not."""
         sources, claim = text.split(" Based on these sources, ")[0], text.split("Claim: ")[1].split(" Probability:")[0]
         knows = claim in {person.fact(i) for i in person.known}
-        own = _dice(person.name, claim, "own").gauss(0.7 if knows else 0.4, 0.15)
+        own = _dice(person.name, claim, "own").gauss(0.7 if knows else self._made_up, 0.15)
         noise = _dice(person.name, claim, sources).gauss(0.0, 0.1)
         same = sources.count(claim.rsplit(" under", 1)[0])  # sentences on the same register
         agreement = 2 * sources.count(claim) / same - 1 if same > 1 else 0.0
@@ -159,11 +166,20 @@ class Outcome:
         }
 
 
-def ask(known: Sequence[Person], *, rounds: int, samples: int, target: float = 0.5) -> Outcome:
+@dataclass(frozen=True)
+class Setup:
+    """Whom is asked about, and what the model is like."""
+
+    known: Sequence[Person]
+    temperament: str = "discerning"
+
+
+def ask(setup: Setup, *, rounds: int, samples: int, target: float = 0.5) -> Outcome:
     """Ask about everybody, closed book, with the paper's prompts."""
+    known = setup.known
     research = {"closed_book": True, "prompts": "biography", "rounds": rounds, "samples": samples, "patience": None}
     settings = SelfReflectSettings(pipeline="research", target_accuracy=target, research=research)
-    engine = SelfReflectEngine(BM25Retriever(), Simulated(known).lm, settings)
+    engine = SelfReflectEngine(BM25Retriever(), Simulated(known, MADE_UP[setup.temperament]).lm, settings)
     answers = engine.answer_many([p.name for p in known])
     failed = [a for a in answers if not isinstance(a, Answer)]
     if failed:
@@ -171,12 +187,12 @@ def ask(known: Sequence[Person], *, rounds: int, samples: int, target: float = 0
     return Outcome(known, [a for a in answers if isinstance(a, Answer)], target)
 
 
-def wide_at(known: Sequence[Person], tokens: float, samples: int) -> Outcome:
-    """One round of as many candidates as cost at most so many tokens, found by bisection."""
-    low, high, best = 1, samples, ask(known, rounds=1, samples=1)
+def wide_at(setup: Setup, tokens: float, samples: int) -> Outcome:
+    """One round of as many candidates as cost at most so many tokens, found by bisection up to ``samples``."""
+    low, high, best = 1, samples, ask(setup, rounds=1, samples=1)
     while low <= high:
         middle = (low + high) // 2
-        found = ask(known, rounds=1, samples=middle)
+        found = ask(setup, rounds=1, samples=middle)
         if found.tokens <= tokens:
             low, best = middle + 1, found
         else:
@@ -234,34 +250,39 @@ def coverage(path: Path, splits: int) -> dict[str, float]:
 def run(options: argparse.Namespace) -> dict[str, float]:
     """All figures, shown as they come."""
     console = Console()
-    rounds, samples, count = (3, 4, 10) if options.quick else (3, 8, 30)
-    known = people(count)
-    iterative = ask(known, rounds=rounds, samples=samples)
-    wide = wide_at(known, iterative.tokens, samples=8 * rounds * samples)
-    base = ask(known, rounds=1, samples=1, target=0.5)
-    rows = {"one candidate": base, "wide, as many tokens": wide, f"iterative, {rounds} × {samples}": iterative}
-    table = Table("search", "tokens", "candidates", "accuracy", "claims", "abstention", "utility", title="Search")
-    for name, found in rows.items():
-        candidates = found.answers[0].metadata["search"]["candidates"]
-        table.add_row(name, f"{found.tokens:.0f}", str(candidates), *(f"{v:.3f}" for v in found.figures().values()))
-    console.print(table)
-    figures = {
-        "utility_iterative": iterative.figures()["utility"],
-        "utility_wide": wide.figures()["utility"],
-        "tokens_iterative": iterative.tokens,
-        "tokens_wide": wide.tokens,
-    }
+    rounds, samples, count = (3, 4, 10) if options.quick else (3, 8, 20)
+    known, figures, outcomes = people(count), dict[str, float](), dict[str, Outcome]()
+    for temperament in MADE_UP:
+        setup, prefix = Setup(known, temperament), "" if temperament == "discerning" else f"{temperament}_"
+        iterative = outcomes[temperament] = ask(setup, rounds=rounds, samples=samples)
+        wide = wide_at(setup, iterative.tokens, samples=2 * rounds * samples)
+        base = ask(setup, rounds=1, samples=1)
+        rows = {"one candidate": base, "wide": wide, f"iterative, {rounds} × {samples}": iterative}
+        columns = ("search", "tokens", "candidates", *base.figures())
+        table = Table(*columns, title=f"Search, a {temperament} model")
+        for name, found in rows.items():
+            candidates = found.answers[0].metadata["search"]["candidates"]
+            table.add_row(name, f"{found.tokens:.0f}", str(candidates), *(f"{v:.3f}" for v in found.figures().values()))
+        console.print(table)
+        figures |= {
+            f"{prefix}utility_one": base.figures()["utility"],
+            f"{prefix}utility_iterative": iterative.figures()["utility"],
+            f"{prefix}utility_wide": wide.figures()["utility"],
+            f"{prefix}tokens_iterative": iterative.tokens,
+            f"{prefix}tokens_wide": wide.tokens,
+        }
+    iterative, setup = outcomes["discerning"], Setup(known)
     tiers = Table("tier", *iterative.figures(), title="By tier")
     for tier in TIERS:
-        found = iterative.figures(tier)
-        figures |= {f"{tier}_{name}": value for name, value in found.items()}
-        tiers.add_row(tier, *(f"{v:.3f}" for v in found.values()))
+        of_tier = iterative.figures(tier)
+        figures |= {f"{tier}_{name}": value for name, value in of_tier.items()}
+        tiers.add_row(tier, *(f"{v:.3f}" for v in of_tier.values()))
     console.print(tiers)
-    curve = [ask(known, rounds=rounds, samples=samples, target=rho).figures() for rho in TARGETS]
+    curve = [ask(setup, rounds=rounds, samples=samples, target=rho).figures() for rho in TARGETS]
     pareto = Table("ρ*", *curve[0], title="Over the target accuracy")
-    for rho, found in zip(TARGETS, curve):
-        figures |= {f"{rho}_{name}": value for name, value in found.items()}
-        pareto.add_row(str(rho), *(f"{v:.3f}" for v in found.values()))
+    for rho, at in zip(TARGETS, curve):
+        figures |= {f"{rho}_{name}": value for name, value in at.items()}
+        pareto.add_row(str(rho), *(f"{v:.3f}" for v in at.values()))
     console.print(pareto)
     said = [(c.support or 0.0, c.text in p.truth()) for p, a in zip(known, iterative.answers) for c in a.claims]
     figures["calibration_error"] = expected_calibration_error([s for s, _ in said], [float(t) for _, t in said])

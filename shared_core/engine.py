@@ -167,9 +167,8 @@ class SelfReflectEngine:
     def guarantee_binding(self, kind: GuaranteeName) -> dict[str, BindingValue]:
         """What a guarantee for this engine's answers is bound to: all that decides what is found and how it scores."""
         settings = self.settings
-        group = {"seakr": settings.seakr, "reclaim": settings.reclaim, "self_rag": settings.self_rag}
-        options = {"research": settings.research, **group}.get(settings.pipeline)
-        written = options.model_dump_json() if options is not None else settings.reclaim.model_dump_json()
+        groups = ("seakr", "reclaim") if settings.pipeline == "composed" else (settings.pipeline,)
+        written = "".join(getattr(settings, group).model_dump_json() for group in groups)
         others = {n: c.to_dict() for n, c in self.context.every_calibration.items() if n != "guarantee"}
         return {
             **self.claims_binding,

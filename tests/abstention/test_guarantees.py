@@ -8,7 +8,7 @@ import math
 import pickle
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ from shared_core.abstention import (
     two_sample_p,
 )
 from shared_core.errors import CalibrationError, InputError, SettingsError
+from shared_core.settings import GuaranteeName
 
 BIOGRAPHIES = Path(__file__).parents[2] / "../shared/data/claims/biographies.jsonl.gz"
 
@@ -102,6 +103,10 @@ def test_answers_without_claims_promise_nothing_about_claims() -> None:
 def test_levels_out_of_range_are_refused(kind: Any, wrong: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
         fit_guarantee(kind, *answers(50), **{"target_accuracy": 0.8, "alpha": 0.1, **wrong})
+
+
+def test_the_setting_names_what_can_be_fitted() -> None:
+    assert get_args(GuaranteeName) == GUARANTEES
 
 
 def test_what_is_no_guarantee_is_refused() -> None:

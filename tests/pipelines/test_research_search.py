@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shared_core import SelfReflectEngine
@@ -9,6 +11,7 @@ from shared_core.abstention import expected_utility
 from shared_core.errors import CapabilityError, GenerationError, SettingsError
 from shared_core.lm.base import Sample
 from shared_core.settings import ResearchSettings, SelfReflectSettings
+from shared_core.types import Answer
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.pipelines.research_scripts import Judge, Model, ask, believes, closed, kind, settings
 
@@ -237,3 +240,18 @@ def test_answers_of_many_questions_are_those_of_one() -> None:
 
     one = engine().answer("When was the lamp lit?")
     assert engine().answer_many(["When was the lamp lit?", "Who lit the lamp?"])[0] == one
+
+
+@pytest.mark.parametrize("evaluation", ["verbalised", "logits"])
+@pytest.mark.parametrize("closed_book", [True, False])
+def test_a_real_model_that_makes_no_sense_leads_to_an_abstention_or_quotes(
+    tiny_lm: Any, closed_book: bool, evaluation: str
+) -> None:
+    research = {"closed_book": closed_book, "samples": 2, "rounds": 2, "max_tokens": 12, "evaluation": evaluation}
+    values = SelfReflectSettings(pipeline="research", target_accuracy=0.9, research=research)
+    engine = SelfReflectEngine(Shelf(), tiny_lm, values, reader=FirstSentenceReader(0.9), judge=Judge({}))
+    for answer in engine.answer_many(["When was the lamp lit?", "Who was the captain?"]):
+        assert isinstance(answer, Answer)
+        assert answer.abstained or closed_book
+        assert answer.metadata["search"]["rounds"] >= 1
+        assert answer.usage.generated_tokens > 0
