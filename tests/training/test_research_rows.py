@@ -170,6 +170,21 @@ def test_another_configuration_is_refused(tmp_path: Path) -> None:
         run_searches(made()[0], [QUESTIONS[0], QUESTIONS[0]], tmp_path)
 
 
+def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    engine, _ = made()
+    refused: list[str] = []
+
+    def meanwhile(done: int, total: int) -> None:
+        with pytest.raises(InputError, match="Another run") as error:
+            run_searches(engine, QUESTIONS, tmp_path)
+        refused.append(str(error.value))
+
+    searches, _ = run_searches(engine, QUESTIONS, tmp_path, progress=meanwhile)
+    assert refused
+    assert len(searches) == len(QUESTIONS)
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / SEARCHES).write_text("mine\n", "utf-8")
     with pytest.raises(InputError, match="folder of its own"):

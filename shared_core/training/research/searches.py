@@ -51,7 +51,6 @@ class SearchStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._check(plain)
-            self._cut_torn_line()
         except OSError as error:
             raise DocumentError(f"{self.folder} cannot be used: {error.strerror or error}.") from error
 
@@ -75,8 +74,6 @@ class SearchStore:
 
     def _cut_torn_line(self) -> None:
         """What stands behind the last line break was not written to its end."""
-        if not self._file.exists():
-            return
         with self._file.open("r+b") as file:
             content = file.read()
             whole = content.rfind(b"\n") + 1
@@ -98,9 +95,31 @@ class SearchStore:
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Sequence[Searched]], None]]:
-        """A function that appends searches and returns once they are on the disk."""
+        """A function that appends searches and returns once they are on the disk; one process at a time.
+
+        What an earlier run wrote is whole from here on: a torn last line is cut off.
+
+        Raises:
+            InputError: another process is at it.
+        """
         with self._file.open("a", encoding="utf-8", newline="\n") as file:
+            if not _lock(file):
+                raise InputError(f"Another run is writing to {self.folder}.", hint="Wait for it, or end it.")
+            self._cut_torn_line()
             yield lambda searches: _append(file, searches)
+
+
+def _lock(file: TextIO) -> bool:
+    """Whether the file is ours until it is closed or the process ends; always where the system knows no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _append(file: TextIO, searches: Sequence[Searched]) -> None:
@@ -156,13 +175,13 @@ def run_searches(
     if len(set(ids)) < len(ids):
         raise InputError("Two questions have the same id.", hint="Ids tell which questions are done.")
     store = SearchStore(folder, configuration(engine, abstention))
-    done = {s.id: s for s in store.read()}
-    changed = [q.id for q in questions if q.id in done and done[q.id].question != q.question.strip()]
-    if changed:
-        raise InputError(f"The question {changed[0]!r} is another than the one searched.", hint="Give another folder.")
-    todo = [q for q in questions if q.id not in done]
     failed: dict[str, str] = {}
     with store.writing() as write:
+        done = {s.id: s for s in store.read()}
+        changed = [q.id for q in questions if q.id in done and done[q.id].question != q.question.strip()]
+        if changed:
+            raise InputError(f"The question {changed[0]!r} is another than the one searched.", hint="Another folder.")
+        todo = [q for q in questions if q.id not in done]
         for start in range(0, len(todo), batch_size):
             batch = todo[start : start + batch_size]
             made, errors = _search(engine, batch, abstention)
