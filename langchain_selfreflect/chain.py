@@ -42,7 +42,7 @@ from shared_core.flow import Flow
 from shared_core.mistakes import in_words_of, reword
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, TextDelta
-from shared_core.uncertainty.calibration import Calibration
+from shared_core.uncertainty.stack import AnyCalibration
 
 _SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
 """Fields that stand for the settings of their names."""
@@ -108,7 +108,7 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
     )
     judge: OurJudge | None = Field(default=None, description="Scores how far a quote supports a claim.")
     embedder: OurEmbedder | None = Field(default=None, description="An embedder of ours instead of the shipped one.")
-    calibrations: Mapping[str, Calibration] | None = Field(
+    calibrations: Mapping[str, AnyCalibration] | None = Field(
         default=None, description="By purpose; read from settings.calibration if not given."
     )
 

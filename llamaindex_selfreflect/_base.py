@@ -36,7 +36,7 @@ from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
 from shared_core.types import Answer, Decided, Decision, Event, Finished
-from shared_core.uncertainty.calibration import Calibration
+from shared_core.uncertainty.stack import AnyCalibration
 
 OnAbstain = Literal["say", "show", "raise", "fallback"]
 
@@ -64,7 +64,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
         models: Mapping[str, object] | None = None,
-        calibrations: Mapping[str, Calibration] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> None:
         with in_words_of(self, lm="llm"):
             lm = as_language_model(llm)

@@ -25,7 +25,7 @@ from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
 from shared_core.types import Decision
-from shared_core.uncertainty.calibration import Calibration
+from shared_core.uncertainty.stack import AnyCalibration
 
 DEFAULT_CITATION_CHUNK_SIZE = 512
 DEFAULT_CITATION_CHUNK_OVERLAP = 20
@@ -76,7 +76,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
         models: Mapping[str, object] | None = None,
-        calibrations: Mapping[str, Calibration] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> None:
         self.max_citation_chunks = check_count("max_citation_chunks", max_citation_chunks)
         self.text_splitter = text_splitter or SentenceSplitter(
@@ -139,7 +139,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
         models: Mapping[str, object] | None = None,
-        calibrations: Mapping[str, Calibration] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
         **retriever_arguments: object,
     ) -> Self:
         """With the arguments of ``CitationQueryEngine.from_args``; further ones go to ``index.as_retriever``.

@@ -14,7 +14,7 @@ from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refus
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
-from shared_core.uncertainty.calibration import Calibration
+from shared_core.uncertainty.stack import AnyCalibration
 
 
 class SelfReflectQueryEngine(ReflectiveQueryEngine):
@@ -80,7 +80,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         judge: SupportScorer | None = None,
         embedder: Embedder | None = None,
         models: Mapping[str, object] | None = None,
-        calibrations: Mapping[str, Calibration] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> Self:
         """With the arguments of ``RetrieverQueryEngine.from_args``; a name it does not know is a TypeError.
 

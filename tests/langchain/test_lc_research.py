@@ -63,3 +63,5 @@ def test_a_guarantee_by_one_argument(tmp_path: Path) -> None:
     assert not made(settings=values).invoke("What is item 55?").response_metadata["selfreflect"]["abstained"]
     with pytest.raises(CalibrationError):
         made(guarantee="conformal_factuality")
+    given = made(target_accuracy=0.5, guarantee="conformal_factuality", calibrations={"guarantee": fitted.calibration})
+    assert given.invoke("What is item 55?").response_metadata["selfreflect"]["reason"] == "support below guarantee"

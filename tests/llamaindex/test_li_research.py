@@ -68,3 +68,6 @@ def test_a_guarantee_by_one_argument(tmp_path: Path) -> None:
     assert not made(settings=values).query("What is item 55?").answer.abstained  # type: ignore[union-attr]
     with pytest.raises(CalibrationError):
         made(guarantee="conformal_factuality")
+    held: Any = {"guarantee": fitted.calibration}
+    given: Any = made(target_accuracy=0.5, guarantee="conformal_factuality", calibrations=held)
+    assert given.query("What is item 55?").answer.reason == "support below guarantee"
