@@ -70,6 +70,15 @@ def test_facades_answer_as_before(twin: Callable[[Any], Any]) -> None:
     assert twin(gated).retrieve(QUESTION) == gated.retrieve(QUESTION)
 
 
+@pytest.mark.parametrize("twin", TWINS.values(), ids=list(TWINS))
+def test_a_guarantee_holds_in_a_copy_too(twin: Callable[[Any], Any]) -> None:
+    from tests.engine.test_guarantee import GUARANTEED, engine, fitted
+
+    promising = engine({"guarantee": fitted().calibration}, **GUARANTEED)
+    for question in ("What is item 55?", "What is item 98?"):
+        assert twin(promising).answer(question) == promising.answer(question)
+
+
 def test_a_reader_of_ones_own_is_made_again_of_its_arguments() -> None:
     reader = ExtractiveReader(cache_passages=7)
     for twin in TWINS.values():

@@ -46,5 +46,5 @@ def test_every_public_class_says_its_parameters(facades: Facades) -> None:
 def test_what_is_made_by_signature_is_made(facades: Facades) -> None:
     engine: Any = type(facades.engine())
     known = set(inspect.signature(engine).parameters)
-    assert {"retriever", "llm", "settings", "target_accuracy", "pipeline", "on_abstain", "abstain_text", "deadline",
-            "reader", "judge", "embedder", "models", "calibrations"} <= known  # fmt: skip
+    assert {"retriever", "llm", "settings", "target_accuracy", "pipeline", "on_abstain", "guarantee",
+            "abstain_text", "deadline", "reader", "judge", "embedder", "models", "calibrations"} <= known  # fmt: skip
