@@ -111,7 +111,10 @@ class SelfReflectEngine:
             critic=parts.critic,
             calibrations=calibrations if calibrations is not None else self.context.every_calibration,
         )
-        if calibrations is None:  # questions are asked one engine each, and are to be looked at together
+        # questions are asked one engine each, and are to be looked at together
+        if made.settings.expected_answerable == self.settings.expected_answerable:
+            made.context = dataclasses.replace(made.context, expected=self.context.expected)
+        if calibrations is None:
             made.context = dataclasses.replace(made.context, drift=self.context.drift)
         return made
 

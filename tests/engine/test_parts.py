@@ -208,3 +208,12 @@ def test_warming_up_fails_as_the_first_question_would() -> None:
 
     with pytest.raises(Exception, match="the disk is gone"):
         SelfReflectEngine(Gone(), reader=CountingReader()).warm_up()
+
+
+def test_an_engine_over_another_retriever_learns_from_the_same_questions() -> None:
+    """``expected_answerable="auto"`` would otherwise never see enough of them: plug-ins make an engine a question."""
+    settings = SelfReflectSettings(expected_answerable="auto")
+    first = SelfReflectEngine(Shelf(), settings=settings, reader=FirstSentenceReader(0.9))
+    assert first.over(Shelf()).context.expected is first.context.expected
+    other = first.over(Shelf(), settings.replace(expected_answerable=0.5))
+    assert other.context.expected is not first.context.expected
