@@ -477,7 +477,8 @@ def test_the_public_names_and_what_importing_them_loads() -> None:
     import langchain_selfreflect
 
     assert sorted(langchain_selfreflect.__all__) == [
-        "CompressionRetriever", "LangChainLM", "MiniLMEmbeddings", "SelfReflectChain", "SelfReflectCompressor",
+        "CompressionRetriever", "LangChainLM", "MiniLMEmbeddings", "SelfReflectChain", "SelfReflectChecker",
+        "SelfReflectCompressor",
         "SelfReflectRetriever", "SourcedAnswer", "SourcedChain",
     ]  # fmt: skip
     code = "import sys, langchain_selfreflect; print(*{m.split('.')[0] for m in sys.modules})"
