@@ -259,8 +259,9 @@ def _mark(claim: Claim, answer: Answer) -> Text:
 
 def _show_dropped(answer: Answer) -> None:
     said = " ".join(answer.text.split())  # an abstention may quote the nearest itself
-    known = [c for c in answer.claims if c.support is not None and " ".join(c.text.split()) not in said]
-    for claim in known[:1]:
+    for claim in [c for c in answer.claims if c.support is not None][:1]:
+        if " ".join(claim.text.split()) in said:
+            continue
         out.print(
             Text(f"nearest, but not good enough ({claim.support:.2f}): “{to_printable_line(claim.text)}”", style="dim")
         )
