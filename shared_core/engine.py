@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from functools import cache
 from typing import Self
 
 from shared_core import flow as flows
@@ -24,6 +26,8 @@ from shared_core.settings import GuaranteeName, SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, Passage, TextDelta
 from shared_core.uncertainty.calibration import BindingValue
 from shared_core.uncertainty.stack import AnyCalibration
+
+_LOG = logging.getLogger(__name__)
 
 
 class SelfReflectEngine:
@@ -279,12 +283,24 @@ class SelfReflectEngine:
         if answer.abstained and self.settings.on_abstain == "fallback":
             answer = yield from _fall_back(answer, run, meter)
         answer = dataclasses.replace(answer, usage=meter.usage)
+        if not (answer.calibrated or answer.abstained):
+            _warn_uncalibrated(self.settings.pipeline)
         if answer.abstained and self.settings.on_abstain == "raise":
             raise AbstainedError(answer)
         for piece in answer.pieces():
             yield Report(TextDelta(piece))
         yield Report(Finished(answer))
         return answer
+
+
+@cache
+def _warn_uncalibrated(pipeline: str) -> None:
+    """Say so once a process and pipeline."""
+    _LOG.warning(
+        "Confidences of the pipeline %s are not calibrated for this model: they follow a rule, not your questions. "
+        "Fit them with selfreflect calibrate; Answer.calibrated says which are.",
+        pipeline,
+    )
 
 
 def _digest(text: str) -> str:

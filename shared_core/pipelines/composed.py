@@ -35,7 +35,7 @@ def composed(question: str, run: Run) -> Flow[Answer]:
     settings = run.settings
     own = yield from _recall(question, run)
     if own is not None:
-        return (yield from decide(question, [own], (), run, pipeline="composed"))
+        return (yield from decide(question, [own], (), run, pipeline="composed", calibrated=True))
     method = _rerank_method(run)
     wanted = settings.top_k if method == "none" else settings.candidates or 2 * settings.top_k
     found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)

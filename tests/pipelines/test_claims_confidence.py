@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared_core import engine
 from shared_core.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import most_doubtful
@@ -115,3 +116,13 @@ def test_the_rule_is_never_surer_than_any_witness_it_hears(
         assert support is not None
         assert all(support <= p for p in (entailed, quoted, certain) if p is not None)
         assert support in (entailed, answers, quoted, certain)
+
+
+def test_uncalibrated_confidences_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    engine._warn_uncalibrated.cache_clear()
+    for _ in range(3):
+        assert not ask(bold("Somebody lit it in 1871."), Judging(0.8), Critic(0.9)).calibrated
+    assert sum("not calibrated" in r.message for r in caplog.records) == 1
+    caplog.clear()
+    assert SelfReflectEngine(Shelf(), reader=FirstSentenceReader(0.9)).answer(QUESTION).calibrated
+    assert not caplog.records

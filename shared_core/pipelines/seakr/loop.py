@@ -98,7 +98,12 @@ def seakr(question: str, run: Run) -> Flow[Answer]:
             ]
     except LimitError as error:
         yield run.stop(error)
-    return (yield from decide(question, claims, state.kept, run, pipeline="seakr", reason=_why_not(state)))
+    fitted = "answer" in run.context.calibrations
+    return (
+        yield from decide(
+            question, claims, state.kept, run, pipeline="seakr", calibrated=fitted, reason=_why_not(state)
+        )
+    )
 
 
 def _why_not(state: _State) -> str:
