@@ -107,6 +107,22 @@ def test_a_copy_shares_a_models_weights_and_a_pickle_brings_them(tiny_lm: Any) -
     assert there.text == here.text
 
 
+def test_a_model_that_gave_its_states_can_be_pickled_and_gives_them_again(tiny_lm: Any) -> None:
+    """transformers leaves closures on the modules of a model that was asked for hidden states or attention weights."""
+    from shared_core.lm._hf.hooks import remove_capturing_hooks
+
+    def states() -> Any:
+        return tiny_lm.model(torch.tensor([[1, 2, 3]]), output_hidden_states=True).hidden_states
+
+    torch = pytest.importorskip("torch")
+    before = states()
+    assert any(m._forward_hooks for m in tiny_lm.model.modules())
+    pickle.dumps(tiny_lm)
+    assert [s.shape for s in states()] == [s.shape for s in before]
+    remove_capturing_hooks(tiny_lm.model)
+    assert not any(m._forward_hooks for m in tiny_lm.model.modules())
+
+
 def test_an_index_in_a_folder_is_opened_again_and_one_in_memory_says_that_it_cannot(tmp_path: Path) -> None:
     pytest.importorskip("chromadb")
     store = ChromaRetriever("lamps", tmp_path, embedder=HashingEmbedder())

@@ -186,6 +186,14 @@ class TransformersLM(Remade, BaseLanguageModel):
             context_length=context_length or declared_length(self._runner.config),
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As ``Remade``, with the model's weights, but without the hooks that transformers left on its modules."""
+        from shared_core.lm._hf.hooks import remove_capturing_hooks
+
+        with self._lock:
+            remove_capturing_hooks(self.model)
+        return super().__reduce__()
+
     # --- the protocol ------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
