@@ -48,7 +48,7 @@ TARGETS = {
     "grid_worst_ratio": "≤ 1.3",
 }
 GRID = ((10, 100, 1000), (1, 16, 256), (8, 64, 256))  # prompt, samples, new tokens
-DRAW = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
+DRAW: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
 CLOCKS: dict[str, Callable[[], float]] = {"cpu": time.process_time, "wall": time.perf_counter}
 
 
@@ -129,7 +129,7 @@ class Bench:
             )
 
     def sample(self, lm: TransformersLM, prompts: Sequence[Sequence[int]], n: int, tokens: int) -> None:
-        params = SamplingParams(n=n, max_tokens=tokens, seed=1, **DRAW)  # type: ignore[arg-type]
+        params = SamplingParams(n=n, max_tokens=tokens, seed=1, **DRAW)
         for result in lm.generate([Generate(Prompt.tokens(p), params) for p in prompts]):
             if not isinstance(result, Generation):
                 raise result

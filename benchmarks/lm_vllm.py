@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.lm import make_model, make_tokenizer, sentences
 from shared_core.lm.base import BaseLanguageModel, Generate, Generation, Prompt, SamplingParams
 
-DRAW = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
+DRAW: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
 NEW_TOKENS = 10
 ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
@@ -51,7 +51,7 @@ def make_requests(prompts: int, length: int, n: int, vocabulary: int, seed: int 
     """Prompts that share nothing, each to be continued ``n`` times."""
     rng = random.Random(1)
     # As many tokens for all: nobody may end a sample early.
-    params = SamplingParams(n=n, max_tokens=NEW_TOKENS, min_tokens=NEW_TOKENS, seed=seed, **DRAW)  # type: ignore[arg-type]
+    params = SamplingParams(n=n, max_tokens=NEW_TOKENS, min_tokens=NEW_TOKENS, seed=seed, **DRAW)
     return [
         Generate(Prompt.tokens([rng.randrange(3, vocabulary) for _ in range(length)]), params) for _ in range(prompts)
     ]

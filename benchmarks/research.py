@@ -103,7 +103,9 @@ class Simulated:
 
     def _reply(self, request: Generate) -> Any:
         text = request.prompt.text
-        person = self._people[re.search(r"\w+ Person \d+", text).group()]  # type: ignore[union-attr]
+        found = re.search(r"\w+ Person \d+", text)
+        assert found is not None, "every prompt names its person"
+        person = self._people[found.group()]
         if "Please breakdown" in text:
             return text.split(" Sentence: ")[1].removesuffix(" Claims:")
         if "probability of the following claim" in text:

@@ -25,7 +25,7 @@ from lm import CLOCKS, make_model, make_tokenizer, sentences
 from rich.console import Console
 from rich.table import Table
 
-from shared_core.flow import Resources
+from shared_core.flow import Resources, Together
 from shared_core.lm.base import Generate, Generation, Prompt
 from shared_core.lm.transformers import TransformersLM
 from shared_core.pipelines.common import Context, Run
@@ -66,7 +66,8 @@ class Step:
             ids = tuple(self.plain.encoder.encode_continuation(Prompt.untrusted(text[-2 - i])))
             path += Segment(text[-2 - i], 1.0, Written(text[-2 - i], "retrieve", passage, ids), passage.id)
         sent = next(writer.write([Job(path, "retrieve", p) for p in shelf[2:]]))
-        requests: list[Generate] = list(sent.requests)  # type: ignore[union-attr]
+        assert isinstance(sent, Together)
+        requests = [r for r in sent.requests if isinstance(r, Generate)]
         # No boundary ends a segment early: all ways write as many tokens.
         return [dataclasses.replace(r, params=dataclasses.replace(r.params, stop_token_ids=())) for r in requests]
 

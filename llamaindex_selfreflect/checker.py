@@ -84,7 +84,7 @@ class SelfReflectChecker(BaseEvaluator):
         self.settings = as_settings(settings).replace(**shortcut)
         self.score: ScoreKind = score
         self._retriever = framework_retriever(retriever, self.settings) if retriever is not None else None
-        self._given = {
+        self._given: dict[str, Any] = {
             "lm": as_language_model(llm),
             "judge": judge,
             "critic": critic,
@@ -98,7 +98,7 @@ class SelfReflectChecker(BaseEvaluator):
         made = self._made
         if made is None:
             with in_words_of(self, lm="llm"):
-                made = self._made = CoreChecker(settings=self.settings, **self._given)  # type: ignore[arg-type]
+                made = self._made = CoreChecker(settings=self.settings, **self._given)
         return made
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
-from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]  # used there, exported nowhere
     active_instrument_tags,
     instrument_tags,
 )

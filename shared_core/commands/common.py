@@ -82,7 +82,7 @@ def _with_verbosity(wrapped: Callable[..., R], command: Callable[P, R]) -> Calla
     kind = inspect.Parameter.KEYWORD_ONLY
     given = [p.replace(annotation=hints[p.name]) for p in inspect.signature(command).parameters.values()]
     added = [inspect.Parameter(name, kind, default=0, annotation=hints[name]) for name in ("quiet", "verbose")]
-    wrapped.__signature__ = inspect.Signature([*given, *added])  # type: ignore[attr-defined]
+    wrapped.__signature__ = inspect.Signature([*given, *added])  # type: ignore[attr-defined]  # any function takes one
     wrapped.__annotations__ = hints
     return wrapped
 

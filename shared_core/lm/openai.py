@@ -146,7 +146,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         return self._model if self._model is not None else self.probe().model
 
     @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # known only once the server was asked
         """What the server does; asks it at first use.
 
         Raises:

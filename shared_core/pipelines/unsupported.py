@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from shared_core.abstention.statements import MARK, cut_statements
 from shared_core.errors import AbstainedError, SettingsError
@@ -50,9 +50,9 @@ def treat_unsupported(checked: Answer, policy: OnUnsupported, settings: SelfRefl
     return _strip(checked, settings) if policy == "strip" else _refuse(checked, settings)
 
 
-def _as(checked: Answer, text: str, claims: Sequence[Claim], **changes: object) -> Answer:
+def _as(checked: Answer, text: str, claims: Sequence[Claim], **changes: Any) -> Answer:
     metadata = {**checked.metadata, "changed": text != checked.text}
-    return dataclasses.replace(checked, text=text, claims=tuple(claims), metadata=metadata, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(checked, text=text, claims=tuple(claims), metadata=metadata, **changes)
 
 
 def _flag(checked: Answer) -> Answer:

@@ -155,7 +155,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
     # --- what it can do ----------------------------------------------------------------------------------------
 
     @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # known only once the model was asked
         """What the model can do; the first look may make the probing call (``logprobs="probe"``)."""
         return Capabilities(token_logprobs=self.probe(), context_length=self.context_length)
 
