@@ -1,42 +1,117 @@
-"""A large index: time and peak memory of indexing, asking and updating, each in a process of its own."""
+"""A large index: time and memory of indexing, asking and updating, each in a process of its own."""
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import re
+import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-ROOT = Path(__file__).resolve().parents[1]
-CHARACTERS = 700  # of a passage, about
-_ARTICLE = re.compile(r"<doc[^>]*title=\"([^\"]*)\"[^>]*>\n?(.*?)</doc>", re.DOTALL)
-_STEP = """
-import json, resource, sys, time
-start = time.process_time(), time.perf_counter()
+from shared_core.citation import split_sentences
 from shared_core.retrieval import DocumentIndex
-work, folder, docs = sys.argv[1:]
-with DocumentIndex(folder) as index:
-    if work == "ask":
-        retriever = index.retriever()
-        found = [retriever.retrieve(q, 10) for q in ("who founded the university", "capital of the province")]
-        passages = len(retriever)
-    else:
-        passages = index.update(docs).passages
-status = {l.split(":")[0]: int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(("VmHWM", "RssAnon"))}
-print(json.dumps({
-    "passages": passages,
-    "cpu_seconds": time.process_time() - start[0],
-    "seconds": time.perf_counter() - start[1],
-    "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-}))
-"""
+from shared_core.retrieval.base import PassageVectors
+from shared_core.retrieval.embedding import MIN_CHARS
+from shared_core.retrieval.store_types import IndexProgress
+from shared_core.retrieval.windows import merge_short
+from shared_core.types import Passage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Vectors = Literal["minilm", "random"]
+CHARACTERS = 700  # of a passage, about
+QUESTIONS = ("who founded the university", "capital of the province")
+_ARTICLE = re.compile(r"<doc[^>]*title=\"([^\"]*)\"[^>]*>\n?(.*?)</doc>", re.DOTALL)
 
 
-def run(shards: Path, passages: int) -> dict[str, float]:
+class RandomEmbedder:
+    """As many vectors as MiniLM makes of a passage, without a model: all of an index but the encoder's own time."""
+
+    name = "random"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
+        return np.stack([_unit(1, text)[0] for text in texts])
+
+    def embed_passages(self, passages: Sequence[Passage]) -> list[PassageVectors]:
+        out: list[PassageVectors] = []
+        for passage in passages:
+            spans = merge_short(passage.text, split_sentences(passage.text), MIN_CHARS) or [(0, len(passage.text))]
+            found = _unit(len(spans) + 1, passage.id)
+            out.append(PassageVectors(found[1:], tuple(spans), found[0]))
+        return out
+
+
+def _unit(count: int, key: str) -> NDArray[np.float32]:
+    """(count, 384) rows of unit norm, the same for the same key."""
+    import numpy as np
+
+    drawn = np.random.default_rng(zlib.crc32(key.encode("utf-8", "replace"))).standard_normal((count, 384), np.float32)
+    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+
+
+@dataclass
+class Memory:
+    """How the peak of this process grew with the passages embedded.
+
+    Attributes:
+        seen: (passages embedded, peak in bytes) after each batch.
+    """
+
+    seen: list[tuple[int, int]] = field(default_factory=list)
+
+    def note(self, progress: IndexProgress) -> None:
+        if progress.phase == "embedding":
+            self.seen.append((progress.done, peak_bytes()))
+
+    def growth(self) -> float | None:
+        """Bytes a passage from a quarter of the passages to the last; ``None`` where there were too few to tell."""
+        if len(self.seen) < 8:
+            return None
+        (few, before), (all_, after) = self.seen[len(self.seen) // 4], self.seen[-1]
+        return (after - before) / (all_ - few)
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def step(work: str, folder: str, docs: str, vectors: Vectors) -> dict[str, float]:
+    """One step of the benchmark, in this process."""
+    start = time.process_time(), time.perf_counter()
+    memory = Memory()
+    with DocumentIndex(folder, embedder=RandomEmbedder() if vectors == "random" else None) as index:
+        if work == "ask":
+            retriever = index.retriever()
+            for question in QUESTIONS:
+                retriever.retrieve(question, 10)
+            passages = index.stats().passages
+        else:
+            passages = index.update(docs, progress=memory.note).passages
+    figures = {
+        "passages": float(passages),
+        "cpu_seconds": time.process_time() - start[0],
+        "seconds": time.perf_counter() - start[1],
+        "peak_mb": peak_bytes() / 2**20,
+    }
+    growth = memory.growth()
+    return figures if growth is None else {**figures, "bytes_per_passage": growth}
+
+
+def run(shards: Path, passages: int, vectors: Vectors = "minilm") -> dict[str, float]:
+    """Index, ask, update (one file of five hundred changed), ask again."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as place:
         docs, folder = Path(place) / "docs", Path(place) / "index"
@@ -45,8 +120,8 @@ def run(shards: Path, passages: int) -> dict[str, float]:
             if work == "update":
                 for file in sorted(docs.iterdir())[::500]:
                     file.write_text(file.read_text("utf-8") + "\n\nA last paragraph was added to this one.\n", "utf-8")
-            step = [sys.executable, "-c", _STEP, work.split("_")[0], str(folder), str(docs)]
-            told = subprocess.run(step, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+            command = [sys.executable, __file__, work.split("_")[0], str(folder), str(docs), vectors]
+            told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
             figures |= {f"{work}_{name}": float(value) for name, value in json.loads(told).items()}
         figures["index_mb"] = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) / 2**20
         figures["text_mb"] = written / 2**20
@@ -75,3 +150,16 @@ def articles(shards: Path) -> Iterator[tuple[str, str]]:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             for title, text in _ARTICLE.findall(file.read()):
                 yield title, text.strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="One step; `retrieval.py --large N` runs them all.")
+    parser.add_argument("work", choices=("index", "ask", "update"))
+    parser.add_argument("folder")
+    parser.add_argument("docs")
+    parser.add_argument("vectors", choices=("minilm", "random"))
+    print(json.dumps(step(**vars(parser.parse_args()))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """What tree decoding, forced tokens and batching are worth, on a random Llama made here.
 
-    python benchmarks/lm.py [--quick] [--only FIGURES] [--json FILE] [--clock cpu|wall] [--threads N]
+    python benchmarks/lm.py [--quick] [--only FIGURES] [--json FILE [--resume]] [--clock cpu|wall] [--threads N]
 
 Everything is measured side by side in one process, in turns, and reported as ratios of medians. By default the clock
 is the processor time of one thread, so that other work on the machine does not count; ``--clock wall --threads N``
@@ -10,8 +10,9 @@ Sampling is at temperature 1, top-k 50, top-p 0.9, ten new tokens, in float32. T
 ``generate`` on the same model.
 
 The grid compares ``layout="auto"`` with every other layout and with ``generate`` over lengths of the prompt, numbers of
-samples and of new tokens. What takes longer than ``auto`` did is stopped; what would hold more than 2 GiB of keys and
-values is left out.
+samples and of new tokens, the cheapest first. What takes longer than ``auto`` did is stopped; what would hold more than
+2 GiB of keys and values is left out. Its dearest points take minutes each: the figures are written to ``--json`` after
+each point, and ``--resume`` goes on with those that the file lacks.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -49,6 +51,7 @@ TARGETS = {
 }
 GRID = ((10, 100, 1000), (1, 16, 256), (8, 64, 256))  # prompt, samples, new tokens
 DRAW: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
+LONG = 20.0  # seconds from which once is enough
 CLOCKS: dict[str, Callable[[], float]] = {"cpu": time.process_time, "wall": time.perf_counter}
 
 
@@ -95,10 +98,20 @@ def make_model(vocabulary: int, width: int, layers: int) -> Any:
 
 
 class Bench:
-    """The model, and measuring in turns."""
+    """The model, and measuring in turns.
 
-    def __init__(self, quick: bool, clock: Callable[[], float]) -> None:
-        self.quick, self.clock = quick, clock
+    Attributes:
+        known: figures that were measured before; save: takes those measured since.
+    """
+
+    def __init__(
+        self,
+        quick: bool,
+        clock: Callable[[], float],
+        known: Mapping[str, float],
+        save: Callable[[Mapping[str, float]], None],
+    ) -> None:
+        self.quick, self.clock, self.known, self.save = quick, clock, known, save
         self.rng = random.Random(0)
         self.text = sentences(400, self.rng)
         self.tokenizer = make_tokenizer(self.text)
@@ -265,30 +278,55 @@ def timed(b: Bench, act: Callable[[], object], limit: float = math.inf) -> float
 
 def grid(b: Bench) -> dict[str, float]:
     """``auto`` against the other layouts and ``generate``: prompt × samples × new tokens."""
-    points = [(10, 1, 8), (10, 256, 64), (1000, 16, 8)] if b.quick else list(product(*GRID))
+    points = [(10, 1, 8), (10, 256, 64), (1000, 16, 8)] if b.quick else sorted(product(*GRID), key=_work)
     others = {name: TransformersLM(b.model, b.tokenizer, layout=name) for name in ("tree", "rows", "fallback")}
     for lm in others.values():
         lm._eos = []
-    found: dict[str, float] = {}
+    names = {point: "grid_{}_{}_{}".format(*point) for point in points}
+    found = {name: b.known[name] for name in names.values() if name in b.known}
     table = Table("prompt", "samples", "tokens", "auto, s", *others, "generate", "ratio", title="auto = 1")
-    for prompt, n, tokens in points:
-        ids = b.ids(prompt, 1)
-        acts = {name: partial(b.sample, lm, [ids], n, tokens) for name, lm in others.items()}
-        acts["generate"] = partial(b.generate, ids, num_return_sequences=n, max_new_tokens=tokens)
-        if n * (prompt + tokens) * b.lm._runner.slot_bytes > 2 << 30:
-            del acts["fallback"], acts["generate"]
-        auto = partial(b.sample, b.lm, [ids], n, tokens)
-        ours = min(timed(b, auto) for _ in range(2))
-        taken = {name: timed(b, act, ours) for name, act in acts.items()}
-        for name in [x for x, seconds in taken.items() if seconds < ours]:  # close: once more, in turns
-            ours = min(ours, timed(b, auto), timed(b, auto))
-            taken[name] = min(taken[name], timed(b, acts[name], ours))
-        ratio = max(1.0, *(ours / seconds for seconds in taken.values()))
-        found[f"grid_{prompt}_{n}_{tokens}"] = ratio
+    for point in points:
+        if names[point] in found:
+            table.add_row(*map(str, point), *"–" * (len(others) + 2), f"{found[names[point]]:.2f}")
+            continue
+        ours, taken = measure_point(b, others, *point)
+        found[names[point]] = ratio = max(1.0, *(ours / seconds for seconds in taken.values()))
         cells = [f"{taken[x] / ours:.2f}" if taken.get(x, math.inf) < math.inf else "" for x in (*others, "generate")]
-        table.add_row(str(prompt), str(n), str(tokens), f"{ours:.2f}", *cells, f"{ratio:.2f}")
+        table.add_row(*map(str, point), f"{ours:.2f}", *cells, f"{ratio:.2f}")
+        b.save(found)
+        print(names[point], f"{ours:.2f} s", *cells, f"{ratio:.2f}", flush=True)
     Console().print(table)
     return {"grid_worst_ratio": max(found.values()), **found}
+
+
+def _work(point: tuple[int, int, int]) -> int:
+    """About what a point costs: tokens that go through the model, and what they are compared to."""
+    prompt, n, tokens = point
+    return prompt + n * tokens * (1 + (prompt + tokens) // 500)
+
+
+def measure_point(
+    b: Bench, others: Mapping[str, TransformersLM], prompt: int, n: int, tokens: int
+) -> tuple[float, dict[str, float]]:
+    """Seconds of ``auto``, and of each other way; infinite for those that were stopped because they took longer."""
+    ids = b.ids(prompt, 1)
+    acts: dict[str, Callable[[], object]] = {
+        name: partial(b.sample, lm, [ids], n, tokens) for name, lm in others.items()
+    }
+    acts["generate"] = partial(b.generate, ids, num_return_sequences=n, max_new_tokens=tokens)
+    if n * (prompt + tokens) * b.lm._runner.slot_bytes > 2 << 30:
+        del acts["fallback"], acts["generate"]
+    auto = partial(b.sample, b.lm, [ids], n, tokens)
+    ours = timed(b, auto)
+    if ours < LONG:
+        ours = min(ours, timed(b, auto))
+    taken = {name: timed(b, act, ours) for name, act in acts.items()}
+    for name in [x for x, seconds in taken.items() if seconds < ours]:  # close: once more, in turns
+        ours = min(ours, timed(b, auto))
+        taken[name] = min(taken[name], timed(b, acts[name], ours))
+        if ours < LONG:
+            ours = min(ours, timed(b, auto))
+    return ours, taken
 
 
 FIGURES = {f.__name__: f for f in (one_prompt, rerank, constrained, many, grid)}
@@ -298,24 +336,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smaller model, fewer repeats")
     parser.add_argument("--only", nargs="+", choices=sorted(FIGURES), default=list(FIGURES), help="some figures")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures as one flat mapping")
+    parser.add_argument("--resume", action="store_true", help="keep the figures in that file; the grid goes on there")
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    bench = Bench(options.quick, CLOCKS[options.clock])
-    figures: dict[str, float] = {"model_parameters": float(sum(p.numel() for p in bench.model.parameters()))}
+    figures: dict[str, float] = {}
+    if options.resume and options.json and options.json.exists():
+        figures |= json.loads(options.json.read_text("utf-8"))
+
+    def save(found: Mapping[str, float]) -> None:
+        figures.update(found)
+        if options.json:
+            options.json.write_text(json.dumps(figures, indent=2), "utf-8")
+
+    bench = Bench(options.quick, CLOCKS[options.clock], dict(figures), save)
+    figures["model_parameters"] = float(sum(p.numel() for p in bench.model.parameters()))
     for name in options.only:
-        figures |= FIGURES[name](bench)
+        save(FIGURES[name](bench))
     size = figures["model_parameters"] / 1e6
     title = f"Tree decoding, {size:.1f} M parameters, {options.threads} thread(s), {options.clock} time"
     table = Table("figure", "value", "target", title=title)
     for name, value in figures.items():
         table.add_row(name, f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}", TARGETS.get(name, ""))
     Console().print(table)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=2)
 
 
 if __name__ == "__main__":

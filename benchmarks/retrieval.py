@@ -1,7 +1,7 @@
 """What retrieval finds on a closed corpus of 10,207 passages, and what an index of files costs.
 
     python benchmarks/retrieval.py [--quick] [--json FILE] [--data DIR] [--cache FILE] [--only recall index]
-    python benchmarks/retrieval.py --large 100000
+    python benchmarks/retrieval.py --large 100000 [--vectors random]
 
 Recall of BM25, dense and hybrid retrieval. `squad2_*`: is the question's paragraph among the first k? `hotpotqa`,
 `musique`: share of the gold passages among the first k (two to four a question). `nq`: as squad2, with the 1,300 gold
@@ -14,7 +14,10 @@ by the same functions in the same precision on as many threads; `index_ratio_sen
 folder to the files; `first_answer_ratio`: `selfreflect ask` with one question on the ready index to `import torch`,
 each a process of its own.
 
-`--large N` cuts Wikipedia articles into N passages, indexes, asks and updates them, and tells time and peak memory.
+`--large N` cuts Wikipedia articles into N passages, indexes, asks and updates them, and tells time and peak memory;
+`bytes_per_passage` is by how much the peak grew from a quarter of the passages to the last. With `--vectors random`
+numbers stand for the encoder's vectors, as many of them: everything is measured but the encoder, which takes most of
+the time and no memory that grows.
 The data are not part of the project (see README). `--quick` takes a fifth of the questions and passages. `--cache`
 keeps vectors between runs, by the hash of each text.
 """
@@ -113,9 +116,10 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="file (.npz) to keep vectors in")
     parser.add_argument("--only", nargs="+", choices=("recall", "index"), default=("recall", "index"))
     parser.add_argument("--large", type=int, metavar="N", help="only: index, ask and update N passages")
+    parser.add_argument("--vectors", choices=("minilm", "random"), default="minilm", help="with --large")
     options = parser.parse_args()
     if options.large:
-        figures = large.run(options.data.parent / "text", options.large)
+        figures = large.run(options.data.parent / "text", options.large, options.vectors)
     else:
         corpus = [Passage(r["id"], r["text"], r["title"]) for r in read_lines(options.data / "corpus.jsonl.gz")]
         figures = {"passages": float(len(corpus))}
