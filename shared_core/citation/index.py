@@ -11,7 +11,7 @@ from shared_core.citation import grammar as rules
 from shared_core.citation.grammar import AnswerFormat, Run, Tag
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import GrammarError, InputError, PassageError
-from shared_core.lm.base import Grammar
+from shared_core.lm.requests import Grammar
 from shared_core.types import Citation, Passage, Span
 
 __all__ = ["CitationIndex", "check_passages", "find_all"]
