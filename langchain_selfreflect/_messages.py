@@ -1,4 +1,9 @@
-"""From an ``Answer`` to LangChain's messages."""
+"""From an ``Answer`` to LangChain's messages.
+
+``content`` is the plain text, as of most chat models: it can be printed, put into a prompt, sent to any provider as
+history. The citations lie in ``additional_kwargs["citations"]``, and ``content_blocks``, LangChain's common form, has
+them as annotations of its text block (by a translator, registered here under the name of our provider).
+"""
 
 from __future__ import annotations
 
@@ -8,56 +13,85 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages import content as blocks
 from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages.block_translators import register_translator
 
 from shared_core.citation import find_place
 from shared_core.types import Answer, Citation, Claim, Passage, Span
 
 NAMESPACE = "selfreflect"
-"""The key of ``response_metadata`` that holds all of ours."""
-
-_V1 = {"output_version": "v1"}
-_INDEX = 0  # the same for every chunk, or they would not merge into one block
+"""The key of ``response_metadata`` that holds all of ours, and the name of the provider there."""
+CITATIONS = "citations"
+"""The key of ``additional_kwargs`` that holds the citations."""
 
 
 def message(answer: Answer, *, texts: bool = False) -> AIMessage:
     """The answer as one message; the streamed chunks of the same answer add up to it. ``texts``: whole passages too."""
     return AIMessage(
-        content=[_block(answer.question, answer.text, citations(answer))],
+        content=answer.text,
+        additional_kwargs=_cited(answer),
         response_metadata=_metadata(answer, texts),
         usage_metadata=_usage(answer),
     )
 
 
 def checked(answer: Answer, original: AIMessage | None) -> AIMessage:
-    """An answer of a chain that was checked: its message with the text that is to be shown, and ours beside its own."""
+    """An answer of a chain that was checked: its message with the text that is to be shown, and ours beside its own.
+
+    Where the original's content is a list that holds more than text (reasoning, images), it stays one, of LangChain's
+    standard blocks.
+    """
     made = message(answer)
     if original is None:
         return made
     whole = message_chunk_to_message(original)
-    others = [b for b in whole.content if isinstance(b, dict) and b.get("type") != "text"]
-    update = {
-        "content": [*others, *made.content],
+    update: dict[str, Any] = {
+        "content": made.content,
+        "additional_kwargs": {**whole.additional_kwargs, **made.additional_kwargs},
         "response_metadata": {**whole.response_metadata, **made.response_metadata},
     }
+    if any(isinstance(b, dict) and b.get("type") != "text" for b in whole.content):
+        others = [b for b in whole.content_blocks if b["type"] != "text"]
+        update["content"] = [*others, *made.content_blocks]
+        update["response_metadata"]["output_version"] = "v1"
     return cast("AIMessage", whole.model_copy(update=update))
 
 
-def chunk(question: str, text: str) -> AIMessageChunk:
+def chunk(text: str) -> AIMessageChunk:
     """A piece of the text."""
-    return AIMessageChunk(
-        content=[_block(question, text)],
-        response_metadata=dict(_V1),
-    )
+    return AIMessageChunk(content=text)
 
 
 def last_chunk(answer: Answer, *, texts: bool = False) -> AIMessageChunk:
     """What is known only in the end: citations and everything beside the text."""
     return AIMessageChunk(
-        content=[_block(answer.question, "", citations(answer))],
+        content="",
+        additional_kwargs=_cited(answer),
         response_metadata=_metadata(answer, texts),
         usage_metadata=_usage(answer),
         chunk_position="last",
     )
+
+
+def _cited(answer: Answer) -> dict[str, Any]:
+    found = citations(answer)
+    return {CITATIONS: found} if found else {}
+
+
+def _to_blocks(message: AIMessage | AIMessageChunk) -> list[blocks.ContentBlock]:
+    """The message in LangChain's common form: as it would be of any provider, with the citations at the text."""
+    plain = message.model_copy(update={"response_metadata": {}})
+    made = list(plain.content_blocks)
+    cited = message.additional_kwargs.get(CITATIONS)
+    if not cited:
+        return made
+    at = next((i for i, block in enumerate(made) if block["type"] == "text"), None)
+    if at is None:  # a stream's last chunk has no text
+        return [*made, blocks.create_text_block("", annotations=cited)]
+    made[at] = cast("blocks.ContentBlock", {**made[at], "annotations": cited})
+    return made
+
+
+register_translator(NAMESPACE, _to_blocks, _to_blocks)
 
 
 def citations(answer: Answer) -> list[blocks.Citation]:
@@ -105,7 +139,7 @@ def _citation(
         "short_answer": claim.short_answer,
     }
     return blocks.create_citation(
-        id=f"{_block_id(answer.question)}-{number}",
+        id=f"{_key(answer.question)}-{number}",
         url=_url(metadata.get("url"), source),
         title=passage.title or None if passage is not None else None,
         start_index=claim.start,
@@ -123,25 +157,14 @@ def _url(*candidates: object) -> str | None:
     return next((c for c in candidates if isinstance(c, str) and c.startswith(("http://", "https://"))), None)
 
 
-def _block(question: str, text: str, annotations: list[blocks.Citation] | None = None) -> dict[str, Any]:
-    made = blocks.create_text_block(
-        text,
-        id=_block_id(question),
-        annotations=list(annotations) if annotations else None,
-        index=_INDEX,
-    )
-    return dict(made)
-
-
-def _block_id(question: str) -> str:
-    """Known before the answer is, so that chunks carry it, and the same for ``invoke`` and ``stream``."""
+def _key(question: str) -> str:
     return "selfreflect-" + hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _metadata(answer: Answer, texts: bool) -> dict[str, Any]:
     details = answer.to_dict(texts=texts)
     del details["usage"]["seconds"]  # LangChain times its runs; without it equal answers are equal messages
-    return {**_V1, NAMESPACE: details}
+    return {"model_provider": NAMESPACE, NAMESPACE: details}
 
 
 def _usage(answer: Answer) -> UsageMetadata | None:

@@ -8,14 +8,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from contextlib import aclosing, closing
 from typing import Any, Self, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.prompt_values import ChatPromptValueConcrete, StringPromptValue
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.base import RunnableSerializable
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect import _events, _messages
+from langchain_selfreflect._answering import Answering
 from langchain_selfreflect._batch import Batch
 from langchain_selfreflect._caller import Caller, Tagged, enter, tagged
 from langchain_selfreflect._fields import (
@@ -32,7 +32,6 @@ from langchain_selfreflect._fields import (
 )
 from langchain_selfreflect._question import ChainInput, find_asked
 from langchain_selfreflect._retrieval import as_retriever, with_usual_k
-from langchain_selfreflect._stream import find_answer, join
 from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
 from langchain_selfreflect.sourced import SourcedChain
@@ -56,7 +55,7 @@ class _Engine(SelfReflectEngine):
         return tagged(flow, question.caller) if isinstance(question, Tagged) else flow
 
 
-class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
+class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainInput, AIMessage]):
     """Answers a question from a retriever's documents, claim by claim with quotes, or abstains and says why.
 
     A drop-in for ``{"context": retriever | …, "question": …} | prompt | llm``; ``| StrOutputParser()`` gives the text.
@@ -168,24 +167,7 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         given = {n: v for n, v in shortcuts.items() if v is not None}
         return settings.replace(**given) if given else settings
 
-    # --- one question ------------------------------------------------------------------------------------------
-
-    def invoke(self, input: ChainInput, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
-        """Answer a question."""
-        return self._call_with_config(self._invoke, input, config, **kwargs)
-
-    async def ainvoke(self, input: ChainInput, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
-        """``invoke`` without blocking the event loop."""
-        return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
-
-    def _invoke(self, input: ChainInput, run_manager: CallbackManagerForChainRun, config: RunnableConfig) -> AIMessage:
-        return self.message(find_answer(self.events(input, Caller(config))))
-
-    async def _ainvoke(
-        self, input: ChainInput, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
-    ) -> AIMessage:
-        async with aclosing(self.aevents(input, Caller(config))) as events:
-            return self.message(find_answer([event async for event in events]))
+    # --- Answering ---------------------------------------------------------------------------------------------
 
     def events(self, input: ChainInput, caller: Caller) -> Iterator[Event]:
         """Events of the engine, told to whoever listens on the way. Runs in a context of its own."""
@@ -215,103 +197,15 @@ class SelfReflectChain(Strict, RunnableSerializable[ChainInput, AIMessage]):
         """The answer as this chain gives it."""
         return _messages.message(answer, texts=self.include_passages)
 
-    # --- streaming ---------------------------------------------------------------------------------------------
+    def _output(self, input: ChainInput, answer: Answer, caller: Caller) -> AIMessage:
+        return self.message(answer)
 
-    def stream(self, input: ChainInput, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[AIMessage]:
-        """Chunks of the text as it is decided on; the last one brings the citations. They add up to ``invoke``'s."""
-        yield from self.transform(iter([input]), config, **kwargs)
-
-    async def astream(
-        self, input: ChainInput, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[AIMessage]:
-        """``stream`` without blocking the event loop."""
-
-        async def only() -> AsyncIterator[ChainInput]:
-            yield input
-
-        async for piece in self.atransform(only(), config, **kwargs):
-            yield piece
-
-    def transform(
-        self, input: Iterator[ChainInput], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[AIMessage]:
-        """``stream`` for an input that itself comes in pieces."""
-        yield from self._transform_stream_with_config(input, self._transform, config, **kwargs)
-
-    async def atransform(
-        self, input: AsyncIterator[ChainInput], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[AIMessage]:
-        """``transform`` without blocking the event loop."""
-        async for piece in self._atransform_stream_with_config(input, self._atransform, config, **kwargs):
-            yield piece
-
-    def _transform(
-        self, input: Iterator[ChainInput], run_manager: CallbackManagerForChainRun, config: RunnableConfig
-    ) -> Iterator[AIMessage]:
-        whole = join(list(input))
-        for event in self.events(whole, Caller(config)):
-            piece = self._piece(event, whole)
-            if piece is not None:
-                yield piece
-
-    async def _atransform(
-        self, input: AsyncIterator[ChainInput], run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
-    ) -> AsyncIterator[AIMessage]:
-        whole = join([piece async for piece in input])
-        async with aclosing(self.aevents(whole, Caller(config))) as events:
-            async for event in events:
-                piece = self._piece(event, whole)
-                if piece is not None:
-                    yield piece
-
-    def _piece(self, event: Event, input: ChainInput) -> AIMessageChunk | None:
+    def _pieces(self, input: ChainInput, event: Event, caller: Caller) -> Iterator[AIMessage]:
+        """Chunks of the text; the last one brings the citations."""
         if isinstance(event, TextDelta):
-            return _messages.chunk(find_asked(input, self.input_key).question.strip(), event.text)
-        if isinstance(event, Finished):
-            return _messages.last_chunk(event.answer, texts=self.include_passages)
-        return None
-
-    # --- many questions ----------------------------------------------------------------------------------------
-
-    def batch(
-        self,
-        inputs: list[ChainInput],
-        config: RunnableConfig | list[RunnableConfig] | None = None,
-        *,
-        return_exceptions: bool = False,
-        **kwargs: Any,
-    ) -> list[AIMessage]:
-        """Answer many questions at once: the models' requests go out in batches. A failing one fails alone.
-
-        With ``return_exceptions`` its error stands in its place; else the first error is raised when all are done.
-        """
-        return self._batch_with_config(self._batch, inputs, config, return_exceptions=return_exceptions, **kwargs)
-
-    async def abatch(
-        self,
-        inputs: list[ChainInput],
-        config: RunnableConfig | list[RunnableConfig] | None = None,
-        *,
-        return_exceptions: bool = False,
-        **kwargs: Any,
-    ) -> list[AIMessage]:
-        """``batch`` without blocking the event loop."""
-        return await self._abatch_with_config(
-            self._abatch, inputs, config, return_exceptions=return_exceptions, **kwargs
-        )
-
-    def _batch(
-        self, inputs: list[ChainInput], run_manager: list[CallbackManagerForChainRun], config: list[RunnableConfig]
-    ) -> list[Exception | AIMessage]:
-        return self._messages(self.answer_batch(inputs, [Caller(c) for c in config]))
-
-    async def _abatch(
-        self, inputs: list[ChainInput], run_manager: list[AsyncCallbackManagerForChainRun], config: list[RunnableConfig]
-    ) -> list[Exception | AIMessage]:
-        return self._messages(await self.aanswer_batch(inputs, [Caller(c) for c in config]))
-
-    def _messages(self, answers: Sequence[Answer | Exception]) -> list[Exception | AIMessage]:
-        return [self.message(a) if isinstance(a, Answer) else a for a in answers]
+            yield _messages.chunk(event.text)
+        elif isinstance(event, Finished):
+            yield _messages.last_chunk(event.answer, texts=self.include_passages)
 
     def answer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
         """Answers or errors, in order; each question is asked on behalf of its caller."""

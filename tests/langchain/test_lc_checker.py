@@ -29,7 +29,7 @@ def test_a_text_gives_a_message_with_citations_and_the_check() -> None:
     assert str(message.text) == f"{LIT} {FLEW}"
     told = message.response_metadata["selfreflect"]
     assert [c["verdict"] for c in told["claims"]] == ["supported", "unsupported"]
-    (citation,) = message.content[0]["annotations"]  # type: ignore[index]
+    (citation,) = dict(message.content_blocks[0])["annotations"]  # type: ignore[misc]
     assert (citation["start_index"], citation["end_index"], citation["cited_text"]) == (0, len(LIT), LIT)
 
 
@@ -105,10 +105,21 @@ def test_a_message_keeps_what_is_its_own() -> None:
     original = AIMessage(LIT, id="m1", response_metadata={"model_name": "gpt"}, name="bot")
     made = checker().invoke(original)
     assert (made.id, made.name, made.response_metadata["model_name"]) == ("m1", "bot", "gpt")
-    chunk = AIMessageChunk([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": LIT}])
-    made = checker().invoke(chunk)
-    assert type(made) is AIMessage
-    assert [b["type"] for b in made.content] == ["reasoning", "text"]
+    assert (made.content, len(made.content_blocks[0]["annotations"])) == (LIT, 1)
+    called = checker().invoke(AIMessage(LIT, tool_calls=[{"name": "f", "args": {}, "id": "1"}]))
+    assert [b["type"] for b in called.content_blocks] == ["text", "tool_call"]
+    for thinking in (
+        AIMessageChunk([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": LIT}]),
+        AIMessage(  # in the provider's own form
+            [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": LIT}],
+            response_metadata={"model_provider": "anthropic"},
+        ),
+    ):
+        made = checker().invoke(thinking)
+        assert type(made) is AIMessage
+        assert made.text == LIT
+        assert [b["type"] for b in made.content_blocks] == ["reasoning", "text"]
+        assert len(made.content_blocks[1]["annotations"]) == 1
 
 
 def test_what_has_no_text_passes_as_it_is() -> None:
