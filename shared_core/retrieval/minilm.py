@@ -32,6 +32,10 @@ Precision = Literal["auto", "float32", "bfloat16"]
 """Of the layers; ``auto`` takes bfloat16 where the CPU has instructions for it, float32 elsewhere."""
 
 _TOGETHER = 1024  # word pieces in a batch: larger ones fall out of the processor's cache
+_STEP = 16
+"""Passes that run together are padded to a multiple of it. Of every shape that a CPU's matrix library (oneDNN) has met it
+keeps compiled code and buffers, most of a megabyte each, up to a thousand shapes: with lengths as they come indexing
+takes 10 kB a passage for nothing else."""
 _MOST_THREADS = 8
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a Python string may hold one, the tokenizer may not
 
@@ -128,11 +132,12 @@ class MiniLM:
 
         order = sorted(range(len(passes)), key=lambda i: len(passes[i].ids))
         batches = [[i] for i in order] if alone else _batches(passes, order)
+        step = 1 if alone else _STEP
         out: dict[int, NDArray[np.float32]] = {}
 
         def run(batch: list[int]) -> None:
             with torch.inference_mode():
-                found = self._means([passes[i] for i in batch])
+                found = self._means([passes[i] for i in batch], step)
             out.update(zip(batch, found))
 
         with one_thread() as threads:
@@ -145,10 +150,10 @@ class MiniLM:
                     list(pool.map(run, reversed(batches)))
         return [out[i] for i in range(len(passes))]
 
-    def _means(self, passes: Sequence[Pass]) -> list[NDArray[np.float32]]:
+    def _means(self, passes: Sequence[Pass], step: int) -> list[NDArray[np.float32]]:
         import torch
 
-        longest = max(len(p.ids) for p in passes)
+        longest = _padded(max(len(p.ids) for p in passes), step)
         ids = torch.zeros(len(passes), longest, dtype=torch.long)
         weights = torch.zeros(len(passes), 1 + max(len(p.ranges) for p in passes), longest)  # (B, means, N)
         mask = torch.zeros(len(passes), longest, dtype=torch.bool)
@@ -166,11 +171,16 @@ def _batches(passes: Sequence[Pass], order: Sequence[int]) -> list[list[int]]:
     """Passes of like length together, up to ``_TOGETHER`` word pieces with their padding."""
     batches: list[list[int]] = []
     for i in order:
-        if batches and (len(batches[-1]) + 1) * len(passes[i].ids) <= _TOGETHER:
+        if batches and (len(batches[-1]) + 1) * _padded(len(passes[i].ids), _STEP) <= _TOGETHER:
             batches[-1].append(i)
         else:
             batches.append([i])
     return batches
+
+
+def _padded(length: int, step: int) -> int:
+    """The next multiple of ``step``."""
+    return -(-length // step) * step
 
 
 def _id_of(tokenizer: Tokenizer, mark: str) -> int:

@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from shared_core.errors import InputError, ModelLoadError
 from shared_core.retrieval import DenseRetriever, Embedder, MiniLMEmbedder
 from shared_core.retrieval.base import PassageEmbedder
 from shared_core.retrieval.cached_embedder import CachedEmbedder
+from shared_core.retrieval.minilm import MiniLM
 from shared_core.retrieval.weights import find_model
 from shared_core.retrieval.windows import merge_short
 from shared_core.types import Passage
@@ -118,6 +120,21 @@ def test_a_passage_alone_and_among_others_is_the_same_but_for_rounding(embedder:
     assert together.spans == alone.spans
     assert (together.sentences * alone.sentences).sum(axis=1).min() > 0.999
     assert together.whole @ alone.whole > 0.999
+
+
+def test_passages_of_any_length_run_in_few_shapes(embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each shape that it has met the matrix library keeps compiled code: memory that grows with what is indexed."""
+    widths: list[int] = []
+    states = MiniLM.states
+
+    def watch(self: MiniLM, ids: Any, mask: Any = None) -> Any:
+        widths.append(ids.shape[1])
+        return states(self, ids, mask)
+
+    monkeypatch.setattr(MiniLM, "states", watch)
+    embedder.embed_passages([Passage(str(n), "lamp " * n, "Lamps") for n in range(1, 380, 2)])
+    assert len(set(widths)) < len(widths) / 2
+    assert len(set(widths)) <= 24
 
 
 def test_a_passage_longer_than_a_pass_is_read_to_its_end(embedder: MiniLMEmbedder) -> None:
