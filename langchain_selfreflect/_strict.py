@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from shared_core.errors import SelfReflectError, SettingsError
-from shared_core.mistakes import as_settings
+from shared_core.mistakes import as_settings, missing_argument, unknown_argument
 from shared_core.settings import SelfReflectSettings
 
 T = TypeVar("T")
@@ -66,8 +66,13 @@ def _refusal(cls: type, error: ValidationError) -> SelfReflectError:
         ours = found.get("ctx", {}).get("error")
         if isinstance(ours, SelfReflectError):
             return ours
-    problems = [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()]
     known = sorted(cls.model_fields) if issubclass(cls, BaseModel) else []
+    for found in error.errors():
+        if len(found["loc"]) == 1 and found["type"] == "extra_forbidden":
+            return unknown_argument(str(found["loc"][0]), known, cls.__name__)
+        if len(found["loc"]) == 1 and found["type"] == "missing":
+            return missing_argument(str(found["loc"][0]), cls.__name__)
+    problems = [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()]
     return SettingsError(f"{cls.__name__} cannot be made: " + "; ".join(problems), hint=f"It takes: {', '.join(known)}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from langchain_core.embeddings import Embeddings
 
 from shared_core.defaults import default_embedder
+from shared_core.mistakes import checks_names
 from shared_core.retrieval.base import Embedder
 
 
@@ -15,6 +16,7 @@ class MiniLMEmbeddings(Embeddings):
         embedder: another embedder of ours instead.
     """
 
+    @checks_names
     def __init__(self, embedder: Embedder | None = None) -> None:
         self._embedder: Embedder = embedder if embedder is not None else default_embedder()
 

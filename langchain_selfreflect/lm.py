@@ -16,7 +16,7 @@ from langchain_selfreflect._lm_read import read
 from shared_core.errors import CapabilityError, InputError
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
-from shared_core.mistakes import no_language_model
+from shared_core.mistakes import checks_names, no_language_model
 
 __all__ = ["INNER_TAGS", "LangChainLM", "LogprobsMode", "as_language_model"]
 
@@ -52,6 +52,7 @@ class LangChainLM(ChatAdapter):
         InputError: ``chat_model`` is none, or an option is out of range.
     """
 
+    @checks_names
     def __init__(
         self,
         chat_model: Runnable[Any, Any],

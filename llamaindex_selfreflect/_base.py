@@ -31,7 +31,7 @@ from shared_core.conversation import Asked
 from shared_core.engine import SelfReflectEngine
 from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
-from shared_core.mistakes import as_settings, in_words_of
+from shared_core.mistakes import as_settings, checks_names, in_words_of
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
@@ -44,6 +44,7 @@ OnAbstain = Literal["say", "show", "raise", "fallback"]
 class ReflectiveQueryEngine(BaseQueryEngine):
     """Base of the query engines; see ``SelfReflectQueryEngine`` for the arguments."""
 
+    @checks_names
     def __init__(
         self,
         retriever: BaseRetriever | Retriever,

@@ -18,9 +18,9 @@ from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refus
 from llamaindex_selfreflect._nodes import document_place, own_text
 from llamaindex_selfreflect._sources import Cut, Split
 from llamaindex_selfreflect.query_engine import other_mode
-from shared_core.errors import InputError
+from shared_core.errors import InputError, OptionError
 from shared_core.lm.base import LanguageModel
-from shared_core.mistakes import check_count
+from shared_core.mistakes import check_count, checks_names, unknown_argument
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
@@ -52,6 +52,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         InputError, SettingsError: as for ``SelfReflectQueryEngine``.
     """
 
+    @checks_names
     def __init__(
         self,
         retriever: BaseRetriever | Retriever,
@@ -104,6 +105,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         )
 
     @classmethod
+    @checks_names
     def from_args(
         cls,
         index: BaseIndex[Any] | None,
@@ -144,7 +146,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
     ) -> Self:
         """With the arguments of ``CitationQueryEngine.from_args``; further ones go to ``index.as_retriever``.
 
-        A name that neither knows is a TypeError. Templates, ``response_synthesizer``, ``multimodal``, a
+        A name that neither knows is an ArgumentError. Templates, ``response_synthesizer``, ``multimodal``, a
         ``response_mode`` other than ``compact`` and a ``metadata_mode`` other than ``NONE`` (offsets hold in the node's
         own text) are refused with InputError.
         """
@@ -161,11 +163,10 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         if similarity_top_k is not None:
             retriever_arguments["similarity_top_k"] = similarity_top_k
         if retriever is None:
-            retriever = _retriever_of(index, retriever_arguments)
+            retriever = _retriever_of(index, retriever_arguments, cls.__name__)
         elif retriever_arguments:
-            raise TypeError(
-                f"from_args() got {_quote_names(retriever_arguments)} beside retriever=, where they have no effect"
-            )
+            names = ", ".join(retriever_arguments)
+            raise OptionError(f"{names} cannot have an effect beside retriever=.", hint="Set it on the retriever.")
         return cls(
             retriever,
             llm=llm,
@@ -248,7 +249,7 @@ def _share(room: int, sizes: Sequence[int]) -> list[int]:
     return kept
 
 
-def _retriever_of(index: BaseIndex[Any] | None, arguments: dict[str, object]) -> BaseRetriever:
+def _retriever_of(index: BaseIndex[Any] | None, arguments: dict[str, object], owner: str) -> BaseRetriever:
     if index is None:
         raise InputError("There is neither an index nor a retriever.", hint="from_args(index, …) or retriever=….")
     if not callable(getattr(index, "as_retriever", None)):
@@ -258,11 +259,9 @@ def _retriever_of(index: BaseIndex[Any] | None, arguments: dict[str, object]) ->
     makers = [vars(c)["__init__"] for c in type(retriever).__mro__ if "__init__" in vars(c)]
     for function in (index.as_retriever, *makers):
         known |= {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
-    unknown = {k: v for k, v in arguments.items() if k not in known}
-    if unknown:
-        raise TypeError(f"from_args() got an unexpected keyword argument: {_quote_names(unknown)}")
+    for name in arguments:
+        if name not in known:
+            own = inspect.signature(SelfReflectCitationQueryEngine.from_args).parameters
+            names = {*own, *known} - {"self", "index_struct", "retriever_arguments"}
+            raise unknown_argument(name, names, f"{owner}.from_args")
     return retriever
-
-
-def _quote_names(arguments: Mapping[str, object]) -> str:
-    return ", ".join(repr(name) for name in arguments)

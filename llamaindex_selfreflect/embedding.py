@@ -11,6 +11,7 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llamaindex_selfreflect._whole import Whole
 from shared_core.defaults import default_embedder
+from shared_core.mistakes import checks_names
 from shared_core.retrieval.base import Embedder
 
 
@@ -28,6 +29,7 @@ class MiniLMEmbedding(Whole, BaseEmbedding):
 
     _embedder: Embedder = PrivateAttr()
 
+    @checks_names
     def __init__(
         self,
         embedder: Embedder | None = None,

@@ -21,7 +21,7 @@ from llamaindex_selfreflect._read import read
 from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
-from shared_core.mistakes import no_language_model
+from shared_core.mistakes import checks_names, no_language_model
 from shared_core.threads import in_thread
 
 _LOG = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class LlamaIndexLM(ChatAdapter):
         InputError: ``llm`` is no LLM of LlamaIndex, or an option is out of range.
     """
 
+    @checks_names
     def __init__(
         self,
         llm: LLM,

@@ -18,7 +18,7 @@ from llamaindex_selfreflect._whole import Whole
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.errors import InputError
 from shared_core.lm.base import LanguageModel
-from shared_core.mistakes import as_settings, check_count, in_words_of
+from shared_core.mistakes import as_settings, check_count, checks_names, in_words_of
 from shared_core.pipelines.rerank import Ranked
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.reranker import WITH_MODEL, RerankMethod, SelfReflectReranker
@@ -92,6 +92,7 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
     _given: _Given = PrivateAttr()
     _reranker: SelfReflectReranker = PrivateAttr()
 
+    @checks_names
     def __init__(
         self,
         llm: object = None,

@@ -11,6 +11,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import ResponseMode
 
 from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refuse_template
+from shared_core.mistakes import checks_names
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
@@ -49,6 +50,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
     """
 
     @classmethod
+    @checks_names
     def from_args(
         cls,
         retriever: BaseRetriever | Retriever,
@@ -82,7 +84,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         models: Mapping[str, object] | None = None,
         calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> Self:
-        """With the arguments of ``RetrieverQueryEngine.from_args``; a name it does not know is a TypeError.
+        """With the arguments of ``RetrieverQueryEngine.from_args``; a name it does not know is an ArgumentError.
 
         ``use_async`` has no effect (requests of a kind go out as one batch in any case). Those arguments that stand for
         a response synthesizer (templates, ``output_cls``, ``multimodal``, a ``response_mode`` other than ``compact``)

@@ -17,7 +17,7 @@ from llamaindex_selfreflect.llm import as_language_model
 from llamaindex_selfreflect.postprocessor import SelfReflectRerank
 from shared_core.errors import InputError
 from shared_core.gated_retriever import GatedResult, GatedRetriever, GateName, usual_gate
-from shared_core.mistakes import as_settings, in_words_of
+from shared_core.mistakes import as_settings, checks_names, in_words_of
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
@@ -47,6 +47,7 @@ class SelfReflectRetriever(BaseRetriever):
         SettingsError: unknown gate, or one that needs a model and there is none.
     """
 
+    @checks_names
     def __init__(
         self,
         retriever: BaseRetriever | Retriever,

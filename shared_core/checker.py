@@ -12,6 +12,7 @@ from shared_core.errors import InputError, SelfReflectError
 from shared_core.flow import Flow, Report
 from shared_core.lm.base import LanguageModel
 from shared_core.meter import Meter
+from shared_core.mistakes import checks_names
 from shared_core.parts import Parts
 from shared_core.pipelines.check import check
 from shared_core.pipelines.common import Context, Run
@@ -45,6 +46,7 @@ class SelfReflectChecker:
         CalibrationError: the settings' file of calibrations cannot be read.
     """
 
+    @checks_names
     def __init__(
         self,
         retriever: Retriever | None = None,

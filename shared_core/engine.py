@@ -17,6 +17,7 @@ from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfRe
 from shared_core.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
 from shared_core.lm.base import Generation, LanguageModel, Prompt, SamplingParams
 from shared_core.meter import Meter
+from shared_core.mistakes import checks_names
 from shared_core.parts import Parts, compares_meanings, load, require_retriever
 from shared_core.pipelines import load_pipeline
 from shared_core.pipelines.common import Run, decide
@@ -54,6 +55,7 @@ class SelfReflectEngine:
         CalibrationError: the confidence's calibration cannot be read, or is of another configuration.
     """
 
+    @checks_names
     def __init__(
         self,
         retriever: Retriever,

@@ -9,6 +9,7 @@ Every error says what happened, to what, and (``hint``) what to do about it::
     │   ├── PassageError                       a passage is malformed, or two share an id
     │   ├── DocumentError                      a file cannot be read as a document
     │   └── OptionError (SettingsError)        an argument that sets something is out of range or has no effect there
+    │       └── ArgumentError (TypeError)      there is no argument of that name, or a needed one is missing
     ├── MissingDependencyError (ImportError)   an optional package is not installed
     ├── StoreError                             an index on disk or a vector store
     │   ├── IndexMissingError                  there is no index at that place
@@ -51,6 +52,10 @@ class QuestionError(InputError):
 
 class OptionError(SettingsError, InputError):
     """An argument that sets something (a count, a filter) is out of range, or could not have an effect there."""
+
+
+class ArgumentError(OptionError, TypeError):
+    """There is no argument of that name, or one that is needed was not given; what Python itself calls a TypeError."""
 
 
 class DocumentError(InputError):

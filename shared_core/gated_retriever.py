@@ -13,7 +13,7 @@ from shared_core.errors import QuestionError, SettingsError
 from shared_core.flow import Embed, Flow, LeafRequest, Retrieve
 from shared_core.lm.base import LanguageModel
 from shared_core.meter import Meter
-from shared_core.mistakes import check_count
+from shared_core.mistakes import check_count, checks_names
 from shared_core.parts import Parts, compares_meanings, load, require_retriever
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.gating.retrieve import gated_retrieval
@@ -72,6 +72,7 @@ class GatedRetriever:
         InputError: ``retriever`` cannot retrieve.
     """
 
+    @checks_names
     def __init__(
         self,
         retriever: Retriever,

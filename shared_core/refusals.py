@@ -5,6 +5,9 @@ They live apart from ``errors``, which has the whole tree, because ``types`` rai
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class SelfReflectError(Exception):
     """Base of every error this project raises on purpose.
@@ -34,6 +37,12 @@ def _restore(kind: type[SelfReflectError], args: tuple[object, ...]) -> SelfRefl
     error = kind.__new__(kind, *args)
     error.args = args
     return error
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``Did you mean NAME? `` with the known name that is most like this one; empty if none is like it."""
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]}? " if near else ""
 
 
 class InputError(SelfReflectError, ValueError):

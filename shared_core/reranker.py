@@ -10,7 +10,7 @@ from shared_core.errors import QuestionError, SettingsError
 from shared_core.flow import Embed, Flow, Read
 from shared_core.lm.base import LanguageModel
 from shared_core.meter import Meter
-from shared_core.mistakes import check_count
+from shared_core.mistakes import check_count, checks_names
 from shared_core.parts import Parts, compares_meanings, load
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
@@ -44,6 +44,7 @@ class SelfReflectReranker:
         LimitError: when asked: the settings' ``deadline``, ``max_calls`` or ``max_tokens`` did not suffice.
     """
 
+    @checks_names
     def __init__(
         self,
         lm: LanguageModel | None = None,

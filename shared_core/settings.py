@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from shared_core.errors import SettingsError
+from shared_core.refusals import did_you_mean
 
 PipelineName = Literal["composed", "reclaim", "research", "seakr", "self_rag"]
 """The pipelines that there are, and no others: this is the one place that names them (``pipelines.PIPELINES``)."""
@@ -52,7 +53,8 @@ def _hint_for(model: type[BaseModel], error: ValidationError) -> str:
     group: Any = model
     for part in unknown[0]["loc"][:-1]:
         group = group.model_fields[part].annotation
-    return f"Known settings: {', '.join(sorted(group.model_fields))}"
+    near = did_you_mean(str(unknown[0]["loc"][-1]), group.model_fields)
+    return f"{near}Known settings: {', '.join(sorted(group.model_fields))}"
 
 
 @dataclass(frozen=True, slots=True)

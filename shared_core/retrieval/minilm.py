@@ -33,9 +33,9 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 _TOGETHER = 1024  # word pieces in a batch: larger ones fall out of the processor's cache
 _STEP = 16
-"""Passes that run together are padded to a multiple of it. Of every shape that a CPU's matrix library (oneDNN) has met it
-keeps compiled code and buffers, most of a megabyte each, up to a thousand shapes: with lengths as they come indexing
-takes 10 kB a passage for nothing else."""
+"""Passes that run together are padded to a multiple of it. Of each shape that it has met, a CPU's matrix library keeps
+compiled code and buffers, most of a megabyte, up to a thousand shapes (oneDNN): with lengths as they come, indexing
+took 10 kB a passage for nothing else."""
 _MOST_THREADS = 8
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a Python string may hold one, the tokenizer may not
 

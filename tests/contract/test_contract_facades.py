@@ -31,6 +31,13 @@ MISTAKES: dict[str, Callable[[Facades], Any]] = {
     "engine: pipeline without a model": lambda f: f.engine(pipeline="reclaim"),
     "engine: policy without a model": lambda f: f.engine(on_abstain="fallback"),
     "engine: re-ranking without a model": lambda f: f.engine(settings=SelfReflectSettings(rerank="uncertainty")),
+    "engine: misspelled": lambda f: f.engine(target_acuracy=0.9),
+    "engine: unheard of": lambda f: f.engine(qqq=1),
+    "engine: no retriever": lambda f: type(f.engine())(llm=None),
+    "retriever: misspelled": lambda f: f.gated(gaet="always"),
+    "retriever: no retriever": lambda f: type(f.gated())(llm=None),
+    "re-ranker: misspelled": lambda f: f.reranker(topn=2),
+    "settings: misspelled": lambda f: f.engine(settings=SelfReflectSettings(top_kk=2)),  # type: ignore[call-arg]
     "engine: where": lambda f: f.engine(settings=SelfReflectSettings(where={"a": 1})),
     "retriever: retriever": lambda f: f.gated(retriever=7),
     "retriever: llm": lambda f: f.gated(llm="gpt-4"),
@@ -69,6 +76,23 @@ def test_hints_name_what_the_user_wrote(facades: Facades, name: str) -> None:
     assert not re.search(r"\blm=|SelfReflectEngine", said)
     if "without a model" in name:
         assert "llm=" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("engine: misspelled", "target_accuracy"),
+        ("retriever: misspelled", "gate"),
+        ("re-ranker: misspelled", "top_n"),
+        ("settings: misspelled", "top_k"),
+    ],
+)
+def test_what_is_misspelled_is_named_with_the_nearest_right_name(facades: Facades, name: str, meant: str) -> None:
+    error = refusal(facades, MISTAKES[name])
+    assert isinstance(error, SettingsError)
+    assert f"Did you mean {meant}?" in error.hint
+    if not name.startswith("settings"):
+        assert isinstance(error, TypeError)  # as of any function that is called so
 
 
 def test_an_engines_hint_names_the_class(facades: Facades) -> None:

@@ -24,7 +24,7 @@ from llamaindex_selfreflect import (
     SelfReflectResponse,
 )
 from shared_core import SelfReflectSettings
-from shared_core.errors import InputError
+from shared_core.errors import ArgumentError, InputError, OptionError
 from shared_core.reading.base import Read, Reading, ReadResult
 from tests.fakes import PASSAGES, FirstSentenceReader
 from tests.llamaindex.li_fakes import QUESTION, ChatLLM, NodeShelf
@@ -194,9 +194,9 @@ def test_arguments_are_those_of_the_original_and_no_others(index: VectorStoreInd
     with pytest.raises(InputError, match="metadata_mode"):
         cite(index, metadata_mode=MetadataMode.LLM)
     for other in (index, SummaryIndex([])):
-        with pytest.raises(TypeError, match="similarity_topk"):
+        with pytest.raises(ArgumentError, match=r"similarity_topk.*\n.*Did you mean similarity_top_k"):
             cite(other, similarity_topk=3)
-    with pytest.raises(TypeError, match="similarity_top_k"):
+    with pytest.raises(OptionError, match="similarity_top_k"):
         cite(index, retriever=NodeShelf(), similarity_top_k=3)
     with pytest.raises(InputError, match="neither"):
         cite(None)

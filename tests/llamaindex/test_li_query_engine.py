@@ -18,7 +18,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from llamaindex_selfreflect import PassageRetriever, SelfReflectQueryEngine, SelfReflectResponse
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
-from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError, SettingsError
+from shared_core.errors import AbstainedError, ArgumentError, InputError, QuestionError, RetrievalError, SettingsError
 from shared_core.lm import ScriptedLM
 from tests.fakes import FirstSentenceReader, Shelf, published
 from tests.llamaindex.li_fakes import QUESTION, ChatLLM, Listener, NodeShelf, listen, nodes, stop_listening
@@ -234,7 +234,7 @@ def test_decisions_are_printed_on_demand(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_arguments_without_effect_are_refused() -> None:
-    with pytest.raises(TypeError, match="streeming"):
+    with pytest.raises(ArgumentError, match=r"streeming.*\n.*Did you mean streaming"):
         engine(0.9, streeming=True)
     for name in ("response_synthesizer", "text_qa_template", "output_cls", "multimodal"):
         with pytest.raises(InputError, match=name):
