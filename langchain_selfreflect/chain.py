@@ -60,9 +60,9 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
 
     A drop-in for ``{"context": retriever | …, "question": …} | prompt | llm``; ``| StrOutputParser()`` gives the text.
 
-    The message is the text; its ``content_blocks`` have one ``Citation`` annotation for each quote, and ``response_metadata["selfreflect"]``
-    the answer (``Answer.to_dict()``): claims with quotes, ids of the passages, ``abstained``, ``reason``,
-    ``confidence``, the trace; whole passages only with ``include_passages``.
+    The message's content is the text; its ``content_blocks`` have one ``Citation`` annotation for each quote, and
+    ``response_metadata["selfreflect"]`` is the answer (``Answer.to_dict()``): claims with quotes, ids of the passages,
+    ``abstained``, ``reason``, ``confidence``, the trace; whole passages only with ``include_passages``.
     Decisions are dispatched as custom events (``selfreflect_decision``, ``selfreflect_retrieved``,
     ``selfreflect_quote``, ``selfreflect_claim``). ``with_sources()`` gives a dict with the documents instead.
 
@@ -71,7 +71,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     read, and the trace says so. A follow-up is to be put in full by a step in front.
 
     Raises:
-        SettingsError: an argument is unknown (ArgumentError) or wrong, or the pipeline or policy needs an ``llm``; when made.
+        SettingsError: an argument is unknown or wrong, or the pipeline or policy needs an ``llm``; when made.
         InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model; when made.
         QuestionError: the question is empty or missing; when asked.
         AbstainedError: it abstains and ``on_abstain="raise"``; when asked.

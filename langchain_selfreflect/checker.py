@@ -66,7 +66,7 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
     (calls of tools) passes as it is.
 
     Raises:
-        SettingsError: an argument is unknown (ArgumentError) or wrong; when made.
+        SettingsError: an argument is unknown or wrong; when made.
         InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model; when made. The input holds no
             answer, or there is nothing to check it against; when asked.
         AbstainedError: the answer is refused and ``settings.on_abstain="raise"``; when asked.

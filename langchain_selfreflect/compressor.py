@@ -41,7 +41,7 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
     ``selfreflect_best_sentence``. A document that is there twice is kept once.
 
     Raises:
-        SettingsError: an argument is unknown (ArgumentError) or wrong, or the method needs an ``llm``; when made.
+        SettingsError: an argument is unknown or wrong, or the method needs an ``llm``; when made.
         InputError: ``llm`` is no language model; when made.
         QuestionError: the query is empty; when asked.
     """

@@ -46,7 +46,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
     as custom events, so that one that ended in an empty list is heard of too.
 
     Raises:
-        SettingsError: an argument is unknown (ArgumentError) or wrong, or the gate or re-ranking needs an ``llm``; when made.
+        SettingsError: an argument is unknown or wrong, or the gate or re-ranking needs an ``llm``; when made.
         InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model; when made.
         QuestionError: the query is empty; when asked.
     """
