@@ -45,8 +45,9 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy --strict shared_core llamaindex_selfreflect langchain_selfreflect
 
+# As many processes as cores, each of one thread: the models of the tests are too small for more.
 unit: $(VENV)/.test
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 16 --dist worksteal
 
 # vLLM wants other versions than the rest; the CPU build runs where there is no GPU.
 VLLM := .venv-vllm

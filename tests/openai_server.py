@@ -96,6 +96,7 @@ class FakeServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # or each body waits 40 ms for the header's receipt
 
             def do_GET(self) -> None:
                 outer._handle(self, {})

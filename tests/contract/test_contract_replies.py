@@ -256,7 +256,7 @@ async def test_a_model_that_hangs_fails_alone(side: Side) -> None:
         return HANG if "bad" in prompt else "fine"
 
     bad, good = Generate(Prompt.trusted("bad one")), Generate(Prompt.trusted("good one"))
-    lm = side.lm(script, timeout=2.0)
+    lm = side.lm(script, timeout=1.0)
     for found in (lm.generate([bad, good, good]), await lm.agenerate([bad, good, good])):
         assert [isinstance(r, Generation) for r in found] == [False, True, True]
         assert "did not answer within 2 s" in found[0].message
