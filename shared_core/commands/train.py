@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,12 +14,14 @@ from shared_core.commands.ask import BaseUrl
 from shared_core.commands.common import build_model, reports_errors
 from shared_core.commands.console import err, out
 from shared_core.commands.progress import question_progress
+from shared_core.commands.training_options import takes_training_options, training_steps
 from shared_core.errors import InputError
 from shared_core.files import replace_file
 
 if TYPE_CHECKING:
-    from shared_core.training.recipes import Progress, TrainingResult
+    from shared_core.training.recipes import TrainingResult
     from shared_core.training.reclaim.rows import Drop
+    from shared_core.training.rows import TrainingRow
 
 train_app = typer.Typer(help="Make training rows, and train models on them.", no_args_is_help=True)
 
@@ -32,6 +32,10 @@ Nli = Annotated[
     Path | None, typer.Option("--nli", help="NLI classifier (folder): keeps clauses that their quotes entail.")
 ]
 Rows = Annotated[list[Path], typer.Option("--rows", "-r", help="Files of rows; repeatable.")]
+Base = Annotated[str, typer.Option("--model", "-m", help="Model to start from: hub name or path.")]
+EvalRows = Annotated[
+    list[Path], typer.Option("--eval-rows", help="Files of rows to evaluate on, instead of --eval-share; repeatable.")
+]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to make, with model, tokenizer, training.json.")]
 
 
@@ -98,84 +102,74 @@ def _plain(drop: Drop) -> dict[str, Any]:
 
 @train_app.command("reclaim")
 @reports_errors
+@takes_training_options
 def reclaim_command(
     rows: Rows,
-    model: Annotated[str, typer.Option("--model", "-m", help="Model to start from: hub name or path.")],
+    model: Base,
     output: Output,
     role: Annotated[str, typer.Option(help="reference, claim or unified: which rows, and the paper's settings.")],
-    lora: Annotated[
-        bool | None, typer.Option("--lora/--full", help="LoRA or all weights; by default as the paper has it.")
-    ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Instead of the paper's.")] = None,
-    epochs: Annotated[float | None, typer.Option(help="Instead of the paper's.")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Steps instead of epochs.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows per step (16).")] = None,
-    micro_batch_size: Annotated[int | None, typer.Option(help="Rows in memory at a time.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Tokens; longer rows are left out, never cut.")] = None,
-    lora_rank: Annotated[int | None, typer.Option(help="Rank of LoRA (16).")] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use an accelerator.")] = False,
+    changes: dict[str, Any],
+    eval_rows: EvalRows = [],  # noqa: B006 - typer's way of a repeatable option
 ) -> None:
-    """Train ReClaim's reference, claim or unified model on rows of `train reclaim-rows`."""
-    changes = {
-        "method": None if lora is None else ("lora" if lora else "full"),
-        "learning_rate": learning_rate,
-        "epochs": epochs,
-        "max_steps": max_steps,
-        "batch_size": batch_size,
-        "micro_batch_size": micro_batch_size,
-        "max_length": max_length,
-        "lora_rank": lora_rank,
-        "seed": seed,
-        "use_cpu": True if cpu else None,
-    }
-    _train(rows, model, output, role, changes)
+    """Train ReClaim's reference, claim or unified model on rows of `train reclaim-rows`.
+
+    What is not given is as the paper has it. Ended at any moment, the same command goes on from its last checkpoint.
+    """
+    _train(rows, model, output, role, changes, eval_rows)
 
 
 @train_app.command("research")
 @reports_errors
+@takes_training_options
 def research_command(
     rows: Rows,
-    model: Annotated[str, typer.Option("--model", "-m", help="Model to start from: hub name or path.")],
+    model: Base,
     output: Output,
-    learning_rate: Annotated[float | None, typer.Option(help="Instead of the paper's (5e-6).")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Instead of the paper's (2000).")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows per step (16).")] = None,
-    micro_batch_size: Annotated[int | None, typer.Option(help="Rows in memory at a time.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Tokens; longer rows are left out, never cut.")] = None,
-    lora: Annotated[bool | None, typer.Option("--lora/--full", help="LoRA or all weights (the paper's).")] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use an accelerator.")] = False,
+    changes: dict[str, Any],
+    eval_rows: EvalRows = [],  # noqa: B006
 ) -> None:
-    """Fine-tune a model on the best answers of its own searches, sft.jsonl of `research-data`."""
-    changes = {
-        "method": None if lora is None else ("lora" if lora else "full"),
-        "learning_rate": learning_rate,
-        "max_steps": max_steps,
-        "batch_size": batch_size,
-        "micro_batch_size": micro_batch_size,
-        "max_length": max_length,
-        "seed": seed,
-        "use_cpu": True if cpu else None,
-    }
-    _train(rows, model, output, "research", changes)
+    """Fine-tune a model on the best answers of its own searches, sft.jsonl of `research-data`.
+
+    What is not given is as the paper has it. Ended at any moment, the same command goes on from its last checkpoint.
+    """
+    _train(rows, model, output, "research", changes, eval_rows)
 
 
-def _train(rows: list[Path], model: str, output: Path, role: str, changes: dict[str, Any]) -> None:
-    """Train on the files' rows of the role, with its recipe and the changes that are not ``None``."""
+def _train(
+    rows: list[Path], model: str, output: Path, role: str, changes: dict[str, Any], eval_rows: list[Path]
+) -> None:
+    """Train on the files' rows of the role, with its recipe and the changes."""
     from shared_core.training.recipes import recipe, train
+
+    settings = recipe(role, **changes)
+    chosen, apart = _rows_of(rows, role), _rows_of(eval_rows, role) if eval_rows else []
+    with training_steps() as progress:
+        result = train(
+            chosen,
+            model,
+            output,
+            settings,
+            sources=file_digests([*rows, *eval_rows]),
+            progress=progress,
+            evaluate_on=apart,
+        )
+    tell_result(result)
+
+
+def _rows_of(files: list[Path], role: str) -> list[TrainingRow]:
     from shared_core.training.rows import read_rows
 
-    settings = recipe(role, **{name: value for name, value in changes.items() if value is not None})
-    every = [row for path in rows for row in read_rows(path)]
+    every = [row for path in files for row in read_rows(path)]
     chosen = [row for row in every if row.role == role]
     if not chosen:
         known = ", ".join(sorted({r.role for r in every})) or "none"
         raise InputError(f"The files hold no rows for the {role} model.", hint=f"Roles they hold: {known}.")
-    sources = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in rows}
-    with training_steps() as progress:
-        result = train(chosen, model, output, settings, sources=sources, progress=progress)
-    tell_result(result)
+    return chosen
+
+
+def file_digests(files: list[Path]) -> dict[str, str]:
+    """The SHA-256 of each file."""
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()}
 
 
 def tell_result(result: TrainingResult) -> None:
@@ -184,30 +178,10 @@ def tell_result(result: TrainingResult) -> None:
         limit = result.card["tokens"]["limit"]
         err.print(f"{result.dropped} rows of more than {limit} tokens left out", style="yellow", highlight=False)
     first, last = result.card["loss"]["first"], result.card["loss"]["last"]
+    if result.card["resumed_at"]:
+        out.print(f"went on from step {result.card['resumed_at']}")
     out.print(f"{result.rows} rows, {result.steps} steps, {result.seconds:.0f} s, loss {first:.3f} → {last:.3f}")
+    if result.best is not None:
+        loss = dict(result.evaluations)[result.best]
+        out.print(f"best on {result.card['rows']['evaluated_on']} rows kept apart: step {result.best}, loss {loss:.3f}")
     out.print(f"written: {result.output}", markup=False, highlight=False)
-
-
-@contextmanager
-def training_steps() -> Iterator[Progress | None]:
-    """A bar over steps with the loss on a terminal; a line every 50 steps elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    if not err.is_terminal:
-
-        def line(done: int, total: int, loss: float | None) -> None:
-            if loss is not None and (done % 50 == 0 or done in (1, total)):
-                err.print(f"step {done} of {total}, loss {loss:.4f}", highlight=False)
-
-        yield line
-        return
-    columns = (TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.fields[loss]}", style="dim"), console=err, transient=True) as bar:
-        task = bar.add_task("Training", total=None, loss="")
-
-        def show(done: int, total: int, loss: float | None) -> None:
-            bar.update(task, completed=done, total=total)
-            if loss is not None:
-                bar.update(task, loss=f"loss {loss:.4f}")
-
-        yield show

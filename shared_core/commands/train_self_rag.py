@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from shared_core.commands.common import reports_errors
 from shared_core.commands.console import out
-from shared_core.commands.train import Output, Rows, tell_result, training_steps
+from shared_core.commands.train import Base, EvalRows, Output, Rows, file_digests, tell_result
+from shared_core.commands.training_options import takes_training_options, training_steps
 
 
 @reports_errors
+@takes_training_options
 def self_rag_command(
     role: Annotated[Literal["critic", "generator"], typer.Argument(help="What to train.")],
     rows: Rows,
-    model: Annotated[str, typer.Option("--model", "-m", help="Model to start from: hub name or path.")],
+    model: Base,
     output: Output,
-    learning_rate: Annotated[float | None, typer.Option(help="Instead of the paper's (2e-5).")] = None,
-    epochs: Annotated[float | None, typer.Option(help="Instead of the paper's (3).")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Steps instead of epochs.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows per step (128).")] = None,
-    micro_batch_size: Annotated[int | None, typer.Option(help="Rows in memory at a time (1).")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Tokens; longer rows are left out, never cut.")] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Do not use an accelerator.")] = False,
+    changes: dict[str, Any],
+    eval_rows: EvalRows = [],  # noqa: B006 - typer's way of a repeatable option
 ) -> None:
     """Train Self-RAG's critic or generator on rows in the published form (docs/self_rag.md).
 
-    Reflection tokens that the model lacks are added to it.
+    Reflection tokens that the model lacks are added to it. What is not given is as the paper has it. Ended at any
+    moment, the same command goes on from its last checkpoint.
     """
     from shared_core.training.self_rag.recipe import self_rag_recipe, train_self_rag
     from shared_core.training.self_rag.rows import balance, read_critic_rows, read_generator_rows
 
-    changes = {
-        "learning_rate": learning_rate,
-        "epochs": epochs,
-        "max_steps": max_steps,
-        "batch_size": batch_size,
-        "micro_batch_size": micro_batch_size,
-        "max_length": max_length,
-        "seed": seed,
-        "use_cpu": True if cpu else None,
-    }
-    settings = self_rag_recipe(**{name: value for name, value in changes.items() if value is not None})
-    sources = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in rows if path.is_file()}
+    settings = self_rag_recipe(**changes)
     read = read_critic_rows if role == "critic" else read_generator_rows
     every = [row for path in rows for row in read(path)]
+    apart = [row for path in eval_rows for row in read(path)]
     for task, counts in balance(every).items():
         shares = ", ".join(f"{token} {count}" for token, count in counts.items())
         out.print(f"{task}: {shares}", markup=False, highlight=False)
     with training_steps() as progress:
-        result = train_self_rag(every, model, output, settings, sources=sources, progress=progress)
+        result = train_self_rag(
+            every,
+            model,
+            output,
+            settings,
+            sources=file_digests([*rows, *eval_rows]),
+            progress=progress,
+            evaluate_on=apart,
+        )
     tell_result(result)

@@ -14,7 +14,12 @@ __all__ = ["context_length", "default_device", "load_checkpoint", "load_tokenize
 
 
 def load_checkpoint(
-    name: str, tokenizer: str | None = None, *, device: str | None = None, dtype: Any = None
+    name: str,
+    tokenizer: str | None = None,
+    *,
+    device: str | None = None,
+    dtype: Any = None,
+    quantization: Any = None,
 ) -> tuple[Any, Any]:
     """Model and tokenizer of a causal language model.
 
@@ -22,12 +27,14 @@ def load_checkpoint(
         name: on the hub, or a path.
         tokenizer: name or path of another tokenizer than the checkpoint's own.
         device: where to put the model; the accelerator if there is one.
-        dtype: of the weights (``torch.float32`` …); by default float32 on a CPU, else as they were saved.
+        dtype: of the weights (``torch.float32`` …, ``"auto"``: as they were saved); by default float32 on a CPU, else
+            as they were saved.
+        quantization: how to quantise them on the way (a ``BitsAndBytesConfig`` …).
 
     Raises:
         ModelLoadError: there is none, or the path is no checkpoint.
     """
-    return _load.load(name, tokenizer, device, dtype, trust_remote_code=False)
+    return _load.load(name, tokenizer, device, dtype, trust_remote_code=False, quantization=quantization)
 
 
 def load_tokenizer(tokenizer: Any, model_name: str) -> Any:

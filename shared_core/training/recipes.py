@@ -1,4 +1,4 @@
-"""Fine-tuning on TRL's SFTTrainer: full or LoRA, on an accelerator or, for small models, on a CPU.
+"""Supervised fine-tuning on TRL's SFTTrainer: full, LoRA or QLoRA, on an accelerator or, for small models, on a CPU.
 
 Rows are encoded by the ``Encoder`` that inference uses and handed to the trainer as token ids with labels; the loss
 counts completions only. The output folder holds a model that ``TransformersLM`` loads, its tokenizer, and
@@ -7,67 +7,37 @@ counts completions only. The output folder holds a model that ``TransformersLM``
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
+import hashlib
 import json
-import math
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
-
-from shared_core.errors import GenerationError, InputError, MissingDependencyError
-from shared_core.files import replace_file
-from shared_core.lm.checkpoints import context_length, default_device, load_checkpoint, load_tokenizer
+from shared_core.errors import InputError
+from shared_core.lm.checkpoints import context_length
 from shared_core.lm.encoding import Encoder
-from shared_core.settings import Settings
+from shared_core.training.base import Prepare
+from shared_core.training.folder import CARD
+from shared_core.training.options import TrainingSettings
 from shared_core.training.rows import Trainable
+from shared_core.training.trainer import Outcome, Progress, Setup, make_config, prepare, run, steady
 
-__all__ = ["CARD", "RECIPES", "TrainingResult", "TrainingSettings", "encode_rows", "recipe", "train"]
-
-CARD = "training.json"
-"""Name of the file that describes a training, in its output folder."""
-ADAPTER = "adapter"
-"""Folder of the LoRA adapter by itself, in the output folder; the output folder holds the merged model."""
+__all__ = [
+    "CARD",
+    "RECIPES",
+    "Progress",
+    "TrainingResult",
+    "TrainingSettings",
+    "encode_rows",
+    "hold_out",
+    "recipe",
+    "train",
+]
 
 _UNKNOWN_CONTEXT = 2048
 """Tokens of a row at most, where neither the settings nor the model say."""
-
-Progress = Callable[[int, int, float | None], None]
-"""Told (steps done, steps in all, last loss or ``None``)."""
-
-
-class TrainingSettings(Settings):
-    """How to train. ``recipe`` gives the paper's values for a role."""
-
-    method: Literal["full", "lora"] = "full"
-    learning_rate: float = Field(2e-5, gt=0)
-    epochs: float = Field(3, gt=0)
-    max_steps: int | None = Field(None, ge=1, description="Instead of epochs.")
-    batch_size: int = Field(16, ge=1, description="Rows per step.")
-    micro_batch_size: int | None = Field(
-        None, ge=1, description="Rows in memory at a time, a divisor of batch_size; None takes all of them."
-    )
-    warmup: float = Field(0.03, ge=0, lt=1, description="Share of the steps.")
-    schedule: Literal["linear", "cosine", "constant_with_warmup"] = "linear"
-    weight_decay: float = Field(0.0, ge=0)
-    max_length: int | None = Field(None, ge=2, description="Tokens of a row; None takes the model's context.")
-    too_long: Literal["drop", "raise"] = Field(
-        "drop", description="Longer rows: left out and counted, or refused. They are never cut."
-    )
-    lora_rank: int = Field(16, ge=1)
-    lora_alpha: float = Field(32, gt=0)
-    lora_dropout: float = Field(0.05, ge=0, lt=1)
-    lora_modules: str | tuple[str, ...] = Field("all-linear", description="Names of modules, or all linear ones.")
-    gradient_checkpointing: bool = Field(False, description="Less memory, a third more time.")
-    use_cpu: bool | None = Field(None, description="None uses an accelerator if there is one.")
-    bf16: bool | None = Field(None, description="None uses bfloat16 where the accelerator has it, never on a CPU.")
-    seed: int = 0
-
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "reference": {"method": "full", "learning_rate": 2e-5, "epochs": 3},
@@ -96,12 +66,14 @@ class TrainingResult:
     """What came of it.
 
     Attributes:
-        output: folder of model and tokenizer; LoRA's adapter by itself is in ``adapter`` within.
+        output: folder of model and tokenizer; an adapter by itself is in ``adapter`` within.
         rows: trained on; ``dropped`` left out for their length.
         steps: of the optimiser.
         losses: mean loss per completion token (nats) of each step.
         seconds: of the training itself.
         card: what ``training.json`` holds.
+        evaluations: (step, loss on the rows kept apart).
+        best: step whose checkpoint was taken; ``None`` without rows to evaluate on.
     """
 
     output: Path
@@ -111,6 +83,8 @@ class TrainingResult:
     losses: tuple[float, ...]
     seconds: float
     card: dict[str, Any] = field(repr=False)
+    evaluations: tuple[tuple[int, float], ...] = ()
+    best: int | None = None
 
 
 def encode_rows(
@@ -142,6 +116,28 @@ def encode_rows(
     return kept, dropped
 
 
+def hold_out(rows: Sequence[Trainable], share: float, seed: int = 0) -> tuple[list[Trainable], list[Trainable]]:
+    """Rows to train on and rows to evaluate on; rows that teach about one thing are on one side.
+
+    Args:
+        rows: in any order; their ``group`` tells what belongs together.
+        share: of the groups that are kept apart, at least one of them.
+        seed: of the choice, which depends on nothing else.
+
+    Raises:
+        InputError: there are not two of them.
+    """
+    if not share:
+        return list(rows), []
+    keys = [row.group for row in rows]
+    order = sorted(set(keys), key=lambda key: hashlib.sha256(f"{seed}\n{key}".encode()).digest())
+    if len(order) < 2:
+        raise InputError("All rows teach about one thing; none can be kept apart.", hint="Leave eval_share at 0.")
+    apart = set(order[: max(1, round(share * len(order)))])
+    kept = [row for row, key in zip(rows, keys) if key not in apart]
+    return kept, [row for row, key in zip(rows, keys) if key in apart]
+
+
 def train(
     rows: Sequence[Trainable],
     model: Any,
@@ -151,192 +147,98 @@ def train(
     tokenizer: Any = None,
     sources: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    evaluate_on: Sequence[Trainable] = (),
+    prepare_base: Prepare | None = None,
 ) -> TrainingResult:
     """Fine-tune a causal language model of transformers on rows.
+
+    Ended at any moment, the same call goes on from its last checkpoint.
 
     Args:
         rows: of one role, or of several that one model shall play.
         model: hub name, path, or a model object (which is changed).
-        output: a folder that does not exist or is empty.
+        output: a folder that does not exist, is empty, or holds this training, interrupted.
         settings: ``recipe(role)``, or your own.
         tokenizer: object, name or path; the model's own if ``None``.
         sources: where the rows come from, for the card (``{"file": …, "sha256": …}``).
-        progress: told at each step; without one the trainer's own bar is shown.
+        progress: told at each step, in the first process of a launch.
+        evaluate_on: rows kept apart by the caller, instead of ``settings.eval_share`` of the rows.
+        prepare_base: adds tokens to the base.
 
     Returns:
         The result; the folder holds model, tokenizer and card.
 
     Raises:
-        MissingDependencyError: trl, peft (for LoRA) or datasets is not installed.
+        MissingDependencyError: trl, peft (for LoRA), bitsandbytes (for QLoRA) or datasets is not installed.
         ModelLoadError: there is no such model.
-        InputError: no rows, rows too long, a batch size that does not divide, or an output folder that is in use.
-        GenerationError: the loss is not a number any more; nothing is saved.
+        InputError: no rows, rows too long, a batch size that does not divide, an output folder that is in use or holds
+            a training that was begun with something else.
+        GenerationError: the training diverged; no model is saved.
+        KeyboardInterrupt: it was interrupted; a checkpoint is kept.
     """
     settings = settings or TrainingSettings()
-    folder = _free_folder(output)
-    _require(settings)
-    if settings.batch_size % (settings.micro_batch_size or settings.batch_size):
-        raise InputError(
-            f"micro_batch_size {settings.micro_batch_size} does not divide batch_size {settings.batch_size}."
-        )
-    loaded, tokenizer = _load(model, tokenizer)
-    setup = _Setup(loaded, tokenizer, folder, settings)
-    limit = settings.max_length or context_length(loaded.config.get_text_config()) or _UNKNOWN_CONTEXT
-    data, dropped = encode_rows(rows, Encoder(tokenizer), limit, settings.too_long)
-    trainer = _make_trainer(setup, data, progress)
-    start = time.perf_counter()
-    trainer.train()
-    seconds = time.perf_counter() - start
-    losses = tuple(float(e["loss"]) for e in trainer.state.log_history if "loss" in e)
-    if not all(map(math.isfinite, losses)):
-        raise GenerationError("The training diverged: its loss is not a number.", hint="Lower learning_rate.")
+    setup = prepare(model, output, settings, tokenizer=tokenizer, prepare_base=prepare_base)
+    config = setup.base.model.config.get_text_config()
+    limit = settings.max_length or context_length(config) or _UNKNOWN_CONTEXT
+    encoder = Encoder(setup.base.tokenizer)
+    taught, apart = (
+        (list(rows), list(evaluate_on)) if evaluate_on else hold_out(rows, settings.eval_share, settings.seed)
+    )
+    data, dropped = encode_rows(taught, encoder, limit, settings.too_long)
+    held, _ = encode_rows(apart, encoder, limit, settings.too_long) if apart else ([], [])
+    trainer = _make_trainer(setup, data, held, limit, progress)
     lengths = [len(d["input_ids"]) for d in data]
     card = {
-        "rows": {"given": len(rows), "trained_on": len(data), "too_long": len(dropped)},
+        "rows": {"given": len(rows), "trained_on": len(data), "too_long": len(dropped), "evaluated_on": len(held)},
         "roles": dict(sorted(Counter(r.role for r in rows).items())),
         "tokens": {"longest": max(lengths), "all": sum(lengths), "limit": limit},
         "sources": dict(sources or {}),
-        "base_model": str(model) if isinstance(model, (str, Path)) else getattr(loaded, "name_or_path", "") or "object",
-        "settings": settings.model_dump(),
-        "device": "cpu" if setup.cpu else "accelerator",
-        "steps": trainer.state.global_step,
-        "loss": {"first": losses[0] if losses else None, "last": losses[-1] if losses else None},
-        "seconds": round(seconds, 3),
-        "versions": _versions(),
+        "base_model": setup.base.name or "object",
     }
-    _save(setup, trainer, card)
-    return TrainingResult(folder, len(data), len(dropped), trainer.state.global_step, losses, seconds, card)
+    outcome, whole = run(setup, trainer, {"rows": _digest(data), "evaluated_on": _digest(held)}, card)
+    return _result(setup, len(data), len(dropped), outcome, whole)
 
 
-# --- parts ---------------------------------------------------------------------------------------------------------
+def _result(setup: Setup, rows: int, dropped: int, outcome: Outcome, card: dict[str, Any]) -> TrainingResult:
+    return TrainingResult(
+        setup.folder.path,
+        rows,
+        dropped,
+        outcome.steps,
+        outcome.losses,
+        outcome.seconds,
+        card,
+        outcome.evaluations,
+        outcome.best,
+    )
 
 
-def _require(settings: TrainingSettings) -> None:
-    needed = ["torch", "transformers", "trl", "datasets", *(["peft"] if settings.method == "lora" else [])]
-    for package in needed:
-        if importlib.util.find_spec(package) is None:
-            raise MissingDependencyError(package, extra="train", purpose="Fine-tuning")
+def _digest(data: Sequence[Mapping[str, list[int]]]) -> str:
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()
 
 
-def _free_folder(output: str | Path) -> Path:
-    folder = Path(output)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is in use.", hint="Give an output folder that does not exist or is empty.")
-    return folder
-
-
-@dataclass(frozen=True)
-class _Setup:
-    """What is trained, how, and where it goes."""
-
-    model: Any
-    tokenizer: Any
-    folder: Path
-    settings: TrainingSettings
-
-    @property
-    def cpu(self) -> bool:
-        return self.settings.use_cpu if self.settings.use_cpu is not None else default_device() == "cpu"
-
-    @property
-    def micro(self) -> int:
-        return self.settings.micro_batch_size or self.settings.batch_size
-
-
-def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
-    """Weights are float32 for training; autocast makes the passes bfloat16 where that is wanted."""
-    import torch
-
-    if isinstance(model, (str, Path)):
-        name = str(tokenizer) if isinstance(tokenizer, Path) else tokenizer
-        return load_checkpoint(str(model), name, device="cpu", dtype=torch.float32)
-    return model, load_tokenizer(tokenizer, type(model).__name__)
-
-
-def _make_trainer(setup: _Setup, data: list[dict[str, list[int]]], progress: Progress | None) -> Any:
-    import torch
+def _make_trainer(
+    setup: Setup,
+    data: list[dict[str, list[int]]],
+    held: list[dict[str, list[int]]],
+    limit: int,
+    progress: Progress | None,
+) -> Any:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    settings, cpu = setup.settings, setup.cpu
-    bf16 = settings.bf16 if settings.bf16 is not None else (not cpu and torch.cuda.is_bf16_supported())
-    args = SFTConfig(
-        output_dir=str(setup.folder),
-        learning_rate=settings.learning_rate,
-        num_train_epochs=settings.epochs,
-        max_steps=settings.max_steps or -1,
-        per_device_train_batch_size=setup.micro,
-        gradient_accumulation_steps=settings.batch_size // setup.micro,
-        warmup_steps=settings.warmup,  # a share, being below 1
-        lr_scheduler_type=settings.schedule,
-        weight_decay=settings.weight_decay,
-        gradient_checkpointing=settings.gradient_checkpointing,
-        max_length=None,  # rows that are too long are already left out; none is cut
-        seed=settings.seed,
-        data_seed=settings.seed,
-        use_cpu=cpu,
-        bf16=bf16,
-        dataloader_pin_memory=not cpu,
-        logging_steps=1,
-        logging_first_step=True,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=progress is not None,
-    )
-    lora = None
-    if settings.method == "lora":
-        from peft import LoraConfig
-
-        modules = settings.lora_modules
-        lora = LoraConfig(
-            task_type="CAUSAL_LM",
-            r=settings.lora_rank,
-            lora_alpha=settings.lora_alpha,
-            lora_dropout=settings.lora_dropout,
-            target_modules=modules if isinstance(modules, str) else list(modules),
-        )
-    callbacks = [_callback(progress)] if progress is not None else []
-    trainer = SFTTrainer(
+    packs = setup.settings.batches == "packed"
+    arguments = {
+        **setup.arguments(evaluates=bool(held)),
+        "max_length": limit if packs else None,  # rows that are too long are already left out; none is cut
+        "packing": packs,
+        "eval_packing": False,
+    }
+    return steady(SFTTrainer)(
         model=setup.model,
-        args=args,
+        args=make_config(SFTConfig, arguments),
         train_dataset=Dataset.from_list(data),
-        processing_class=setup.tokenizer,
-        peft_config=lora,
-        callbacks=callbacks,
+        eval_dataset=Dataset.from_list(held) if held else None,
+        processing_class=setup.base.tokenizer,
+        callbacks=setup.callbacks(progress, vocabulary=setup.base.vocabulary),
     )
-    if progress is not None:
-        from transformers import PrinterCallback
-
-        trainer.remove_callback(PrinterCallback)  # it prints every log where there is no bar
-    return trainer
-
-
-def _callback(progress: Progress) -> Any:
-    from transformers import TrainerCallback
-
-    class Tell(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            progress(state.global_step, state.max_steps, (logs or {}).get("loss"))
-
-    return Tell()
-
-
-def _save(setup: _Setup, trainer: Any, card: dict[str, Any]) -> None:
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    if setup.settings.method == "lora":
-        model.save_pretrained(setup.folder / ADAPTER)
-        model = model.merge_and_unload()
-    model.save_pretrained(setup.folder)
-    setup.tokenizer.save_pretrained(setup.folder)
-    with replace_file(setup.folder / CARD) as file:
-        file.write(json.dumps(card, indent=2, ensure_ascii=False) + "\n")
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in ("selfreflect-rag", "torch", "transformers", "trl", "peft", "datasets"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

@@ -40,6 +40,11 @@ class Trainable(Protocol):
         """What it was made from."""
         ...
 
+    @property
+    def group(self) -> str:
+        """Rows of one group teach about one thing: they are all trained on, or all evaluated on."""
+        ...
+
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
         """Token ids and labels of equal length; labels are ``IGNORED`` where nothing counts."""
         ...
@@ -74,6 +79,11 @@ class TrainingRow:
     def key(self) -> tuple[str, str, str, bool]:
         """Equal for rows that teach the same."""
         return (self.role, json.dumps(_store(self.prompt)), self.completion, self.ends)
+
+    @property
+    def group(self) -> str:
+        """Its source; where it names none, it stands for itself."""
+        return self.source or repr(self.key)
 
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
         """Token ids and labels, as the model sees and answers them.

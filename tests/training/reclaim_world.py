@@ -71,7 +71,7 @@ def tokenizer(texts: list[str]) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
 
 
-def model(tokenizer: Any, *, width: int = 64, layers: int = 2, seed: int = 0) -> Any:
+def model(tokenizer: Any, *, width: int = 64, layers: int = 2, seed: int = 0, tied: bool = True) -> Any:
     """A random Llama of this vocabulary."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -85,7 +85,7 @@ def model(tokenizer: Any, *, width: int = 64, layers: int = 2, seed: int = 0) ->
         num_attention_heads=2,
         num_key_value_heads=2,
         max_position_embeddings=512,
-        tie_word_embeddings=True,
+        tie_word_embeddings=tied,
         initializer_range=0.05,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,

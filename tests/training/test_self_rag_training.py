@@ -21,6 +21,7 @@ from shared_core.training.self_rag.recipe import self_rag_recipe, train_self_rag
 from shared_core.training.self_rag.rows import CriticRow, GeneratorRow, balance, read_critic_rows, read_generator_rows
 from shared_core.training.self_rag.vocabulary import add_reflection_tokens
 from shared_core.types import Passage
+from tests.training import reclaim_world as world
 
 QUESTION = "Who built the bridge?"
 BRIDGE = Passage("bridge", "The bridge was built by Mira Dorn.", "Bridge")
@@ -146,10 +147,40 @@ def test_rows_are_read_from_the_published_form_and_counted(tmp_path: Path) -> No
             read(file)
 
 
-def test_low_rank_adapters_are_refused() -> None:
-    with pytest.raises(InputError, match="embeddings"):
-        self_rag_recipe(method="lora")
-    assert self_rag_recipe().batch_size == 128
+def test_the_recipe_is_the_papers() -> None:
+    settings = self_rag_recipe()
+    assert (settings.method, settings.learning_rate, settings.epochs, settings.batch_size) == ("full", 2e-5, 3, 128)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_adapters_learn_the_rows_of_new_tokens_and_leave_the_others(tied: bool, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = world.tokenizer(["Relevant? Orm lives.", "Ila has boats."])
+    before = world.model(tokenizer, width=16, tied=tied).to(torch.bfloat16)
+    before.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    rows = [
+        CriticRow("Relevant?", t, "[Relevant]" if i % 2 else "[Irrelevant]", "relevance") for i, t in enumerate("abcd")
+    ]
+    settings = self_rag_recipe(
+        method="lora", lora_rank=2, learning_rate=1e-2, max_steps=4, batch_size=4, use_cpu=True, save_every=2
+    )
+    result = train_self_rag(rows, tmp_path / "base", tmp_path / "m", settings)
+    assert result.losses[-1] < result.losses[0]
+    after = AutoModelForCausalLM.from_pretrained(tmp_path / "m", dtype="auto")
+    assert after.dtype == torch.bfloat16  # the base's own
+    token = AutoTokenizer.from_pretrained(tmp_path / "m").convert_tokens_to_ids("[Relevant]")
+    for old, new in (
+        (before.get_input_embeddings().weight, after.get_input_embeddings().weight),
+        (before.get_output_embeddings().weight, after.get_output_embeddings().weight),
+    ):
+        assert torch.equal(old, new[: len(old)])
+    mean = before.get_output_embeddings().weight.float().mean(0)
+    assert not torch.allclose(after.get_output_embeddings().weight[token].float(), mean, atol=5e-3)
+    assert (tmp_path / "m" / "adapter").is_dir()
 
 
 def test_kinds_are_not_mixed(base: Path, tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
 
 
-def load(name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote_code: bool) -> tuple[Any, Any]:
-    """Model and tokenizer from a hub name or a local path.
+def load(
+    name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote_code: bool, quantization: Any = None
+) -> tuple[Any, Any]:
+    """Model and tokenizer from a hub name or a local path; ``quantization`` is a configuration of transformers.
 
     Raises:
         ModelLoadError: neither exists, the path is not a checkpoint, weights are missing, or the hub cannot be
@@ -34,8 +36,10 @@ def load(name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote
         if tokenizer is None or isinstance(tokenizer, str):
             tokenizer = AutoTokenizer.from_pretrained(tokenizer or source, **options)
         config = AutoConfig.from_pretrained(source, **options)
-        if getattr(config, "quantization_config", None) is not None:  # it cannot be moved after it is loaded
-            options["device_map"] = {"": device}
+        if quantization is not None:
+            options["quantization_config"] = quantization
+        if quantization is not None or getattr(config, "quantization_config", None) is not None:
+            options["device_map"] = {"": device}  # it cannot be moved after it is loaded
         model, report = AutoModelForCausalLM.from_pretrained(
             source, dtype=dtype or default_dtype(device), output_loading_info=True, **options
         )

@@ -77,6 +77,11 @@ class GeneratorRow:
         """Where it is from."""
         return self.dataset_name
 
+    @property
+    def group(self) -> str:
+        """Rows of one instruction belong together."""
+        return self.instruction
+
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
         """Token ids and labels, the prompt as at inference; labels are -100 where nothing counts.
 
@@ -140,6 +145,11 @@ class CriticRow:
     def source(self) -> str:
         """Which task it is of."""
         return self.task
+
+    @property
+    def group(self) -> str:
+        """Rows that judge the same belong together."""
+        return self.input
 
     def prompt(self) -> Prompt:
         """As the critic is asked; no text of it becomes a control token."""

@@ -1,0 +1,115 @@
+"""How to train: one set of options for every recipe (supervised, preferences, online), with what they mean together.
+
+Nothing here imports torch. ``trainer`` turns them into the arguments of TRL's trainers.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from shared_core.errors import InputError
+from shared_core.settings import Settings
+
+__all__ = ["LARGE", "RESUMABLE_CHANGES", "TrainingSettings"]
+
+LARGE = 1_000_000_000
+"""Weights from which a model is taken one row at a time and with gradient checkpointing, unless told otherwise."""
+RESUMABLE_CHANGES = frozenset({"report_to", "run_name", "save_every", "use_cpu"})
+"""Options that may be others when an interrupted training goes on: they do not change what is learnt."""
+_SMALL_MICRO = 8
+
+
+class TrainingSettings(Settings):
+    """How to train. ``recipe`` gives the paper's values for a role."""
+
+    method: Literal["full", "lora", "qlora"] = Field(
+        "full", description="All weights; low-rank adapters; or adapters over a base in 4 bits (needs bitsandbytes)."
+    )
+    learning_rate: float = Field(2e-5, gt=0)
+    epochs: float = Field(3, gt=0)
+    max_steps: int | None = Field(None, ge=1, description="Instead of epochs.")
+    batch_size: int = Field(16, ge=1, description="Rows per step, over all processes.")
+    micro_batch_size: int | None = Field(
+        None,
+        ge=1,
+        description="Rows in a process's memory at a time; the rest of a batch is accumulated. None takes one for "
+        "models of a billion weights and more, up to eight for smaller ones.",
+    )
+    warmup: float = Field(0.03, ge=0, lt=1, description="Share of the steps.")
+    schedule: Literal["linear", "cosine", "constant_with_warmup"] = "linear"
+    weight_decay: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0, description="Gradients are scaled down to this norm.")
+    optimizer: Literal["adamw_torch", "adamw_torch_fused", "paged_adamw_8bit", "adafactor"] = "adamw_torch"
+    max_length: int | None = Field(None, ge=2, description="Tokens of a row; None takes the model's context.")
+    too_long: Literal["drop", "raise"] = Field(
+        "drop", description="Longer rows: left out and counted, or refused. They are never cut."
+    )
+    batches: Literal["random", "length", "packed"] = Field(
+        "random",
+        description="Rows of a batch: any; of about one length, so that little is padded; or packed behind each other "
+        "up to max_length, none seeing another (batch_size then counts packs).",
+    )
+    lora_rank: int = Field(16, ge=1)
+    lora_alpha: float = Field(32, gt=0)
+    lora_dropout: float = Field(0.05, ge=0, lt=1)
+    lora_modules: str | tuple[str, ...] = Field("all-linear", description="Names of modules, or all linear ones.")
+    weights: Literal["auto", "base", "float32"] = Field(
+        "auto",
+        description="Type of the weights in memory. auto: the base's own under adapters, float32 where all are trained "
+        "(steps of bfloat16 weights round small updates away). What is saved has the base's type in any case.",
+    )
+    gradient_checkpointing: bool | None = Field(
+        None,
+        description="Less memory, a third more time; None: on an accelerator, from a billion weights.",
+    )
+    use_cpu: bool | None = Field(None, description="None uses an accelerator if there is one.")
+    bf16: bool | None = Field(None, description="None uses bfloat16 where the accelerator has it, never on a CPU.")
+    eval_share: float = Field(
+        0.0, ge=0, le=0.5, description="Share of the sources kept apart to evaluate on; the best checkpoint is kept."
+    )
+    save_every: float = Field(
+        0.1,
+        ge=0,
+        description="Steps between checkpoints (and evaluations); below 1 a share of all steps; 0 keeps none, and "
+        "a training that was interrupted then begins anew.",
+    )
+    report_to: tuple[str, ...] = Field((), description="Trackers, as TRL names them: tensorboard, wandb, mlflow, …")
+    run_name: str | None = Field(None, description="What trackers call this training.")
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrainingSettings:
+        if self.save_every > 1 and self.save_every != int(self.save_every):
+            raise ValueError("save_every is a number of steps, or a share below 1")
+        if self.eval_share and not self.save_every:
+            raise ValueError("eval_share needs checkpoints to choose the best of: save_every is 0")
+        if self.method == "qlora" and self.weights == "float32":
+            raise ValueError("qlora holds the base in 4 bits, not in float32")
+        return self
+
+    @property
+    def adapts(self) -> bool:
+        """Whether adapters are trained, and not all weights."""
+        return self.method != "full"
+
+    def micro(self, weights: int, processes: int = 1) -> int:
+        """Rows in a process's memory at a time, for a model of so many weights.
+
+        Raises:
+            InputError: a batch cannot be cut that way.
+        """
+        share, rest = divmod(self.batch_size, processes)
+        if rest:
+            raise InputError(
+                f"A batch of {self.batch_size} rows cannot be shared by {processes} processes.",
+                hint=f"Give a batch_size that {processes} divides.",
+            )
+        if self.micro_batch_size is None:
+            most = 1 if weights >= LARGE else _SMALL_MICRO
+            return max(n for n in range(1, min(most, share) + 1) if share % n == 0)
+        if share % self.micro_batch_size:
+            of = f"batch_size {self.batch_size}" + (f" / {processes} processes" if processes > 1 else "")
+            raise InputError(f"micro_batch_size {self.micro_batch_size} does not divide {of}.")
+        return self.micro_batch_size

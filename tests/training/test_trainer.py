@@ -1,0 +1,437 @@
+"""What every recipe shares: types kept, divergence noticed, checkpoints, resuming, evaluation, one writer."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from shared_core.cli import app
+from shared_core.errors import GenerationError, InputError, SettingsError
+from shared_core.training.folder import CARD, CHECKPOINTS, TrainingFolder
+from shared_core.training.recipes import TrainingResult, TrainingSettings, hold_out, train
+from shared_core.training.rows import TrainingRow, write_rows
+from shared_core.training.watch import LossWatch, rate_at
+from tests.training import reclaim_world as world
+
+pytest.importorskip("trl")
+pytest.importorskip("peft")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _threads() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[TrainingRow]:
+    return world.rows(world.sources(20), "reference")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(rows: list[TrainingRow]) -> Any:
+    return world.tokenizer(["".join(r.render().values()) for r in rows])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    folder = tmp_path_factory.mktemp("base")
+    world.model(tokenizer, width=16).to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def options(**changes: Any) -> TrainingSettings:
+    return TrainingSettings(**{"batch_size": 4, "max_steps": 4, "learning_rate": 1e-3, "use_cpu": True, **changes})
+
+
+class Killed(Exception):
+    pass
+
+
+def killer(at: int) -> Any:
+    def progress(done: int, total: int, loss: float | None) -> None:
+        if loss is not None and done == at:
+            raise Killed
+
+    return progress
+
+
+# --- the learning rate, and whether it still learns
+
+
+@given(st.integers(1, 500), st.floats(0, 0.99), st.sampled_from(["linear", "cosine", "constant_with_warmup"]))
+def test_every_step_learns(total: int, warmup: float, schedule: Any) -> None:
+    rates = [rate_at(step, total, warmup, schedule) for step in range(total)]
+    assert all(0 < r <= 1 for r in rates)
+    top = math.ceil(total * warmup)
+    assert rates[:top] == sorted(rates[:top])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert top >= total or rates[top] == 1
+
+
+def test_the_first_step_changes_the_model(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    train(rows, checkpoint, tmp_path / "m", options(max_steps=1, warmup=0.5, learning_rate=0.05))
+    before, after = (
+        AutoModelForCausalLM.from_pretrained(p).get_input_embeddings().weight for p in (checkpoint, tmp_path / "m")
+    )
+    assert not torch.equal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("losses", "says"),
+    [
+        ([2.0, float("nan")], "not a number"),
+        ([2.0, 1.9, float("inf")], "not a number"),
+        ([2.0, 3.0, 6.9, 6.9, 6.91, 6.9, 6.9], "that of guessing"),
+        ([6.9, 5.0, 9.0, 20.0, 15.0, 12.0], "worse than guessing"),
+        ([6.95, *[math.log(1000)] * 20], "still that of guessing"),
+    ],
+)
+def test_divergence_is_noticed_in_losses(losses: list[float], says: str) -> None:
+    watch = LossWatch(1000)
+
+    def see() -> None:
+        for step, loss in enumerate(losses, 1):
+            watch.see(step, loss)
+
+    with pytest.raises(GenerationError, match=says):
+        see()
+
+
+def test_divergence_is_noticed_in_gradients_and_weights() -> None:
+    with pytest.raises(GenerationError, match="gradient"):
+        LossWatch(None).see(1, 0.7, float("nan"))
+    watch = LossWatch(None)
+    watch.see_weights(0, 3.0)
+    watch.see_weights(1, 3.1)
+    with pytest.raises(GenerationError, match="grew"):
+        watch.see_weights(2, 40.0)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [6.91, 6.93, 6.9, 6.88, 6.92, 6.9] * 5,  # small steps of a model that knows nothing yet
+        [0.01, 5.0, 0.2, 7.5, 0.1, 3.0, 0.3] * 3,  # batches of one row each
+        [9.5, 9.0, 8.0, 7.0, 6.5, 6.0],  # worse than guessing at first
+        [0.7, 0.71, 0.9, 1.4, 1.5],
+    ],
+)
+def test_what_is_no_divergence_goes_on(losses: list[float]) -> None:
+    watch = LossWatch(1000)
+    for step, loss in enumerate(losses, 1):
+        watch.see(step, loss, 1.0)
+
+
+@pytest.mark.parametrize("rate", [1e6, 1.0])
+def test_a_learning_rate_that_is_far_too_high_is_reported_and_nothing_is_saved(
+    rate: float, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
+) -> None:
+    write_rows(rows, tmp_path / "rows.jsonl")
+    asked = ["reclaim", "-r", str(tmp_path / "rows.jsonl"), "-m", str(checkpoint), "-o", str(tmp_path / "m")]
+    told = ["--role", "reference", "--learning-rate", str(rate), "--max-steps", "30", "--batch-size", "4", "--cpu"]
+    done = CliRunner().invoke(app, ["train", *asked, *told])
+    assert done.exit_code == 1, done.output
+    assert "diverged at step" in done.output
+    assert not (tmp_path / "m" / CARD).exists()
+    assert not (tmp_path / "m" / "model.safetensors").exists()
+
+
+# --- types and memory
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+def test_the_bases_type_is_kept(method: str, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    settings = options(method=method, max_steps=1, gradient_checkpointing=True)
+    train(rows, checkpoint, tmp_path / "m", settings)
+    assert {w.dtype for w in load_file(tmp_path / "m" / "model.safetensors").values()} == {torch.bfloat16}
+    assert json.loads((tmp_path / "m" / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_adapters_are_trained_over_the_base_as_it_is(checkpoint: Path) -> None:
+    import torch
+
+    from shared_core.training.base import load_base, with_adapters
+
+    base = load_base(checkpoint, None, options(method="lora"))
+    weights = dict(with_adapters(base, options(method="lora")).named_parameters())
+    assert {w.dtype for n, w in weights.items() if not w.requires_grad} == {torch.bfloat16}
+    assert {w.dtype for n, w in weights.items() if w.requires_grad} == {torch.float32}
+    assert load_base(checkpoint, None, options()).model.dtype == torch.float32
+    assert load_base(checkpoint, None, options(weights="base")).model.dtype == torch.bfloat16
+
+
+def test_an_adapter_is_merged_onto_a_fresh_base(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+    """As after QLoRA, whose base in memory is not what is to be saved."""
+    import torch
+    from safetensors.torch import load_file
+
+    from shared_core.training.base import load_base, merge_onto_base
+
+    settings = options(method="lora", learning_rate=1e-2)
+    train(rows, checkpoint, tmp_path / "m", settings)
+    whole = merge_onto_base(load_base(checkpoint, None, settings), tmp_path / "m" / "adapter").state_dict()
+    for name, weight in load_file(tmp_path / "m" / "model.safetensors").items():
+        assert whole[name].dtype == weight.dtype
+        assert torch.allclose(whole[name].float(), weight.float(), atol=1e-2)
+
+
+def test_what_needs_a_gpu_is_refused_with_the_way_out(
+    rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
+) -> None:
+    for changes in ({"method": "qlora"}, {"optimizer": "paged_adamw_8bit"}):
+        with pytest.raises(InputError, match="CUDA") as caught:
+            train(rows, checkpoint, tmp_path / "m", options(**changes))
+        assert "lora" in caught.value.hint
+    assert not (tmp_path / "m").exists()
+
+
+def test_batches_are_cut_to_fit() -> None:
+    assert TrainingSettings(batch_size=16).micro(10**9) == 1
+    assert TrainingSettings(batch_size=16).micro(10**6) == 8
+    assert TrainingSettings(batch_size=12).micro(10**6, processes=2) == 6
+    assert TrainingSettings(batch_size=12, micro_batch_size=2).micro(10**10, processes=2) == 2
+    with pytest.raises(InputError, match="divide"):
+        TrainingSettings(batch_size=12, micro_batch_size=4).micro(1, processes=2)
+    with pytest.raises(InputError, match="3 processes"):
+        TrainingSettings(batch_size=16).micro(1, processes=3)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"save_every": 2.5}, {"save_every": 0, "eval_share": 0.1}, {"method": "qlora", "weights": "float32"}]
+)
+def test_options_that_contradict_each_other_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError):
+        TrainingSettings(**wrong)
+
+
+def test_packing_changes_nothing_but_the_shape(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+    one = train(rows, checkpoint, tmp_path / "a", options(max_steps=1, batch_size=len(rows)))
+    packed = options(max_steps=1, batch_size=1, batches="packed", max_length=10_000)
+    other = train(rows, checkpoint, tmp_path / "b", packed)
+    assert other.losses[0] == pytest.approx(one.losses[0], rel=1e-3)
+    by_length = train(rows, checkpoint, tmp_path / "c", options(batches="length"))
+    assert by_length.steps == 4
+
+
+# --- evaluation and trackers
+
+
+def test_rows_of_one_source_are_on_one_side(rows: list[TrainingRow]) -> None:
+    taught, apart = hold_out(rows, 0.25, seed=1)
+    assert len(taught) + len(apart) == len(rows)
+    assert {r.source for r in taught}.isdisjoint(r.source for r in apart)
+    assert len({r.source for r in apart}) == round(0.25 * len({r.source for r in rows}))
+    assert hold_out(list(reversed(rows)), 0.25, seed=1)[1] == list(reversed(apart))
+    assert hold_out(rows, 0.0) == (rows, [])
+    with pytest.raises(InputError, match="one thing"):
+        hold_out(rows[:1], 0.5)
+
+
+def test_the_best_checkpoint_is_the_result(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+    """A rate that falls apart after a good start: what is best on the rows kept apart is taken, not what is last."""
+    settings = options(max_steps=8, learning_rate=0.3, schedule="constant_with_warmup", eval_share=0.2, save_every=1)
+    result = train(rows, checkpoint, tmp_path / "m", settings)
+    losses = dict(result.evaluations)
+    assert len(losses) == 8
+    assert result.best == min(losses, key=lambda step: losses[step])
+    assert result.card["best_step"] == result.best
+    assert result.card["rows"]["evaluated_on"] > 0
+    again = train(
+        rows, tmp_path / "m", tmp_path / "n", options(max_steps=1, eval_share=0.2, save_every=1, learning_rate=1e-9)
+    )
+    assert again.evaluations[0][1] == pytest.approx(losses[result.best], rel=0.02)
+
+
+def test_an_unknown_tracker_is_refused(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no_such_tracker"):
+        train(rows, checkpoint, tmp_path / "m", options(report_to=("no_such_tracker",)))
+
+
+# --- checkpoints
+
+
+@pytest.fixture(scope="module")
+def whole(rows: list[TrainingRow], checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
+    """What comes of a training that nobody interrupts."""
+    return train(rows, checkpoint, tmp_path_factory.mktemp("whole") / "m", options(max_steps=8, save_every=2))
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("at", [1, 3, 8])
+def test_a_training_goes_on_where_it_was(
+    at: int, whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    settings = options(max_steps=8, save_every=2)
+    with pytest.raises(Killed):
+        train(rows, checkpoint, tmp_path / "m", settings, progress=killer(at))
+    assert not (tmp_path / "m" / CARD).exists()
+    result = train(rows, checkpoint, tmp_path / "m", settings)
+    assert result.card["resumed_at"] == (at - 1) // 2 * 2
+    assert result.losses == pytest.approx(whole.losses)
+    assert not (tmp_path / "m" / CHECKPOINTS).exists()
+    expected = weights(whole.output)
+    assert all(torch.equal(expected[name], w) for name, w in weights(tmp_path / "m").items())
+    with pytest.raises(InputError, match="in use"):  # it is done
+        train(rows, checkpoint, tmp_path / "m", settings)
+
+
+def test_a_torn_checkpoint_is_passed_over(
+    whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
+) -> None:
+    settings = options(max_steps=8, save_every=2)
+    with pytest.raises(Killed):
+        train(rows, checkpoint, tmp_path / "m", settings, progress=killer(5))
+    torn = tmp_path / "m" / CHECKPOINTS / "checkpoint-6"
+    torn.mkdir()
+    (torn / "trainer_state.json").write_text("{")
+    result = train(rows, checkpoint, tmp_path / "m", settings)
+    assert result.card["resumed_at"] == 4
+    assert result.losses == pytest.approx(whole.losses)
+
+
+def test_another_training_does_not_go_on_in_its_folder(
+    rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(Killed):
+        train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2), progress=killer(3))
+    with pytest.raises(InputError, match="settings"):
+        train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2, learning_rate=1e-4))
+    with pytest.raises(InputError, match="rows"):
+        train(rows[1:], checkpoint, tmp_path / "m", options(max_steps=8, save_every=2))
+    other = TrainingFolder(tmp_path / "m")
+    with other.locked(), pytest.raises(InputError, match="Another training"):
+        train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2))
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="in use"):
+        TrainingFolder(tmp_path / "taken")
+
+
+def test_a_signal_lets_the_step_end_and_keeps_a_checkpoint(
+    whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
+) -> None:
+    def interrupt(done: int, total: int, loss: float | None) -> None:
+        if loss is not None and done == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    settings = options(max_steps=8, save_every=8)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train(rows, checkpoint, tmp_path / "m", settings, progress=interrupt)
+    assert signal.getsignal(signal.SIGINT) is before
+    result = train(rows, checkpoint, tmp_path / "m", settings)
+    assert result.card["resumed_at"] in (3, 4)
+    assert result.losses == pytest.approx(whole.losses)
+
+
+# --- real processes: `make test-slow`
+
+
+def launch(command: list[str], **more: Any) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, **more
+    )
+
+
+def asked(folder: Path, checkpoint: Path, output: str, *more: str) -> list[str]:
+    return [
+        *("train", "reclaim", "--role", "reference", "--rows", str(folder / "rows.jsonl"), "--model", str(checkpoint)),
+        *(
+            "--output",
+            str(folder / output),
+            "--max-steps",
+            "60",
+            "--batch-size",
+            "4",
+            "--save-every",
+            "5",
+            "--cpu",
+            *more,
+        ),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_command_goes_on(number: int, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+    write_rows(rows, tmp_path / "rows.jsonl")
+    command = [sys.executable, "-m", "shared_core.cli"]
+    alone = launch([*command, *asked(tmp_path, checkpoint, "alone")])
+    alone.communicate(timeout=300)
+    assert alone.returncode == 0
+    rounds = 0
+    for wait in (0.05, 0.3, 0.6):  # after its first checkpoint, at three moments
+        process = launch([*command, *asked(tmp_path, checkpoint, "m")])
+        marks = len(list((tmp_path / "m").glob(f"{CHECKPOINTS}/*/complete.json")))
+        limit = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < limit:
+            now = len(list((tmp_path / "m").glob(f"{CHECKPOINTS}/*/complete.json")))
+            if now > marks or (marks == 2 and now == 2):
+                break
+            time.sleep(0.02)
+        time.sleep(wait)
+        process.send_signal(number)
+        process.communicate(timeout=120)
+        rounds += process.returncode != 0
+        if process.returncode == 0:
+            break
+    assert rounds
+    last = launch([*command, *asked(tmp_path, checkpoint, "m")])
+    said, _ = last.communicate(timeout=300)
+    if not (tmp_path / "m" / CARD).exists():
+        raise AssertionError(said)
+    cards = [json.loads((tmp_path / name / CARD).read_text()) for name in ("alone", "m")]
+    assert cards[0]["steps"] == cards[1]["steps"] == 60
+    assert cards[1]["loss"]["last"] == pytest.approx(cards[0]["loss"]["last"])
+
+
+@pytest.mark.slow
+def test_of_two_processes_one_writes_and_prints(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+    write_rows(rows, tmp_path / "rows.jsonl")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29541"]
+    both = launch([*torchrun, "-m", "shared_core.cli", *asked(tmp_path, checkpoint, "m", "--max-steps", "4")])
+    said, _ = both.communicate(timeout=300)
+    assert both.returncode == 0, said
+    assert said.count("written: ") == 1
+    assert said.count("loss ") == 3  # the first step, the last, and the summary
+    card = json.loads((tmp_path / "m" / CARD).read_text())
+    assert card["processes"] == 2
+    one = launch([sys.executable, "-m", "shared_core.cli", *asked(tmp_path, checkpoint, "one", "--max-steps", "4")])
+    one.communicate(timeout=300)
+    alone = json.loads((tmp_path / "one" / CARD).read_text())
+    assert card["loss"]["first"] == pytest.approx(alone["loss"]["first"], rel=0.05)
