@@ -18,7 +18,8 @@ from shared_core.commands.eval import eval_command
 from shared_core.commands.index import index_command
 from shared_core.commands.research_data import research_data_command
 from shared_core.commands.train import train_app
-from shared_core.commands.train_self_rag import self_rag_command
+from shared_core.commands.train_rows import reclaim_answers_command
+from shared_core.commands.train_self_rag import self_rag_app
 from shared_core.errors import InputError
 
 app = typer.Typer(
@@ -36,7 +37,8 @@ app.command("eval")(eval_command)
 app.command("calibrate")(calibrate_command)
 app.command("research-data")(research_data_command)
 app.command("doctor")(doctor_command)
-train_app.command("self-rag")(self_rag_command)
+train_app.command("reclaim-answers")(reclaim_answers_command)
+train_app.add_typer(self_rag_app, name="self-rag")
 app.add_typer(train_app, name="train")
 
 

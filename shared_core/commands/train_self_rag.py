@@ -2,31 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import typer
 
 from shared_core.commands.common import reports_errors
 from shared_core.commands.console import out
 from shared_core.commands.train import Base, EvalRows, Output, Rows, file_digests, tell_result
+from shared_core.commands.train_rows import self_rag_rows_command
 from shared_core.commands.training_options import takes_training_options, training_steps
 
+self_rag_app = typer.Typer(help="Self-RAG's rows, critic and generator.", no_args_is_help=True)
+self_rag_app.command("rows")(self_rag_rows_command)
 
+
+@self_rag_app.command("critic")
 @reports_errors
 @takes_training_options
-def self_rag_command(
-    role: Annotated[Literal["critic", "generator"], typer.Argument(help="What to train.")],
+def critic_command(
     rows: Rows,
     model: Base,
     output: Output,
     changes: dict[str, Any],
     eval_rows: EvalRows = [],  # noqa: B006 - typer's way of a repeatable option
 ) -> None:
-    """Train Self-RAG's critic or generator on rows in the published form (docs/self_rag.md).
+    """Train Self-RAG's critic on rows in the published form (docs/self_rag.md).
 
     Reflection tokens that the model lacks are added to it. What is not given is as the paper has it. Ended at any
     moment, the same command goes on from its last checkpoint.
     """
+    _train("critic", rows, model, output, changes, eval_rows)
+
+
+@self_rag_app.command("generator")
+@reports_errors
+@takes_training_options
+def generator_command(
+    rows: Rows,
+    model: Base,
+    output: Output,
+    changes: dict[str, Any],
+    eval_rows: EvalRows = [],  # noqa: B006
+) -> None:
+    """Train Self-RAG's generator on rows in the published form (docs/self_rag.md).
+
+    Reflection tokens that the model lacks are added to it. What is not given is as the paper has it. Ended at any
+    moment, the same command goes on from its last checkpoint.
+    """
+    _train("generator", rows, model, output, changes, eval_rows)
+
+
+def _train(
+    role: Literal["critic", "generator"],
+    rows: list[Path],
+    model: str,
+    output: Path,
+    changes: dict[str, Any],
+    eval_rows: list[Path],
+) -> None:
     from shared_core.training.self_rag.recipe import self_rag_recipe, train_self_rag
     from shared_core.training.self_rag.rows import balance, read_critic_rows, read_generator_rows
 

@@ -169,7 +169,7 @@ def test_the_last_reference_row_teaches_the_end_and_a_cut_answer_teaches_none() 
     assert cut.report.rows == {"claim": 2, "reference": 2}
     assert cut.report.ends == 0
     assert (2, "policy", "beyond max_pairs") in reasons(cut)
-    assert (None, "rows", "unified row of an answer that was cut") in reasons(cut)
+    assert (None, "rows", "unified row of an answer that is not whole") in reasons(cut)
 
 
 # --- what is dropped, and why
@@ -205,6 +205,7 @@ def test_each_thing_that_cannot_be_cited_is_dropped_with_its_reason() -> None:
         (6, "string match", "too many sentences"),
         (7, "string match", "not citable"),
         (8, "selection", "no sentence selected"),
+        (None, "rows", "unified row of an answer that is not whole"),
     ]
     report = made.report
     assert report.segments == 13
@@ -223,6 +224,7 @@ def test_the_entailment_filter_keeps_what_is_supported_and_nothing_unknown() -> 
         (1, "entailment", "not entailed"),
         (3, "entailment", "entailment unknown"),
         (4, "entailment", "entailment unknown"),
+        (None, "rows", "unified row of an answer that is not whole"),
     ]
     assert judge.seen[0] == ("The Thale rises in Orm.", "sure")
     assert made.report.judge == "table"
@@ -246,7 +248,7 @@ def test_a_failing_judge_drops_and_says_so_a_broken_one_is_raised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "kept", "ends"), [("skip", 2, 2), ("truncate", 1, 0), ("discard", 0, 0)]
+    ("policy", "kept", "ends"), [("skip", 2, 0), ("truncate", 1, 0), ("discard", 0, 0)]
 )  # the second of three segments is dropped
 def test_what_a_dropped_segment_does_to_its_answer(policy: Any, kept: int, ends: int) -> None:
     segments = (GOOD[0], Segment("Not there.", ("Nowhere.",)), GOOD[2])
@@ -254,6 +256,26 @@ def test_what_a_dropped_segment_does_to_its_answer(policy: Any, kept: int, ends:
     assert made.report.pairs == kept
     assert made.report.ends == ends
     assert made.report.segments == kept + sum(d.segment is not None for d in made.drops)
+
+
+def test_what_declines_teaches_to_write_nothing() -> None:
+    made = build_rows([SourceAnswer("d", "Who built the moon?", PASSAGES, declines=True), source(*GOOD)])
+    rows = [r for r in made.rows if r.source == "d"]
+    assert [(r.role, r.completion, r.ends) for r in rows] == [("reference", "", True), ("unified", "", True)]
+    assert "Who built the moon?" in rows[0].prompt.text
+    assert made.report.declines == 2
+    assert made.report.segments == made.report.pairs == 3
+    with pytest.raises(InputError, match="declines"):
+        SourceAnswer("d", "Who?", PASSAGES, "Mira Dorn.", declines=True)
+
+
+def test_a_line_may_decline(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    file.write_text(json.dumps({"question": "Who?", "passages": ["It is old."], "declines": True}))
+    assert read_sources(file)[0].declines
+    file.write_text(json.dumps({"question": "Who?", "passages": ["It is old."], "declines": "no"}))
+    with pytest.raises(InputError, match="true or false"):
+        read_sources(file)
 
 
 def test_repeated_answers_and_rows_count_once() -> None:
@@ -307,6 +329,7 @@ def test_a_model_selects_among_the_passages_that_a_clause_cites() -> None:
     assert reasons(made) == [
         (2, "selection", "unknown passage"),
         (3, "selection", "reply not understood"),
+        (None, "rows", "unified row of an answer that is not whole"),
     ]
     assert made.report.selector == "scripted"
 
@@ -343,7 +366,7 @@ def test_a_failed_request_drops_its_clause_only() -> None:
         [SourceAnswer("m", QUESTION, PASSAGES, "She died in 1869. It rises in Orm.")],
         resources=Resources(models={"default": lm}),
     )
-    assert reasons(made) == [(0, "selection", "request failed")]
+    assert reasons(made)[0] == (0, "selection", "request failed")
     assert made.report.pairs == 1
 
 
@@ -414,8 +437,9 @@ def test_the_command_writes_rows_drops_and_report(tmp_path: Path) -> None:
     command = ["train", "reclaim-rows", str(tmp_path / "s.jsonl"), "--output", str(out), "--dropped", str(dropped)]
     done = CliRunner().invoke(app, [*command, "--report", str(tmp_path / "report.json")])
     assert done.exit_code == 0, done.output
-    assert len(read_rows(out)) == 8
-    assert [json.loads(line)["reason"] for line in dropped.read_text("utf-8").splitlines()] == ["not verbatim"]
+    assert len(read_rows(out)) == 6  # three pairs; the end of an answer that lost a segment is not taught
+    told = [json.loads(line)["reason"] for line in dropped.read_text("utf-8").splitlines()]
+    assert told == ["not verbatim", "unified row of an answer that is not whole"]
     assert json.loads((tmp_path / "report.json").read_text("utf-8"))["pairs"] == 3
     assert (
         CliRunner().invoke(app, ["train", "reclaim-rows", str(tmp_path / "none.jsonl"), "-o", str(out)]).exit_code == 2

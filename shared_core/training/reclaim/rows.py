@@ -49,8 +49,8 @@ class RowSettings(Settings):
     nli_threshold: float = Field(0.5, gt=0, le=1, description="A clause is kept if its support is at least this.")
     on_drop: Literal["skip", "truncate", "discard"] = Field(
         "skip",
-        description="When a segment is dropped: go on without it, end the answer's rows before it (no end is taught), "
-        "or leave the whole answer out.",
+        description="When a segment is dropped: go on without it, end the answer's rows before it, or leave the whole "
+        "answer out. No end is taught behind an answer that lost a segment: there was more to say.",
     )
     max_pairs: int | None = Field(None, ge=1, description="Pairs of an answer; later ones are left out, and no end.")
     max_claim_chars: int = Field(600, ge=1, description="The unified grammar writes no longer claims.")
@@ -92,7 +92,7 @@ class RowReport:
     Attributes:
         sources: answers given; ``answers`` those with at least one row.
         segments: of all usable answers; ``pairs`` those that became a pair.
-        rows: by role; ``ends`` of them teach where to end.
+        rows: by role; ``ends`` of them teach where to end, ``declines`` to write nothing at all.
         dropped: stage → reason → count.
         selector, judge: names of what selected and what judged; ``None`` if nothing did.
     """
@@ -103,6 +103,7 @@ class RowReport:
     pairs: int
     rows: dict[str, int]
     ends: int
+    declines: int
     dropped: dict[str, dict[str, int]]
     selector: str | None = None
     judge: str | None = None
@@ -115,7 +116,8 @@ class RowReport:
         """For people, one line each."""
         lines = [
             f"{self.sources} answers: {self.segments} segments, {self.pairs} pairs of {self.answers} answers",
-            f"rows: {', '.join(f'{n} {role}' for role, n in self.rows.items()) or 'none'}; {self.ends} teach the end",
+            f"rows: {', '.join(f'{n} {role}' for role, n in self.rows.items()) or 'none'}; {self.ends} teach the end, "
+            f"{self.declines} of them to decline",
             f"citations: labels{f', selected by {self.selector}' if self.selector else ''}",
             f"entailment: {f'judged by {self.judge}' if self.judge else 'NOT FILTERED (no judge given)'}",
         ]
@@ -183,8 +185,8 @@ def build_rows(
         if progress is not None:
             progress(len(done))
     rows, drops = _collect(_drop_repeats(done), settings)
-    selected = any(s.sentences is None for work in done for s in work.source.segments or (None,) if s is not None)
-    selected = selected or any(not work.source.segments for work in done)
+    selected = any(s.sentences is None for work in done for s in work.source.segments)
+    selected = selected or any(not work.source.segments and not work.source.declines for work in done)
     return RowSet(
         tuple(rows),
         tuple(drops),
@@ -214,6 +216,8 @@ def _settle(source: SourceAnswer, result: _Work | Exception) -> _Work:
 def _pairs(source: SourceAnswer, settings: RowSettings, can_select: bool, can_judge: bool) -> Flow[_Work]:
     """Segments, their citations, the filters and the policy."""
     work = _Work(source)
+    if source.declines:
+        return work
     segments = source.segments or tuple(segment_answer(source.answer, settings.segments))
     work.segments = len(segments)
     book = SentenceBook(source.passages)
@@ -293,10 +297,10 @@ def _check_entailment(
 
 def _apply_policy(work: _Work, settings: RowSettings) -> None:
     lost = [d.segment for d in work.drops if d.segment is not None]
+    work.complete = work.complete and not lost
     if lost and settings.on_drop == "discard":
         _leave_out(work, 0, "a segment of the answer was dropped")
     elif lost and settings.on_drop == "truncate":
-        work.complete = False
         before = [k for k, (i, _, _) in enumerate(work.kept) if i > min(lost)]
         _leave_out(work, before[0] if before else len(work.kept), "after a dropped segment")
     if settings.max_pairs is not None and len(work.kept) > settings.max_pairs:
@@ -324,7 +328,7 @@ def _rows(work: _Work, settings: RowSettings) -> Iterator[TrainingRow]:
         if "claim" in settings.roles:
             yield TrainingRow("claim", claim_prompt(history, cited.reference), f" {claim}{CLAIM_END}", source=name)
         history.append(WrittenPair(cited.reference, claim))
-    if history and work.complete:
+    if (history and work.complete) or source.declines:  # what declines ends before it began
         if "reference" in settings.roles:
             yield TrainingRow("reference", reference_prompt(question, passages, history), "", ends=True, source=name)
         if "unified" in settings.roles:
@@ -337,7 +341,8 @@ def _drop_repeats(works: Sequence[_Work]) -> Iterator[_Work]:
     seen: dict[Any, str] = {}
     for work in works:
         s = work.source
-        key = (s.question.strip(), tuple((p.id, p.title, p.text) for p in s.passages), s.answer, s.segments)
+        shown = tuple((p.id, p.title, p.text) for p in s.passages)
+        key = (s.question.strip(), shown, s.answer, s.segments, s.declines)
         first = seen.setdefault(key, s.id)
         if first != s.id:
             reason = "the same answer again"
@@ -358,7 +363,7 @@ def _collect(works: Iterable[_Work], settings: RowSettings) -> tuple[list[Traini
                 drops.append(Drop(work.source.id, "rows", "the same row again", row.completion, None, first.source))
         if work.kept and not work.complete and "unified" in settings.roles:
             text = work.kept[-1][2]
-            drops.append(Drop(work.source.id, "rows", "unified row of an answer that was cut", text))
+            drops.append(Drop(work.source.id, "rows", "unified row of an answer that is not whole", text))
     return list(rows.values()), drops
 
 
@@ -373,6 +378,7 @@ def _report(
     dropped: dict[str, Counter[str]] = {}
     for drop in drops:
         dropped.setdefault(drop.stage, Counter())[drop.reason] += 1
+    declining = {w.source.id for w in works if w.source.declines}
     return RowReport(
         sources=len(works),
         answers=len({r.source for r in rows}),
@@ -380,6 +386,7 @@ def _report(
         pairs=sum(len(w.kept) for w in works),
         rows=dict(sorted(Counter(r.role for r in rows).items())),
         ends=sum(r.ends for r in rows),
+        declines=sum(r.ends and not r.completion and r.source in declining for r in rows),
         dropped={stage: dict(sorted(reasons.items())) for stage, reasons in sorted(dropped.items())},
         selector=selector,
         judge=judge,

@@ -17,7 +17,7 @@ from shared_core.errors import InputError, SelfReflectError
 from shared_core.training.rows import read_json_lines
 from shared_core.types import Passage
 
-__all__ = ["Segment", "SourceAnswer", "read_sources", "segment_answer"]
+__all__ = ["Segment", "SourceAnswer", "read_passage", "read_sources", "segment_answer"]
 
 Unit = Literal["sentence", "clause"]
 
@@ -28,7 +28,7 @@ _EDGES = " \t\r\n,;:–—"
 _SHAPE = (
     'Each line: {"question": …, "passages": [{"id": …, "text": …, "title": …}, …], "answer": "… [1]."}, or with '
     '"segments": [{"text": …, "sentences": [0, 3]}, …] instead of the answer; sentences by number, from 0 over all '
-    "passages, or as texts."
+    'passages, or as texts; or "declines": true instead of both, where the passages do not answer.'
 )
 
 
@@ -58,6 +58,7 @@ class SourceAnswer:
         passages: in the order in which a pipeline would show them.
         answer: with or without marks; unused where segments are given.
         segments: labelled, in order; empty to have the answer cut.
+        declines: the passages do not answer the question, and that is what is to be learnt: nothing is written.
     """
 
     id: str
@@ -65,6 +66,7 @@ class SourceAnswer:
     passages: tuple[Passage, ...]
     answer: str = ""
     segments: tuple[Segment, ...] = ()
+    declines: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no row can be made from."""
@@ -72,7 +74,9 @@ class SourceAnswer:
             raise InputError(f"The source {self.id!r} has no question.", hint=_SHAPE)
         if not self.passages:
             raise InputError(f"The source {self.id!r} has no passages.", hint=_SHAPE)
-        if not self.segments and not self.answer.strip():
+        if self.declines and (self.segments or self.answer.strip()):
+            raise InputError(f"The source {self.id!r} declines, and has an answer.", hint=_SHAPE)
+        if not self.declines and not self.segments and not self.answer.strip():
             raise InputError(f"The source {self.id!r} has neither an answer nor segments.", hint=_SHAPE)
 
 
@@ -126,7 +130,7 @@ def _clause_cuts(text: str, start: int, end: int, marks: Sequence[tuple[int, lis
 
 def read_sources(path: str | Path) -> list[SourceAnswer]:
     """Sources from JSON lines: ``question``; ``passages`` (objects or texts; also ``references``); ``answer`` or
-    ``segments``; ``id`` (else the number of the line).
+    ``segments`` or ``declines``; ``id`` (else the number of the line).
 
     Raises:
         DocumentError: the file cannot be read.
@@ -153,9 +157,10 @@ def _source(where: str, value: Any, number: str) -> SourceAnswer:
         return SourceAnswer(
             str(value.get("id", number)),
             _text(value["question"]),
-            tuple(_passage(i, p) for i, p in enumerate(passages, 1)),
+            tuple(read_passage(i, p) for i, p in enumerate(passages, 1)),
             _text(value.get("answer") or ""),
             tuple(_segment(s) for s in value.get("segments") or ()),
+            _flag(value.get("declines", False)),
         )
     except KeyError as error:
         raise InputError(f"{where}: no {error.args[0]}.", hint=_SHAPE) from error
@@ -169,7 +174,14 @@ def _text(value: Any) -> str:
     return value
 
 
-def _passage(number: int, value: Any) -> Passage:
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"declines must be true or false, not {value!r}.")
+    return value
+
+
+def read_passage(number: int, value: Any) -> Passage:
+    """A passage as files of rows hold it: a text, or an object; TypeError, KeyError or AttributeError if it is none."""
     if isinstance(value, str):
         return Passage(str(number), value)
     return Passage(str(value.get("id", number)), _text(value["text"]), _text(value.get("title") or ""))

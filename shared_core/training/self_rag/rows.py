@@ -31,8 +31,9 @@ from shared_core.training.rows import IGNORED, read_json_lines
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
 
-__all__ = ["TASKS", "CriticRow", "GeneratorRow", "balance", "read_critic_rows", "read_generator_rows"]
+__all__ = ["TASKS", "CriticRow", "GeneratorRow", "Task", "balance", "read_critic_rows", "read_generator_rows"]
 
+Task = Literal["retrieval", "multi_retrieval", "relevance", "groundedness", "utility"]
 TASKS: Mapping[str, tuple[str, ...]] = {
     "retrieval": (RETRIEVAL, NO_RETRIEVAL),
     "multi_retrieval": RETRIEVAL_TOKENS,
@@ -125,7 +126,7 @@ class CriticRow:
     instruction: str
     input: str
     output: str
-    task: Literal["retrieval", "multi_retrieval", "relevance", "groundedness", "utility"]
+    task: Task
 
     def __post_init__(self) -> None:
         """Refuse a verdict that its task does not have."""

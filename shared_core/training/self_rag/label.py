@@ -1,0 +1,349 @@
+"""From a question to rows for Self-RAG's critic and generator (Asai et al. 2023, section 3.2).
+
+A model says whether the question needs a passage, which of the retriever's passages are relevant, writes an answer
+(unless one is given), says of each sentence whether it needs a new passage, how far passages support it, and how useful
+the answer is. Each verdict is a row of the critic; the answer with verdicts and passages inside is the generator's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from shared_core.citation import split_sentences
+from shared_core.flow import Flow, Generate, Resources, Retrieve, Together, TokenIds
+from shared_core.lm.base import Generation, Prompt, SamplingParams
+from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.self_rag.asking import ask_all
+from shared_core.pipelines.self_rag.choose import NEEDED, missing_tokens
+from shared_core.pipelines.self_rag.critic import ask_critic
+from shared_core.pipelines.self_rag.prompts import NOTHING, says_nothing
+from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary, strip_reflection_tokens
+from shared_core.reflection.tokens import (
+    CONTINUE,
+    IRRELEVANT,
+    NO_RETRIEVAL,
+    PARAGRAPH_END,
+    PARAGRAPH_START,
+    RELEVANT,
+    RETRIEVAL,
+    SUPPORT_TOKENS,
+    UTILITY_TOKENS,
+)
+from shared_core.settings import SelfReflectSettings, Settings
+from shared_core.training.self_rag.rows import TASKS
+from shared_core.training.self_rag.tasks import (
+    Asked,
+    ask_again,
+    ask_relevance,
+    ask_retrieval,
+    ask_support,
+    ask_utility,
+)
+from shared_core.types import Passage
+
+__all__ = ["LabelSettings", "Subject", "label"]
+
+
+class LabelSettings(Settings):
+    """How questions are labelled."""
+
+    critic: Literal["prompted", "tokens"] = Field(
+        "prompted", description="Who judges is any model, or a critic trained on such rows."
+    )
+    top_k: int = Field(
+        5, ge=1, description="Passages retrieved for a question, and for a sentence that needs new ones."
+    )
+    judged: int = Field(2, ge=1, description="Relevant passages whose support for a sentence is judged.")
+    max_sentences: int = Field(5, ge=1, description="Of an answer; a longer one that is given is used up to there.")
+    max_tokens: int = Field(256, ge=16, description="Of an answer that the model writes.")
+    certainty: float = Field(
+        0.0, ge=0, lt=1, description="Verdicts less probable than this are left out; 0 takes the likeliest as it is."
+    )
+    abstention: str = Field("I do not know.", min_length=1, description="What declining says.")
+    votes: int = Field(3, ge=1, le=64, description="Samples a verdict where the model gives no log-probabilities.")
+    seed: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is labelled.
+
+    Attributes:
+        instruction: the question.
+        output: an answer that is given; empty to have one written.
+        passages: given ones; ``None`` to have them retrieved.
+        unrelated: another question, whose first passage is judged, too: if it is irrelevant, declining is taught on it.
+    """
+
+    instruction: str
+    output: str = ""
+    passages: tuple[Passage, ...] | None = None
+    unrelated: str = ""
+
+
+_Shelf = tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    asked: Asked
+    token: str | None
+    p: float
+
+
+def label(subject: Subject, options: LabelSettings, resources: Resources) -> Flow[dict[str, Any]]:
+    """Everything that is known of a question, as plain values: ``labels`` (the critic's) and ``outputs`` (the
+    generator's); ``unknown`` counts verdicts that the model did not give.
+
+    The role ``judge`` judges, by prompts with worked examples or (``critic="tokens"``) by its reflection tokens; the
+    role ``default`` writes.
+
+    Raises:
+        CapabilityError: who judges was to have reflection tokens, and has none.
+        LimitError: a budget does not suffice for all of it.
+        SelfReflectError: the model or the retriever failed.
+    """
+    work = _Work(subject, options, resources)
+    found = subject.passages
+    if found is None:
+        found = yield Retrieve(subject.instruction, options.top_k)
+    yield from work.prepare()
+    asked = [ask_retrieval(subject.instruction), *(ask_relevance(subject.instruction, p) for p in found)]
+    needs, *verdicts = yield from work.ask(asked)
+    relevance = {p.id: v.token for p, v in zip(found, verdicts)}
+    retrieves = needs.token != NO_RETRIEVAL and bool(found)
+    helpful = [p for p in found if relevance[p.id] == RELEVANT] or list(found)
+    text = subject.output.strip() or (yield from work.write(helpful if retrieves else []))
+    irrelevant = [p for p in found if relevance[p.id] == IRRELEVANT]
+    if text and needs.token is not None:
+        yield from work.assemble(text, tuple(found), relevance, retrieves)
+    elif not text and retrieves and irrelevant:
+        work.decline(irrelevant[0])
+    if subject.unrelated:
+        yield from work.decline_unrelated()
+    return {"labels": work.labels, "outputs": work.outputs, "unknown": work.unknown}
+
+
+class _Work:
+    """One question's labels as they come."""
+
+    def __init__(self, subject: Subject, options: LabelSettings, resources: Resources) -> None:
+        self.subject, self.options = subject, options
+        settings = SelfReflectSettings(seed=options.seed, self_rag={"votes": options.votes})
+        self.run = Run(settings, Context.of(resources))
+        self.vocabulary: ReflectionVocabulary | None = None
+        self.labels: list[dict[str, Any]] = []
+        self.outputs: list[dict[str, Any]] = []
+        self.unknown = 0
+
+    def prepare(self) -> Flow[None]:
+        """Find the reflection tokens of a trained critic; CapabilityError if it has none."""
+        if self.options.critic == "prompted":
+            return
+        judge, name = self.run.context.model("judge"), self.run.context.model_name("judge")
+        if judge is not None and all(getattr(judge, ability) for ability in NEEDED):
+            self.vocabulary = ReflectionVocabulary.of_lookup((yield TokenIds(REFLECTION_TOKENS, model="judge")))
+        if self.vocabulary is None:
+            raise missing_tokens(name, f"{name} is no critic that was trained with reflection tokens")
+
+    def ask(self, asked: Sequence[Asked]) -> Flow[list[_Verdict]]:
+        """All at once; what is known goes to the labels."""
+        if not asked:
+            return []
+        if self.vocabulary is not None:
+            rows = yield from self._ask_tokens(asked, self.vocabulary)
+        else:
+            rows = yield from ask_critic([a.question() for a in asked], self.run)
+        if self.run.trace.limit is not None:
+            raise self.run.trace.limit
+        found = [self._verdict(a, row) for a, row in zip(asked, rows)]
+        self.unknown += sum(v.token is None for v in found)
+        self.labels += [
+            {"task": v.asked.task, "input": v.asked.input, "output": v.token, "p": round(v.p, 4)}
+            for v in found
+            if v.token is not None
+        ]
+        return found
+
+    def _ask_tokens(self, asked: Sequence[Asked], vocabulary: ReflectionVocabulary) -> Flow[list[dict[str, float]]]:
+        """Of a trained critic, as its rows ask it: one token each, of which only the verdicts are looked at."""
+        requests = []
+        for one in asked:
+            verdicts = vocabulary.of(TASKS[one.task])
+            params = SamplingParams(max_tokens=1, verdicts=verdicts, seed=self.options.seed)
+            requests.append(Generate(one.row(TASKS[one.task][0]).prompt(), params, model="judge"))
+        results = yield from ask_all(requests, self.run)
+        return [_first(one, result) for one, result in zip(asked, results)]
+
+    def _verdict(self, asked: Asked, row: dict[str, float]) -> _Verdict:
+        p = _normalised(row)
+        token = max(p, key=lambda t: p[t]) if p else None
+        if token is None or p[token] < self.options.certainty:
+            return _Verdict(asked, None, 0.0)
+        return _Verdict(asked, token, p[token])
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def write(self, passages: Sequence[Passage]) -> Flow[str]:
+        """An answer from passages, or from what the model knows; empty if it says that they do not help."""
+        prompt = _writing(self.subject.instruction, passages, self.options.max_sentences)
+        params = SamplingParams(max_tokens=self.options.max_tokens, seed=self.options.seed)
+        (found,) = yield from ask_all([Generate(prompt, params)], self.run)
+        if self.run.trace.limit is not None:
+            raise self.run.trace.limit
+        if not isinstance(found, Generation):
+            assert isinstance(found, Exception)
+            raise found
+        text = re.sub(r"\s+", " ", found.samples[0].text).strip()
+        if says_nothing(text):
+            return ""
+        ranges = split_sentences(text)
+        cut = found.samples[0].finish_reason == "length" and len(ranges) > 1
+        return text[: ranges[-2][1]] if cut else text
+
+    # --- rows --------------------------------------------------------------------------------------------------
+
+    def assemble(self, text: str, found: _Shelf, relevance: dict[str, str | None], retrieves: bool) -> Flow[None]:
+        """The answer's sentences, each with its passage and verdicts; and how useful it is."""
+        plain = strip_reflection_tokens(text)  # a verdict that is part of an answer's text would be taught as one
+        sentences = [plain[a:b].strip() for a, b in split_sentences(plain)][: self.options.max_sentences]
+        if not sentences:
+            return
+        said = " ".join(sentences)
+        at_hand = [p for p in found if relevance[p.id] == RELEVANT] or list(found)
+        moves = yield from self._moves(sentences, at_hand[:1], retrieves)
+        chosen = yield from self._choose(sentences, moves, relevance, found)
+        (useful,) = yield from self.ask([ask_utility(self.subject.instruction, said)])
+        if useful.token is None or any(c is None for c in chosen):
+            return  # an answer with a gap in its verdicts would teach to leave one out
+        body = "".join(c for c in chosen if c is not None)
+        self.outputs.append({"output": f"{body}{useful.token}", "declines": False})
+
+    def _moves(self, sentences: Sequence[str], at_hand: list[Passage], retrieves: bool) -> Flow[list[str | None]]:
+        first = RETRIEVAL if retrieves else NO_RETRIEVAL
+        if not at_hand:
+            return [first, *([NO_RETRIEVAL] * (len(sentences) - 1))]
+        asked = [
+            ask_again(self.subject.instruction, sentences[:i], at_hand[0], sentences[i])
+            for i in range(1, len(sentences))
+        ]
+        return [first, *(v.token for v in (yield from self.ask(asked)))]
+
+    def _choose(
+        self, sentences: Sequence[str], moves: Sequence[str | None], relevance: dict[str, str | None], found: _Shelf
+    ) -> Flow[list[str | None]]:
+        """Each sentence as the generator is to write it; ``None`` where a verdict is missing."""
+        given: dict[int, _Shelf] = dict.fromkeys(range(len(sentences)), found)
+        if self.subject.passages is None:
+            fresh = [i for i, move in enumerate(moves) if move == RETRIEVAL and i]
+            queries = [Retrieve(f"{self.subject.instruction} {sentences[i]}", self.options.top_k) for i in fresh]
+            given |= dict(zip(fresh, (yield Together(tuple(queries))))) if queries else {}
+        new = {p.id: p for some in given.values() for p in some if p.id not in relevance}
+        verdicts = yield from self.ask([ask_relevance(self.subject.instruction, p) for p in new.values()])
+        relevance = {**relevance, **{name: v.token for name, v in zip(new, verdicts)}}
+        candidates: list[_Shelf] = []
+        for i, move in enumerate(moves):
+            if move == CONTINUE and i:
+                candidates.append(candidates[-1])
+            else:
+                helpful = [p for p in given[i] if relevance[p.id] == RELEVANT] if move == RETRIEVAL else []
+                candidates.append(tuple(helpful[: self.options.judged]))
+        pairs = [(i, p) for i, some in enumerate(candidates) for p in some]
+        asked = yield from self.ask([ask_support(p, sentences[i]) for i, p in pairs])
+        support = {(i, p.id): v for (i, p), v in zip(pairs, asked)}
+        written: list[str | None] = []
+        last: Passage | None = None
+        for i, (sentence, move) in enumerate(zip(sentences, moves)):
+            judged = [(p, v) for p in candidates[i] if (v := support[i, p.id]).token is not None]
+            useless = () if candidates[i] else tuple(p for p in given[i] if relevance[p.id] == IRRELEVANT)
+            text, last = _segment(sentence, move, judged, useless, last)
+            written.append(text)
+        return written
+
+    def decline(self, passage: Passage) -> None:
+        """What a passage that does not help is answered with."""
+        said = f"{_paragraph(passage)}{IRRELEVANT}{self.options.abstention}{UTILITY_TOKENS[0]}"
+        self.outputs.append({"output": said, "declines": True})
+
+    def decline_unrelated(self) -> Flow[None]:
+        """Declining on what answers another question, if it is found irrelevant."""
+        found: tuple[Passage, ...] = yield Retrieve(self.subject.unrelated, 1)
+        if not found:
+            return
+        (verdict,) = yield from self.ask([ask_relevance(self.subject.instruction, found[0])])
+        if verdict.token == IRRELEVANT:
+            self.decline(found[0])
+
+
+def _segment(
+    sentence: str,
+    move: str | None,
+    judged: Sequence[tuple[Passage, _Verdict]],
+    useless: Sequence[Passage],
+    last: Passage | None,
+) -> tuple[str | None, Passage | None]:
+    """A sentence as it is to be written, ``None`` if a verdict is missing; and the passage at hand behind it.
+
+    Of the passages that were judged the one that supports it best is taken, the surer first; when the model continues,
+    the one at hand.
+    """
+    if move == NO_RETRIEVAL:
+        return f"{NO_RETRIEVAL}{sentence}", last
+    if move == CONTINUE and last is not None:
+        at_hand = [v for p, v in judged if p.id == last.id]
+        return (f"{CONTINUE}{sentence}{at_hand[0].token}" if at_hand else None), last
+    if move is None or not (judged or useless):
+        return None, last
+    if not judged:
+        return f"{_paragraph(useless[0])}{IRRELEVANT}{sentence}", None
+    best, verdict = min(judged, key=lambda pv: (SUPPORT_TOKENS.index(str(pv[1].token)), -pv[1].p))
+    return f"{_paragraph(best)}{RELEVANT}{sentence}{verdict.token}", best
+
+
+def _paragraph(passage: Passage) -> str:
+    """A passage's own closing tag is text that would end it: it is taken out of what is taught."""
+    text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
+    return f"{RETRIEVAL}{PARAGRAPH_START}{text.replace(PARAGRAPH_END, ' ')}{PARAGRAPH_END}"
+
+
+def _first(asked: Asked, result: object) -> dict[str, float]:
+    if not isinstance(result, Generation):
+        return {}
+    rows = result.samples[0].verdict_logprobs
+    if rows is None or not len(rows):
+        return {}
+    return {t: float(v) for t, v in zip(TASKS[asked.task], rows[0])}
+
+
+def _normalised(row: dict[str, float]) -> dict[str, float]:
+    """Shares of the verdicts; empty where nothing is known."""
+    finite = {t: v for t, v in row.items() if math.isfinite(v)}
+    if not finite:
+        return {}
+    top = max(finite.values())
+    mass = {t: math.exp(v - top) for t, v in finite.items()}
+    total = sum(mass.values())
+    return {t: m / total for t, m in mass.items()}
+
+
+def _writing(instruction: str, passages: Sequence[Passage], most: int) -> Prompt:
+    def ours(text: str) -> Prompt:
+        return Prompt.trusted(text, role="user")
+
+    if not passages:
+        told = f"Carry out the instruction in at most {most} sentences. Write nothing else.\nInstruction: "
+        return ours(told) + Prompt.untrusted(instruction, role="user") + ours("\nResponse:")
+    prompt = ours(
+        f"Answer the question in at most {most} sentences, from the passages alone. Write no marks of citations and "
+        f"nothing else. If the passages do not answer it, write only: {NOTHING}\n"
+    )
+    for passage in passages:
+        text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
+        prompt += ours("\nPassage: ") + Prompt.untrusted(text, role="user")
+    return prompt + ours("\nQuestion: ") + Prompt.untrusted(instruction, role="user") + ours("\nAnswer:")
