@@ -141,6 +141,10 @@ class SelfReflectEngine:
         if model is not None and self._compares_meanings():
             read.append(Embed(("Ready.",)))
         load(read, self.resources)
+        if self.settings.pipeline == "self_rag":
+            from shared_core.pipelines.self_rag.choose import require_tokens  # with its pipeline, where it is used
+
+            flows.run(require_tokens(Run(self.settings, self.context)), self.resources)
         return self
 
     def _compares_meanings(self) -> bool:

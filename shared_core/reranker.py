@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from shared_core import flow as flows
 from shared_core.errors import QuestionError, SettingsError
@@ -14,6 +14,7 @@ from shared_core.mistakes import check_count, checks_names
 from shared_core.parts import Parts, compares_meanings, load
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
+from shared_core.pipelines.self_rag.choose import require_tokens
 from shared_core.pipelines.self_rag.relevance import rerank_by_relevance
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder
@@ -21,7 +22,7 @@ from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 
 RerankMethod = Literal["reading", "critic", "uncertainty", "relevance"]
-METHODS: tuple[str, ...] = ("reading", "critic", "uncertainty", "relevance")
+METHODS: tuple[RerankMethod, ...] = get_args(RerankMethod)
 WITH_MODEL = ("uncertainty", "relevance")
 """Methods that need a language model."""
 
@@ -79,6 +80,8 @@ class SelfReflectReranker:
             load([Read("Ready?", (Passage("warm-up", "Ready."),), limit=1)], self._resources)
         elif self.method == "uncertainty" and compares_meanings(self.settings, self._context):
             load([Embed(("Ready.",))], self._resources)
+        elif self.method == "relevance":
+            flows.run(require_tokens(Run(self.settings, self._context)), self._resources)
         return self
 
     def rerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from shared_core import SelfReflectEngine
 from shared_core.errors import BudgetError, CapabilityError, SettingsError
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.reflection import RELEASED_IDS
-from shared_core.reranker import SelfReflectReranker
+from shared_core.reflection import REFLECTION_TOKENS, RELEASED_IDS
+from shared_core.reranker import METHODS, RerankMethod, SelfReflectReranker
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
+from tests.fakes import Shelf
 from tests.pipelines.self_rag_scripts import LAMP, QUESTION, SHIP, said, shown, trained
 
 
@@ -98,6 +100,27 @@ def test_what_cannot_be_done_is_refused() -> None:
     strict = SelfReflectSettings(self_rag={"critic": "tokens"})
     with pytest.raises(CapabilityError, match="reflection tokens"):
         SelfReflectReranker(ScriptedLM(()), strict, method="relevance").rerank(QUESTION, [LAMP])
+
+
+def test_warming_up_says_which_tokens_are_missing_and_asks_nothing() -> None:
+    strict = SelfReflectSettings(pipeline="self_rag", self_rag={"critic": "tokens"})
+    able = Capabilities(verdict_logprobs=True, token_prompts=True, stop_tokens=True)
+    ids = {token: 100 + i for i, token in enumerate(REFLECTION_TOKENS) if token != "[Irrelevant]"}
+    lm = ScriptedLM((), capabilities=able, token_ids=ids)
+    for made in (SelfReflectReranker(lm, strict, method="relevance"), SelfReflectEngine(Shelf(), lm, strict)):
+        with pytest.raises(CapabilityError) as caught:
+            made.warm_up()
+        assert "[Irrelevant]" in caught.value.hint
+    assert lm.requests == []
+    whole = ScriptedLM((), capabilities=able, token_ids={**ids, "[Irrelevant]": 99})
+    assert SelfReflectReranker(whole, strict, method="relevance").warm_up()
+    SelfReflectReranker(lm, method="relevance").warm_up()  # prompts will do
+
+
+def test_there_is_one_list_of_methods() -> None:
+    assert get_args(RerankMethod) == METHODS
+    for method in METHODS:
+        assert SelfReflectReranker(ScriptedLM(()), method=method).method == method
     poor = SelfReflectSettings(max_calls=1)
     with pytest.raises(BudgetError):
         SelfReflectReranker(trained(by_title), poor, method="relevance").rerank(QUESTION, [LAMP, SHIP])

@@ -35,7 +35,23 @@ def find_vocabulary(run: Run) -> Flow[tuple[ReflectionVocabulary | None, str]]:
         return None, f"{name} has no {lacking}"
     found: tuple[int | None, ...] = yield TokenIds(REFLECTION_TOKENS)
     vocabulary = ReflectionVocabulary.of_lookup(found)
-    return vocabulary, "" if vocabulary is not None else f"{name} has not all reflection tokens"
+    if vocabulary is not None:
+        return vocabulary, ""
+    missing = [token for token, i in zip(REFLECTION_TOKENS, found) if i is None]
+    shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+    return None, f"{name} has no {shown} as one token" if missing else f"{name} has one id for two reflection tokens"
+
+
+def require_tokens(run: Run) -> Flow[None]:
+    """Nothing, where ``self_rag.critic`` does not ask for the tokens, or the model has them. No model is called.
+
+    Raises:
+        CapabilityError: they are asked for, and the model does not have them all; it names those that are missing.
+    """
+    if run.settings.self_rag.critic == "tokens":
+        vocabulary, why = yield from find_vocabulary(run)
+        if vocabulary is None:
+            raise missing_tokens(run.context.model_name("default"), why)
 
 
 def choose_writer(question: str, run: Run) -> Flow[Writer]:
