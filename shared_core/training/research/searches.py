@@ -8,16 +8,16 @@ again; a question that failed is asked again, too. Another configuration is refu
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from shared_core import flow as flows
 from shared_core.abstention import expected_utility
 from shared_core.errors import DocumentError, InputError, SelfReflectError
 from shared_core.files import replace_file
+from shared_core.journal import Journal
 from shared_core.meter import Meter
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.research.asking import write_prompt
@@ -46,7 +46,7 @@ class SearchStore:
 
     def __init__(self, folder: str | Path, configuration: dict[str, Any]) -> None:
         self.folder = Path(folder)
-        self._file = self.folder / SEARCHES
+        self._journal = Journal(self.folder / SEARCHES)
         plain = json.loads(json.dumps(configuration, default=str))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -57,8 +57,8 @@ class SearchStore:
     def _check(self, configuration: dict[str, Any]) -> None:
         card = self.folder / CARD
         if not card.exists():
-            if self._file.exists():
-                raise InputError(f"{self._file} has no {CARD} beside it.", hint="Give a folder of its own.")
+            if self._journal.path.exists():
+                raise InputError(f"{self._journal.path} has no {CARD} beside it.", hint="Give a folder of its own.")
             with replace_file(card) as file:
                 file.write(json.dumps(configuration, indent=2, ensure_ascii=False) + "\n")
             return
@@ -72,60 +72,25 @@ class SearchStore:
             told = "; ".join(f"{n} {before.get(n)!r}, not {configuration.get(n)!r}" for n in different)
             raise InputError(f"The searches in {self.folder} were made with {told}.", hint="Give a folder of its own.")
 
-    def _cut_torn_line(self) -> None:
-        """What stands behind the last line break was not written to its end."""
-        with self._file.open("r+b") as file:
-            content = file.read()
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
-                file.truncate(whole)
-
     def read(self) -> list[Searched]:
         """The searches that were done, in the order in which they were; InputError if a line is none."""
-        if not self._file.exists():
-            return []
         found: list[Searched] = []
-        with self._file.open(encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    found.append(Searched.from_dict(json.loads(line)))
-                except (KeyError, TypeError, ValueError) as error:
-                    raise InputError(f"{self._file}, line {number}: no search ({error}).") from error
+        for number, entry in enumerate(self._journal.read(), 1):
+            try:
+                found.append(Searched.from_dict(entry))
+            except (KeyError, TypeError, ValueError) as error:
+                raise InputError(f"{self._journal.path}, line {number}: no search ({error}).") from error
         return found
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Sequence[Searched]], None]]:
         """A function that appends searches and returns once they are on the disk; one process at a time.
 
-        What an earlier run wrote is whole from here on: a torn last line is cut off.
-
         Raises:
             InputError: another process is at it.
         """
-        with self._file.open("a", encoding="utf-8", newline="\n") as file:
-            if not _lock(file):
-                raise InputError(f"Another run is writing to {self.folder}.", hint="Wait for it, or end it.")
-            self._cut_torn_line()
-            yield lambda searches: _append(file, searches)
-
-
-def _lock(file: TextIO) -> bool:
-    """Whether the file is ours until it is closed or the process ends; always where the system knows no such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _append(file: TextIO, searches: Sequence[Searched]) -> None:
-    file.write("".join(json.dumps(s.to_dict(), ensure_ascii=False, allow_nan=False) + "\n" for s in searches))
-    file.flush()
-    os.fsync(file.fileno())
+        with self._journal.writing() as write:
+            yield lambda searches: write([s.to_dict() for s in searches])
 
 
 def configuration(engine: SelfReflectEngine, abstention: str) -> dict[str, Any]:
