@@ -1,4 +1,4 @@
-"""The command line: ``selfreflect ask | index | eval | calibrate | train | research-data | doctor``."""
+"""The command line: ``selfreflect ask | index | eval | eval-merge | calibrate | train | research-data | doctor``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from shared_core.commands.common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED
 from shared_core.commands.console import show_error
 from shared_core.commands.doctor import doctor_command
 from shared_core.commands.eval import eval_command
+from shared_core.commands.eval_compare import eval_merge_command
 from shared_core.commands.index import index_command
 from shared_core.commands.research_data import research_data_command
 from shared_core.commands.train import train_app
@@ -34,6 +35,7 @@ app.command("ask")(ask_command)
 app.command("check")(check_command)
 app.command("index")(index_command)
 app.command("eval")(eval_command)
+app.command("eval-merge")(eval_merge_command)
 app.command("calibrate")(calibrate_command)
 app.command("research-data")(research_data_command)
 app.command("doctor")(doctor_command)

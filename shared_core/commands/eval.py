@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -29,12 +30,28 @@ from shared_core.commands.common import (
     read_calibration,
     reports_errors,
 )
-from shared_core.commands.console import err, out
+from shared_core.commands.console import err, note, out
+from shared_core.commands.eval_compare import (
+    Baseline,
+    Resamples,
+    all_failed,
+    ask_all,
+    drawn,
+    read_shard,
+    save_all,
+    show_comparison,
+)
+from shared_core.commands.eval_systems import KINDS, make_systems, wanted_systems
 from shared_core.commands.options import Guarantee, Set, with_set
 from shared_core.commands.progress import question_progress
+from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared_core.evaluation.comparison import Comparison
+    from shared_core.evaluation.dataset import Question
     from shared_core.evaluation.runner import Evaluation
 
 _DEFAULTS = SelfReflectSettings()
@@ -59,27 +76,98 @@ def eval_command(
     batch_size: Annotated[int, typer.Option(min=1, help="Questions asked at once.")] = 16,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write metrics and every record as JSON.")] = None,
     plots: Annotated[Path | None, typer.Option("--plots", help="Folder for the plots.")] = None,
+    compare: Annotated[
+        list[str], typer.Option("--compare", help=f"Several at once, separated by commas: {', '.join(KINDS)}.")
+    ] = [],  # noqa: B006
+    vary: Annotated[
+        list[str],
+        typer.Option("--vary", metavar="NAME=VALUE,VALUE", help="A setting with each of these values, repeatable."),
+    ] = [],  # noqa: B006
+    configurations: Annotated[
+        Path | None, typer.Option("--configurations", help="JSON: settings of further configurations by name.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder that keeps every answer; a run that was ended goes on in it."),
+    ] = None,
+    shard: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Ask every N-th question only.")] = None,
+    baseline: Baseline = "",
+    resamples: Resamples = 1000,
 ) -> None:
     """Ask every question, compare with the known answers, and print a table of metrics.
+
+    Several configurations in one run: --compare composed,plain and --vary target_accuracy=0.5,0.8, with intervals and
+    paired differences. plain is the same model answering from the passages found without us, closed-book from memory.
+    With -o DIR every answer is kept as it comes; ended at any moment, the same command goes on.
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
     from shared_core.evaluation.dataset import read_questions
     from shared_core.evaluation.runner import evaluate
 
+    several = bool(compare or vary or configurations is not None)
     check_output(json_file, "--json")
     check_questions_and_docs((), docs)
     read_calibration(calibration)
+    part = read_shard(shard)
+    if part is not None and output is None:
+        raise InputError("A shard is of no use without a folder to merge it from.", hint="--shard 1/4 -o DIR")
     rows = read_questions(questions)[:limit]
     settings = SelfReflectSettings(
         target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, calibration=calibration, guarantee=guarantee
     )
     settings = with_set(settings, changes)
+    wanted = wanted_systems(settings, compare, vary, configurations)
+    first = settings if not several else settings.replace(pipeline="composed", calibration=None, guarantee=None)
     engine = build(
-        docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=settings, judge=judge
+        docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=first, judge=judge
     ).engine
-    with question_progress(err, len(rows), "asking") as progress:
-        result = evaluate(engine, rows, batch_size=batch_size, progress=progress)
+    if not several and output is None:
+        with question_progress(err, len(rows), "asking") as progress:
+            result = evaluate(engine, rows, batch_size=batch_size, progress=progress)
+        _finish(result, json_file, plots)
+        return
+    if output is None:
+        note("Nothing of this run is kept: with -o DIR every answer is, and a run that was ended goes on.")
+    comparison = ask_all(
+        make_systems(engine, wanted) if several else {wanted[0].name: engine},
+        rows,
+        output=output,
+        shard=part,
+        batch_size=batch_size,
+        baseline=baseline,
+        resamples=resamples,
+        about=_about(questions, rows, limit, base_url),
+    )
+    comparison = drawn(comparison)
+    if output is not None:
+        save_all(comparison, output)
+    if not several:
+        _finish(_evaluation(comparison.alone(wanted[0].name)), json_file, plots)
+        return
+    show_comparison(comparison)
+    if json_file is not None:
+        err.print(f"comparison: {comparison.write(json_file)}", markup=False, highlight=False)
+    if plots is not None:
+        for path in comparison.plot(plots):
+            err.print(f"plot: {path}", markup=False, highlight=False)
+    if all_failed(comparison):
+        raise typer.Exit(FAILED)
+
+
+def _about(questions: Path, rows: Sequence[Question], limit: int | None, base_url: str | None) -> dict[str, Any]:
+    digest = hashlib.sha256(questions.read_bytes()).hexdigest()
+    return {"file": {"name": questions.name, "sha256": digest}, "limit": limit, "base_url": base_url}
+
+
+def _evaluation(comparison: Comparison) -> Evaluation:
+    from shared_core.evaluation.runner import Evaluation, metrics
+
+    records = tuple(row.record for row in comparison.rows[comparison.reference])
+    return Evaluation(metrics(records), records)
+
+
+def _finish(result: Evaluation, json_file: Path | None, plots: Path | None) -> None:
     _show(result)
     if json_file is not None:
         err.print(f"metrics: {result.write(json_file)}", markup=False, highlight=False)

@@ -22,6 +22,9 @@ from shared_core.evaluation.answers import (
     str_em,
     supporting_facts,
 )
+from shared_core.evaluation.baselines import Plain
+from shared_core.evaluation.comparing import compare, merge
+from shared_core.evaluation.comparison import Comparison, Estimate
 from shared_core.evaluation.confidence import (
     ReliabilityBins,
     RiskCoverage,
@@ -50,8 +53,11 @@ from shared_core.evaluation.self_restraint import SelfRestraint, self_restraint
 
 __all__ = [
     "CitationScores",
+    "Comparison",
+    "Estimate",
     "Evaluation",
     "Pair",
+    "Plain",
     "Question",
     "ReclaimScores",
     "Record",
@@ -69,6 +75,7 @@ __all__ = [
     "citation_length",
     "cited_numbers",
     "claim_recall",
+    "compare",
     "consistency_ratio",
     "contains_answer",
     "evaluate",
@@ -78,6 +85,7 @@ __all__ = [
     "hotpot_f1",
     "list_answer_scores",
     "mauve",
+    "merge",
     "normalize_answer",
     "prediction_rejection_ratio",
     "read_questions",

@@ -41,7 +41,7 @@ def risk_coverage(
         MissingDependencyError: matplotlib is not installed.
     """
     found = curve(confidence, correct, ties="mean")
-    with _figure(path, title) as axes:
+    with figure_of(path, title) as axes:
         legend = f"{label or 'by confidence'} (AURC {aurc(confidence, correct, ties='mean'):.3f})"
         axes.plot(found.coverage, found.risk, color=_BLUE, linewidth=2, label=legend)
         axes.fill_between(found.coverage, found.risk, color=_PALE, alpha=0.6, linewidth=0)
@@ -67,7 +67,7 @@ def reliability(
     if not filled.any():
         raise InputError("There are no answers to plot.")
     share = found.size / found.size.sum()
-    with _figure(path, title) as axes:
+    with figure_of(path, title) as axes:
         widths = found.upper - found.lower
         axes.bar(found.lower, share, widths, align="edge", color=_PALE, edgecolor="white", label="share of answers")
         axes.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1.2, label="perfectly calibrated")
@@ -90,7 +90,7 @@ def target_accuracy(
     """
     targets = np.arange(1, 100) / 100
     kept = [accuracy_at(confidence, correct, float(rho)) for rho in targets]
-    with _figure(path, title) as axes:
+    with figure_of(path, title) as axes:
         axes.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1.2, label="accuracy = target")
         axes.plot(targets, [k.accuracy for k in kept], color=_BLUE, linewidth=2, label="accuracy of kept answers")
         axes.plot(targets, [k.coverage for k in kept], color=_ORANGE, linewidth=2, label="coverage")
@@ -100,8 +100,13 @@ def target_accuracy(
 
 
 @contextmanager
-def _figure(path: str | Path, title: str) -> Iterator[Any]:
-    """Axes of a figure that is saved to ``path``; no global state, no display, safe in threads."""
+def figure_of(path: str | Path, title: str, *, size: tuple[float, float] = (6.4, 4.4)) -> Iterator[Any]:
+    """Axes of a figure that is saved to ``path``; no global state, no display, safe in threads. ``size``: in inches.
+
+    Raises:
+        InputError: the file cannot be written.
+        MissingDependencyError: matplotlib is not installed.
+    """
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -110,7 +115,7 @@ def _figure(path: str | Path, title: str) -> Iterator[Any]:
         raise MissingDependencyError("matplotlib", extra="eval", purpose="Drawing plots") from error
     path = Path(path)
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(6.4, 4.4), dpi=150, layout="constrained")
+        figure = Figure(figsize=size, dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
         axes.set_title(title)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared_core.citation import Place, find_place
 from shared_core.printable import to_printable
 from shared_core.types import Answer, Claim, Passage, Span
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 WINDOW = 450
 """Characters of the document shown on each side of a quote, where the document is too long to show whole."""
@@ -70,18 +73,22 @@ def write_report(
     Quotes are highlighted in the document where ``document_text`` gives it and the offsets hold, otherwise in
     the passage.
     """
-    import jinja2
-
-    loader = jinja2.PackageLoader("shared_core.evaluation", "templates")
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_showable
-    )
-    page = environment.get_template("answers.html.j2").render(
-        title=title, items=[_item(a, i + 1, document_text) for i, a in enumerate(answers)]
+    page = (
+        page_environment()
+        .get_template("answers.html.j2")
+        .render(title=title, items=[_item(a, i + 1, document_text) for i, a in enumerate(answers)])
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def page_environment() -> Environment:
+    """Where pages are made: everything is escaped, and nothing in it can turn or hide text."""
+    import jinja2
+
+    loader = jinja2.PackageLoader("shared_core.evaluation", "templates")
+    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_showable)
 
 
 def _showable(value: Any) -> Any:

