@@ -143,7 +143,8 @@ def eval_command(
     if output is not None:
         save_all(comparison, output)
     if not several:
-        _finish(_evaluation(comparison.alone(wanted[0].name)), json_file, plots)
+        alone = drawn(comparison.alone(wanted[0].name))
+        _finish(_evaluation(alone), json_file, plots, alone)
         return
     show_comparison(comparison)
     if json_file is not None:
@@ -167,8 +168,10 @@ def _evaluation(comparison: Comparison) -> Evaluation:
     return Evaluation(metrics(records), records)
 
 
-def _finish(result: Evaluation, json_file: Path | None, plots: Path | None) -> None:
-    _show(result)
+def _finish(
+    result: Evaluation, json_file: Path | None, plots: Path | None, drawn_from: Comparison | None = None
+) -> None:
+    _show(result, drawn_from)
     if json_file is not None:
         err.print(f"metrics: {result.write(json_file)}", markup=False, highlight=False)
     if plots is not None:
@@ -178,13 +181,21 @@ def _finish(result: Evaluation, json_file: Path | None, plots: Path | None) -> N
         raise typer.Exit(FAILED)
 
 
-def _show(result: Evaluation) -> None:
-    table = Table("figure", "value", title=None, header_style="bold")
+def _show(result: Evaluation, drawn_from: Comparison | None = None) -> None:
+    """The table of metrics; with intervals and numbers of questions where they were drawn."""
+    columns = ["figure", "value"] if drawn_from is None else ["figure", "value", f"{drawn_from.level:.0%}", "n"]
+    table = Table(*columns, title=None, header_style="bold")
     table.columns[1].justify = "right"
     for name, value in result.metrics.items():
         if math.isfinite(value):
             whole = name in ("questions", "errors")
-            table.add_row(name.replace("_", " "), str(int(value)) if whole else f"{value:.3f}")
+            line = [name.replace("_", " "), str(int(value)) if whole else f"{value:.3f}"]
+            if drawn_from is not None:
+                estimate = drawn_from.figures[drawn_from.reference][name]
+                known = estimate.low is not None and estimate.high is not None
+                line.append(f"{estimate.low:.3f} … {estimate.high:.3f}" if known else "")
+                line.append("" if whole or estimate.over is None else str(estimate.over))
+            table.add_row(*line)
     out.print(table)
     undefined = [name.replace("_", " ") for name, value in result.metrics.items() if not math.isfinite(value)]
     if undefined:

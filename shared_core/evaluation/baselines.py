@@ -53,7 +53,7 @@ class Plain:
                 f"{self.name} is a language model's answer, and there is none.",
                 hint="Give --model or --base-url (lm=…).",
             )
-        self.prompt = prompt or plain_prompt
+        self.prompt = prompt or (plain_prompt if retrieve else memory_prompt)
 
     def answer_many(self, questions: Sequence[str], /) -> list[Answer | Exception]:
         """An ``Answer``, or the error, for each question, in order."""
@@ -91,12 +91,17 @@ def declines(text: str) -> bool:
 
 
 def plain_prompt(question: str, passages: Sequence[Passage]) -> Prompt:
-    """Task, numbered passages (where there are any), question."""
-    prompt = _user(_FROM_PASSAGES if passages else _FROM_MEMORY)
+    """Task, numbered passages, question."""
+    prompt = _user(_FROM_PASSAGES)
     for i, passage in enumerate(passages, 1):
         title = f"{passage.title}\n" if passage.title else ""
         prompt += _user(f"[{i}] ") + Prompt.untrusted(title + passage.text, role="user") + _user("\n\n")
     return prompt + _user("Question: ") + Prompt.untrusted(question, role="user") + _user("\nAnswer:")
+
+
+def memory_prompt(question: str, passages: Sequence[Passage]) -> Prompt:
+    """Task and question, whatever the passages."""
+    return _user(f"{_FROM_MEMORY}Question: ") + Prompt.untrusted(question, role="user") + _user("\nAnswer:")
 
 
 def _user(text: str) -> Prompt:

@@ -82,6 +82,8 @@ def compare(
         total = len(systems) * len(chosen)
         if progress is not None:
             progress(len(done), total)
+        if len(done) < total:
+            _warm_up(systems)
         for name, todo in _plan(tuple(systems), chosen, batch_size, done):
             made = _ask(name, systems[name], todo, measures or {})
             write(made)
@@ -214,6 +216,14 @@ def _plan(
             todo = [(at, q) for at, q in chosen[start : start + batch_size] if (name, q.id) not in done]
             if todo:
                 yield name, todo
+
+
+def _warm_up(systems: Mapping[str, AnswersMany]) -> None:
+    """Have what is loaded at first need loaded now, or its seconds would be those of whoever is asked first."""
+    for system in systems.values():
+        warm_up = getattr(system, "warm_up", None)
+        if callable(warm_up):
+            warm_up()
 
 
 def _ask(name: str, system: AnswersMany, batch: _Batch, measures: Mapping[str, Measure]) -> list[Row]:

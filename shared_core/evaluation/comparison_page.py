@@ -18,16 +18,20 @@ from shared_core.files import replace_file
 DISAGREEMENTS = 60
 """Questions shown of those that some configurations answer rightly and others do not."""
 
+_OF_MODELS = ("calls", "prompt_tokens", "generated_tokens")
+
 
 def headline(comparison: Comparison) -> list[str]:
-    """The figures to look at first, as far as they are defined for one of the configurations."""
+    """The figures to look at first, as far as they are defined for one of the configurations; calls and tokens where
+    a language model was asked."""
     rho = f"{headline_target(comparison):g}"
     wanted = (
         f"utility_{rho}", "accuracy", "coverage", "exact_match", "f1", f"kept_accuracy_{rho}", f"coverage_{rho}",
         "auroc_correct", "ece", "abstention_precision", "abstention_recall", "recall", "retrieved", "calls",
         "prompt_tokens", "generated_tokens", "seconds_per_question",
     )  # fmt: skip
-    known = {n for of in comparison.figures.values() for n, e in of.items() if math.isfinite(e.value)}
+    found = [(n, e.value) for of in comparison.figures.values() for n, e in of.items()]
+    known = {n for n, value in found if math.isfinite(value) and (value or n not in _OF_MODELS)}
     own = {name for rows in comparison.rows.values() for row in rows for name in row.measures}
     return [name for name in (*wanted, *sorted(own)) if name in known]
 
@@ -44,7 +48,8 @@ def show_figure(estimate: Estimate | None, *, signed: bool = False) -> str:
 
 def _number(value: float, *, signed: bool) -> str:
     digits = 3 if abs(value) < 10 else 1 if abs(value) < 1000 else 0
-    return f"{value + 0.0:+.{digits}f}" if signed else f"{value + 0.0:.{digits}f}"
+    form = ".2g" if 0 < abs(value) < 0.01 else f".{digits}f"
+    return f"{value + 0.0:{'+' if signed else ''}{form}}"
 
 
 def write_page(comparison: Comparison, plots: Sequence[Path], path: Path, *, title: str = "Evaluation") -> Path:

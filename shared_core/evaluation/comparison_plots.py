@@ -58,7 +58,7 @@ def risk_coverage(judged: Mapping[str, tuple[Sequence[float], Sequence[float]]],
         judged: name → (confidences, correctness), (N,) each; a confidence of NaN is least confident.
         path: of the picture.
     """
-    with figure_of(path, "Risk–coverage", size=(7.2, 4.8)) as axes:
+    with figure_of(path, "Risk–coverage", size=(7.2, 5.4)) as axes:
         highest = 0.05
         for i, (name, (sure, right)) in enumerate(judged.items()):
             found = ranking.risk_coverage_curve(sure, right, ties="mean")
@@ -77,7 +77,7 @@ def risk_coverage(judged: Mapping[str, tuple[Sequence[float], Sequence[float]]],
 def reliability(judged: Mapping[str, tuple[Sequence[float], Sequence[float]]], path: Path, bins: int = 10) -> Path:
     """Accuracy against mean confidence in bins of equal width, a line for each configuration; larger marks stand for
     more answers. Arguments as for ``risk_coverage``; an unknown confidence counts as 0."""
-    with figure_of(path, "Reliability", size=(7.2, 4.8)) as axes:
+    with figure_of(path, "Reliability", size=(7.2, 5.4)) as axes:
         axes.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1.2, label="perfectly calibrated")
         for i, (name, (sure, right)) in enumerate(judged.items()):
             found = ranking.reliability_bins(sure, right, bins=bins)
@@ -125,7 +125,7 @@ def utilities(estimates: Mapping[str, Estimate], target: float, level: float, pa
 
 def cost(estimates: Mapping[str, Estimate], seconds: Mapping[str, float], target: float, path: Path) -> Path:
     """Utility against seconds per question."""
-    with figure_of(path, "Utility and what it costs", size=(7.2, 4.8)) as axes:
+    with figure_of(path, "Utility and what it costs", size=(7.2, 5.4)) as axes:
         for i, (name, estimate) in enumerate(estimates.items()):
             if not math.isfinite(estimate.value) or not seconds[name] > 0:
                 continue
@@ -137,6 +137,8 @@ def cost(estimates: Mapping[str, Estimate], seconds: Mapping[str, float], target
                 linestyle="none", label=_short(name),
             )  # fmt: skip
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(_some_minor)
         axes.set(xlabel="seconds per question (logarithmic)", ylabel=f"utility per question at ρ* = {target:g}")
         axes.margins(0.12)
         _legend(axes)
@@ -151,8 +153,13 @@ def _judgements(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
 
 
 def _legend(axes: Any) -> None:
-    """Beside the curves, where it hides none."""
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, fontsize=9)
+    """Below the curves, where it hides none."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=9)
+
+
+def _some_minor(value: float, _: int) -> str:
+    """Labels at 2 and 5 of each decade: all of them would run into each other."""
+    return f"{value:g}" if f"{value:e}"[0] in "25" else ""
 
 
 def _colour(number: int) -> str:
