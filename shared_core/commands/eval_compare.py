@@ -20,8 +20,9 @@ from shared_core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shared_core.evaluation.compared import Estimate
     from shared_core.evaluation.comparing import Shard
-    from shared_core.evaluation.comparison import Comparison, Estimate
+    from shared_core.evaluation.comparison import Comparison
     from shared_core.evaluation.dataset import Question
     from shared_core.evaluation.runner import AnswersMany
 

@@ -23,8 +23,9 @@ from shared_core.evaluation.answers import (
     supporting_facts,
 )
 from shared_core.evaluation.baselines import Plain
+from shared_core.evaluation.compared import Estimate
 from shared_core.evaluation.comparing import compare, merge
-from shared_core.evaluation.comparison import Comparison, Estimate
+from shared_core.evaluation.comparison import Comparison
 from shared_core.evaluation.confidence import (
     ReliabilityBins,
     RiskCoverage,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError
-from shared_core.evaluation.comparison import METHOD, Comparison, Estimate
+from shared_core.evaluation.compared import METHOD, Compared, Estimate
 from shared_core.evaluation.comparison_plots import headline_target
 from shared_core.evaluation.report import page_environment
 from shared_core.files import replace_file
@@ -21,7 +21,7 @@ DISAGREEMENTS = 60
 _OF_MODELS = ("calls", "prompt_tokens", "generated_tokens")
 
 
-def headline(comparison: Comparison) -> list[str]:
+def headline(comparison: Compared) -> list[str]:
     """The figures to look at first, as far as they are defined for one of the configurations; calls and tokens where
     a language model was asked."""
     rho = f"{headline_target(comparison):g}"
@@ -52,7 +52,7 @@ def _number(value: float, *, signed: bool) -> str:
     return f"{value + 0.0:{'+' if signed else ''}{form}}"
 
 
-def write_page(comparison: Comparison, plots: Sequence[Path], path: Path, *, title: str = "Evaluation") -> Path:
+def write_page(comparison: Compared, plots: Sequence[Path], path: Path, *, title: str = "Evaluation") -> Path:
     """Write one self-contained HTML page (no scripts, no outside resources) and return its path.
 
     Raises:
@@ -80,7 +80,7 @@ def write_page(comparison: Comparison, plots: Sequence[Path], path: Path, *, tit
     return path
 
 
-def _rest(comparison: Comparison) -> list[str]:
+def _rest(comparison: Compared) -> list[str]:
     first = {"questions", "errors", *headline(comparison)}
     every = dict.fromkeys(name for of in comparison.figures.values() for name in of)
     return [
@@ -89,7 +89,7 @@ def _rest(comparison: Comparison) -> list[str]:
     ]  # fmt: skip
 
 
-def _counts(comparison: Comparison, name: str) -> Mapping[str, int]:
+def _counts(comparison: Compared, name: str) -> Mapping[str, int]:
     records = [row.record for row in comparison.rows[name]]
     return {
         "answered": sum(not r.abstained and not r.error for r in records),
@@ -101,7 +101,7 @@ def _counts(comparison: Comparison, name: str) -> Mapping[str, int]:
     }
 
 
-def _disagreements(comparison: Comparison) -> list[dict[str, Any]]:
+def _disagreements(comparison: Compared) -> list[dict[str, Any]]:
     """Questions on which outcomes differ, those first on which the fewest agree with the baseline."""
     found: list[tuple[int, dict[str, Any]]] = []
     for number in range(len(comparison.questions)):

@@ -12,7 +12,7 @@ from shared_core.evaluation.plots import figure_of
 from shared_core.evaluation.rows import Row
 
 if TYPE_CHECKING:
-    from shared_core.evaluation.comparison import Comparison, Estimate
+    from shared_core.evaluation.compared import Compared, Estimate
 
 # Okabe and Ito's colours, which people who see colours otherwise tell apart, and a form for each.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4fa0", "#4d4d4d")
@@ -21,7 +21,7 @@ _GREY = "#6b7280"
 _LONG = 34
 
 
-def draw(comparison: Comparison, folder: Path) -> list[Path]:
+def draw(comparison: Compared, folder: Path) -> list[Path]:
     """The plots for which there is something to draw, each a PNG file.
 
     Raises:
@@ -44,7 +44,7 @@ def draw(comparison: Comparison, folder: Path) -> list[Path]:
     return written
 
 
-def headline_target(comparison: Comparison) -> float:
+def headline_target(comparison: Compared) -> float:
     """The ρ* at which utility is shown: the baseline's own where its figures are given, else the first of them."""
     made_with = comparison.run.configurations[comparison.reference]
     own = (made_with.get("settings") or {}).get("target_accuracy")

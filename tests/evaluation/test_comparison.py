@@ -12,7 +12,7 @@ import pytest
 
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation import Comparison, Question, compare, evaluate
-from shared_core.evaluation.comparison import Estimate
+from shared_core.evaluation.compared import Estimate
 from shared_core.evaluation.comparison_page import headline, show_figure
 from shared_core.evaluation.rows import Row, figures, over
 from shared_core.types import Answer
