@@ -61,12 +61,22 @@ class Journal:
             InputError: another process is at it.
             OSError: the file cannot be written.
         """
-        # A model's reply may hold half a surrogate pair, which is no reason to lose what was done.
-        with self.path.open("a", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-            if not _lock(file):
-                raise InputError(f"Another run is writing to {self.path.parent}.", hint="Wait for it, or end it.")
-            self._cut_torn_line()
-            yield lambda entries: _append(file, entries)
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.path.with_name(f".{self.path.stem}.lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise InputError(
+                f"Another run is writing to {self.path.parent}.", hint="Wait for it, or end it."
+            ) from error
+        try:
+            # A model's reply may hold half a surrogate pair, which is no reason to lose what was done.
+            with self.path.open("a", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+                self._cut_torn_line()
+                yield lambda entries: _append(file, entries)
+        finally:
+            lock.release()
 
     def _cut_torn_line(self) -> None:
         with self.path.open("r+b") as file:
@@ -77,19 +87,6 @@ class Journal:
 
 
 _DAMAGED = "Something else wrote into it. Give a folder of its own."
-
-
-def _lock(file: TextIO) -> bool:
-    """Whether the file is ours until it is closed or the process ends; always where the system knows no such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _append(file: TextIO, entries: Sequence[Entry]) -> None:

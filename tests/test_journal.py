@@ -33,7 +33,6 @@ def test_a_torn_line_is_no_line_and_the_next_writer_cuts_it_off(tmp_path: Path) 
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    pytest.importorskip("fcntl")
     journal = Journal(tmp_path / "lines.jsonl")
     with journal.writing(), pytest.raises(InputError, match="Another run"), Journal(journal.path).writing():
         pass

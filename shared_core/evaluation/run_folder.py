@@ -108,7 +108,7 @@ def require_same(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapp
 def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        others = sorted(p.name for p in folder.iterdir())
+        others = sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
     except OSError as error:
         raise DocumentError(f"{folder} cannot be used: {error.strerror or error}.", hint=_OWN_FOLDER) from error
     if others and CARD not in others and others != [ROWS]:  # rows alone: killed before the card was written

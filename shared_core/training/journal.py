@@ -8,7 +8,6 @@ was torn is cut off and its question asked again; so is one that failed. Another
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from shared_core import flow as flows
 from shared_core.errors import BudgetError, DocumentError, InputError, LimitError, SelfReflectError
 from shared_core.files import replace_file
 from shared_core.flow import Flow, Generate, HiddenStates, Resources, Score, Together, leaves_of
+from shared_core.journal import Journal as Lines
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ class Journal:
     def __init__(self, folder: str | Path, name: str, configuration: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
         self.file, self._card = self.folder / f"{name}.jsonl", self.folder / f"{name}.json"
+        self._lines = Lines(self.file)
         plain = json.loads(json.dumps(configuration, default=str))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -141,16 +142,10 @@ class Journal:
 
     def read(self) -> list[Record]:
         """The records, in the order in which they were made; InputError if a line is none."""
-        if not self.file.exists():
-            return []
-        found: list[Record] = []
-        for number, line in enumerate(self.file.read_text(encoding="utf-8").split("\n")[:-1], 1):
-            try:
-                record = json.loads(line)
-                record["id"], record["question"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise InputError(f"{self.file}, line {number}: no record ({error}).") from error
-            found.append(record)
+        found = self._lines.read()
+        for number, record in enumerate(found, 1):
+            if not {"id", "question"} <= record.keys():
+                raise InputError(f"{self.file}, line {number}: no record.")
         return found
 
     @contextmanager
@@ -160,33 +155,8 @@ class Journal:
         Raises:
             InputError: another process is at it.
         """
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self.folder / f".{self.file.stem}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise InputError(f"Another run is writing to {self.folder}.", hint="Wait for it, or end it.") from error
-        try:
-            with self.file.open("a", encoding="utf-8", newline="\n") as file:
-                self._cut_torn_line()
-
-                def append(records: Sequence[Record]) -> None:
-                    file.write("".join(json.dumps(r, ensure_ascii=False, allow_nan=False) + "\n" for r in records))
-                    file.flush()
-                    os.fsync(file.fileno())
-
-                yield append
-        finally:
-            lock.release()
-
-    def _cut_torn_line(self) -> None:
-        """What stands behind the last line break was not written to its end."""
-        with self.file.open("r+b") as file:
-            content = file.read()
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
-                file.truncate(whole)
+        with self._lines.writing() as append:
+            yield append
 
 
 @dataclass(frozen=True)
