@@ -1,0 +1,304 @@
+"""Self-RAG's two knobs at inference (Asai et al., Figure 3): what they change, without training anything.
+
+    python benchmarks/self_rag_knobs.py [--quick] [--json FILE] [--plots DIR] [--model DIR | --simulated]
+
+- the weight of IsSUP against citation precision (share of shown claims that the passage they cite supports) and length
+  (words of an answer): `WEIGHT_precision`, `WEIGHT_words`;
+- the threshold δ against the share of questions that retrieve and the share answered rightly: `DELTA_retrieved`,
+  `DELTA_accuracy`. What counts is what the model writes: an answer from memory, which nothing backs, is not shown by
+  this pipeline.
+
+With `--model` (a folder) or, without it, with the lab's own model where the project has one, questions and documents
+are those of the lab's closed world; a claim counts as supported if a right answer stands in it and in what it quotes.
+Otherwise, or with `--simulated`, a program stands in for the weights and for nothing else; the whole search is the
+product's. It knows half of the answers, and its decision to retrieve tells that with noise; from a passage it writes a
+short sentence that is mostly supported, or a long one that pleases more and is mostly not, and its verdict IsSUP tells
+that with noise. Those figures show how the knobs act on such a model; they say nothing about a real one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import importlib.util
+import json
+import math
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.lm.base import Capabilities, Generate, LanguageModel, Sample
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.reflection import REFLECTION_TOKENS, RELEASED_IDS, TOKEN_GROUPS, VERDICT_TOKENS
+from shared_core.retrieval.base import Retriever
+from shared_core.types import Answer, Passage
+
+WEIGHTS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0)
+DELTAS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
+PASSAGES = 4
+_CONTROL = re.compile("(" + "|".join(map(re.escape, REFLECTION_TOKENS)) + ")")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the knobs are turned on.
+
+    Attributes:
+        lm, retriever, questions: as an engine takes them.
+        supported: (question, answer, number of the claim) → whether what it cites supports the claim.
+        right: (question, answer) → whether it is right.
+        name: of the model, for titles.
+    """
+
+    lm: LanguageModel
+    retriever: Retriever
+    questions: Sequence[str]
+    supported: Callable[[str, Answer, int], bool]
+    right: Callable[[str, Answer], bool]
+    name: str
+
+    def answers(self, **self_rag: Any) -> list[Answer]:
+        """All questions' answers; whatever is written is shown, so that what is measured is the search."""
+        settings = SelfReflectSettings(
+            pipeline="self_rag", target_accuracy=0.01, top_k=PASSAGES, witnesses="judge", self_rag=self_rag
+        )
+        engine = SelfReflectEngine(self.retriever, self.lm, settings)
+        found = engine.answer_many(list(self.questions))
+        for answer in found:
+            if isinstance(answer, Exception):
+                raise answer
+        return [a for a in found if isinstance(a, Answer)]
+
+
+# --- a program in place of the weights -----------------------------------------------------------------------------
+
+
+def _dice(*parts: object) -> random.Random:
+    return random.Random(hashlib.sha256(repr(parts).encode()).digest())
+
+
+class Simulated:
+    """Writes and judges as described above, by reflection tokens."""
+
+    def __init__(self, people: int) -> None:
+        self.questions = [f"What did person {i} do?" for i in range(people)]
+        self._words: dict[str, int] = {}
+        self.lm = ScriptedLM(
+            self._reply,
+            capabilities=Capabilities(
+                token_logprobs=True, verdict_logprobs=True, next_verdicts=True, stop_tokens=True, token_prompts=True
+            ),
+            token_ids=RELEASED_IDS,
+            name="simulated",
+        )
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        person = re.findall(r"person (\d+)", query)[0]
+        return [
+            Passage(f"{person}-{j}", f"Record {j} of person {person}: deeds.", f"Person {person}") for j in range(k)
+        ]
+
+    def _reply(self, request: Generate) -> Sample:
+        asked = "".join(p.text for p in request.prompt.parts if p.token_ids is None)
+        person = re.findall(r"person (\d+)", asked)[0]
+        dice = _dice("person", person)
+        knows = dice.random() < 0.5
+        wants = 1 / (1 + math.exp(-(dice.gauss(-1.2 if knows else 1.2, 1.0))))
+        if request.params.max_tokens == 1:
+            return self._said("[Retrieval]", [{"[Retrieval]": wants, "[No Retrieval]": 1 - wants}], 0.9)
+        records = re.findall(r"Record (\d+) of person \d+: deeds", asked)
+        step = asked.count("### Response:") and sum(p.token_ids is not None for p in request.prompt.parts)
+        if not records or asked.rstrip().endswith("[No Retrieval]"):
+            said = "right" if dice.random() < (0.95 if knows else 0.05) else "wrong"
+            return self._said(f"Person {person} did the {said} thing.[Utility:4]", [_rating(4.0)], 0.8)
+        return self._from_record(person, records[-1], step)
+
+    def _from_record(self, person: str, record: str, step: int) -> Sample:
+        dice = _dice("record", person, record, step)
+        rich = dice.random() < 0.5
+        true = dice.random() < (0.35 if rich else 0.95)
+        said = "right" if _dice("found", person).random() < 0.85 else "wrong"
+        more = " and many in the whole region still speak of it with pride today" if rich else ""
+        kind = "stated" if true else "invented"
+        sure = 1 / (1 + math.exp(-(dice.gauss(1.2 if true else -1.2, 1.0))))
+        rows = [
+            {"[Relevant]": 0.9, "[Irrelevant]": 0.1},
+            {
+                "[Fully supported]": sure,
+                "[Partially supported]": 0.3 * (1 - sure),
+                "[No support / Contradictory]": 0.7 * (1 - sure),
+            },
+        ]
+        verdict = max(rows[1], key=lambda t: rows[1][t])
+        text = f"[Relevant]Deed {step} of person {person} was the {said} {kind} thing{more}.{verdict}"
+        if step >= 2:
+            return self._said(f"{text}[Utility:5]", [*rows, _rating(4.8 if rich else 3.6)], 0.9 if rich else 0.8)
+        return self._said(
+            f"{text}[Retrieval]", [*rows, {"[Retrieval]": 0.9, "[No Retrieval]": 0.1}], 0.9 if rich else 0.8
+        )
+
+    def _said(self, text: str, rows: Sequence[dict[str, float]], p: float) -> Sample:
+        pieces = [
+            w
+            for piece in _CONTROL.split(text)
+            if piece
+            for w in ([piece] if _CONTROL.fullmatch(piece) else re.findall(r"\S+\s*", piece))
+        ]
+        ids = tuple(RELEASED_IDS.get(w) or self._words.setdefault(w, len(self._words) + 1) for w in pieces)
+        columns = np.full((len(ids), len(VERDICT_TOKENS)), -30.0)
+        given = iter(rows)
+        for at, piece in enumerate(pieces):
+            if piece in VERDICT_TOKENS:
+                for token, value in next(given).items():
+                    columns[at, VERDICT_TOKENS.index(token)] = math.log(max(value, 1e-9))
+        return Sample(text, ids, "eos", None, (math.log(p),) * len(ids), tuple(pieces), columns)
+
+    def bench(self) -> Bench:
+        """Truth is what the program wrote by."""
+        return Bench(
+            self.lm,
+            self,
+            self.questions,
+            lambda q, a, i: "stated" in a.claims[i].text,
+            lambda q, a: "right" in _written(a),
+            "simulated model",
+        )
+
+
+def _written(answer: Answer) -> str:
+    return " ".join(c.text for c in answer.claims)
+
+
+def _rating(mean: float) -> dict[str, float]:
+    mass = {t: math.exp(-((i - mean) ** 2)) for i, t in enumerate(TOKEN_GROUPS["utility"], 1)}
+    return {t: m / sum(mass.values()) for t, m in mass.items()}
+
+
+# --- the lab's closed world ----------------------------------------------------------------------------------------
+
+
+def lab_bench(folder: str | None, count: int) -> Bench:
+    """Single questions of the lab's world, half of whose facts its model knows."""
+    lab: Any = importlib.import_module("shared_core.lab")
+    from shared_core.retrieval import BM25Retriever
+
+    world, lm = lab.World(0), lab.load_lab_model(folder)
+    retriever = BM25Retriever()
+    retriever.add(world.documents())
+    asked = [q for q in world.questions(answerable=True) if len(q.facts) == 1]
+    asked = sorted(asked, key=lambda q: hashlib.sha256(q.id.encode()).digest())[:count]
+    golds = {q.paraphrases[0]: [g.lower() for g in q.answers] for q in asked}
+
+    def says(text: str, question: str) -> bool:
+        return any(g in text.lower() for g in golds[question])
+
+    def supported(question: str, answer: Answer, i: int) -> bool:
+        quotes = " ".join(s.text for c in answer.claims[i].citations for s in c.spans)
+        return says(answer.claims[i].text, question) and says(quotes, question)
+
+    return Bench(lm, retriever, list(golds), supported, lambda q, a: says(_written(a), q), lm.name)
+
+
+# --- figures -------------------------------------------------------------------------------------------------------
+
+
+def measure(bench: Bench) -> dict[str, float]:
+    """All figures, by name."""
+    figures: dict[str, float] = {}
+    for weight in WEIGHTS:
+        answers = bench.answers(weight_support=weight, retrieval_threshold=0.0, hard_constraint=False)
+        judged = [
+            bench.supported(q, a, i)
+            for q, a in zip(bench.questions, answers)
+            for i, c in enumerate(a.claims)
+            if c.status == "kept" and c.citations
+        ]
+        figures[f"{weight:g}_precision"] = sum(judged) / len(judged) if judged else math.nan
+        figures[f"{weight:g}_words"] = sum(len(a.text.split()) for a in answers) / len(answers)
+    for delta in DELTAS:
+        answers = bench.answers(retrieval_threshold=delta)
+        figures[f"{delta:g}_retrieved"] = sum(bool(a.passages) for a in answers) / len(answers)
+        right = [bench.right(q, a) for q, a in zip(bench.questions, answers)]
+        figures[f"{delta:g}_accuracy"] = sum(right) / len(right)
+    return figures
+
+
+def draw(figures: dict[str, float], name: str, folder: Path) -> list[Path]:
+    """Both plots, as PNG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for knob, values, left, right, label in (
+        ("weight", WEIGHTS, "precision", "words", "weight of IsSUP"),
+        ("delta", DELTAS, "retrieved", "accuracy", "threshold δ"),
+    ):
+        figure, axis = plt.subplots(figsize=(5, 3.4), layout="constrained")
+        axis.plot(values, [figures[f"{v:g}_{left}"] for v in values], "o-", color="#1f5fa8")
+        axis.set(xlabel=label, title=name, ylim=(0, 1.03))
+        axis.set_ylabel(
+            {"precision": "citation precision", "retrieved": "questions that retrieve"}[left], color="#1f5fa8"
+        )
+        other = axis.twinx()
+        other.plot(values, [figures[f"{v:g}_{right}"] for v in values], "s--", color="#b4551d")
+        other.set_ylabel({"words": "words of an answer", "accuracy": "accuracy"}[right], color="#b4551d")
+        other.set_ylim(0, None if right == "words" else 1.03)
+        paths.append(folder / f"self_rag_{knob}.png")
+        figure.savefig(paths[-1], dpi=150)
+        plt.close(figure)
+    return paths
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer questions")
+    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
+    parser.add_argument("--plots", metavar="DIR", default="self_rag_plots", help="where to draw")
+    parser.add_argument("--model", metavar="DIR", help="checkpoint of the lab's world; its shipped one if not given")
+    parser.add_argument("--simulated", action="store_true", help="the program in place of a model in any case")
+    options = parser.parse_args()
+    lab = importlib.util.find_spec("shared_core.lab") is not None
+    if options.model and not lab:
+        parser.error("--model asks about the lab's world, which this version of the project does not have")
+    simulated = options.simulated or not lab
+    bench = (
+        Simulated(60 if options.quick else 400).bench()
+        if simulated
+        else lab_bench(options.model, 20 if options.quick else 150)
+    )
+    figures = measure(bench)
+    table = Table("knob", "", "", title=f"{bench.name}, {len(bench.questions)} questions")
+    for weight in WEIGHTS:
+        table.add_row(
+            f"w_sup {weight:g}",
+            f"precision {figures[f'{weight:g}_precision']:.3f}",
+            f"{figures[f'{weight:g}_words']:.1f} words",
+        )
+    for delta in DELTAS:
+        table.add_row(
+            f"δ {delta:g}",
+            f"retrieved {figures[f'{delta:g}_retrieved']:.3f}",
+            f"accuracy {figures[f'{delta:g}_accuracy']:.3f}",
+        )
+    Console().print(table)
+    for path in draw(figures, bench.name, Path(options.plots)):
+        Console().print(f"written: {path}")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(figures, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()
