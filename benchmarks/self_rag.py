@@ -6,8 +6,10 @@ A step at depth two: instruction, two passages with their segments, and ten pass
 tokens with the log-probabilities of the thirteen verdicts at each. As one batch over one shared prefix, against one
 request a call, with nothing kept between calls (``passage_batch_speedup``) and with the prefix kept
 (``passage_batch_speedup_kept_prefix``), and against transformers' ``generate`` a passage with its whole-vocabulary
-scores (``passage_batch_speedup_vs_generate``). Measured in turns in one process; ratios of medians. The random model
-says nothing of sense: what is measured is time.
+scores (``passage_batch_speedup_vs_generate``). Where the time goes: ``_prefill`` is the same ratio when one token is
+written (what is read dominates), ``_decode`` of the other 29; ``prompt_tokens_ratio`` is how many fewer tokens one
+batch reads, which no implementation can beat at prefill. Measured in turns in one process; ratios of medians. The
+random model says nothing of sense: what is measured is time.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class Step:
             lm._eos = []  # a random model ends at random places; every way shall write as many tokens
         shelf = [Passage(str(i), " ".join(text[5 * i : 5 * i + 5]), f"Title {i}") for i in range(PASSAGES + 2)]
         self.requests = self._ask(text, shelf)
+        self.first = [dataclasses.replace(r, params=dataclasses.replace(r.params, max_tokens=1)) for r in self.requests]
 
     def _ask(self, text: list[str], shelf: list[Passage]) -> list[Generate]:
         settings = SelfReflectSettings(self_rag={"max_segment_tokens": NEW_TOKENS})
@@ -71,13 +74,13 @@ class Step:
         # No boundary ends a segment early: all ways write as many tokens.
         return [dataclasses.replace(r, params=dataclasses.replace(r.params, stop_token_ids=())) for r in requests]
 
-    def batch(self) -> list[Generation]:
+    def batch(self, requests: list[Generate] | None = None) -> list[Generation]:
         """All passages at once."""
-        return _checked(self.plain.generate(self.requests))
+        return _checked(self.plain.generate(requests or self.requests))
 
-    def one_by_one(self, lm: TransformersLM) -> list[Generation]:
+    def one_by_one(self, lm: TransformersLM, requests: list[Generate] | None = None) -> list[Generation]:
         """One call a passage."""
-        return [g for r in self.requests for g in _checked(lm.generate([r]))]
+        return [g for r in requests or self.requests for g in _checked(lm.generate([r]))]
 
     def generate(self) -> None:
         """transformers' own loop, one call a passage, with scores of the whole vocabulary."""
@@ -125,11 +128,19 @@ def measure(step: Step, repeats: int) -> dict[str, float]:
         one_by_one=lambda: step.one_by_one(step.plain),
         kept=lambda: step.one_by_one(step.keeping),
         generate=step.generate,
+        batch_first=lambda: step.batch(step.first),
+        one_by_one_first=lambda: step.one_by_one(step.plain, step.first),
     )
-    prompts = [len(step.plain.encoder.encode(r.prompt)) for r in step.requests]
+    prompts = [step.plain.encoder.encode(r.prompt) for r in step.requests]
+    shared = next(n for n in range(len(prompts[0])) if len({tuple(p[: n + 1]) for p in prompts}) > 1)
+    read = sum(map(len, prompts)) - (len(prompts) - 1) * shared
+    alone, together = taken["one_by_one"] - taken["one_by_one_first"], taken["batch"] - taken["batch_first"]
     return {
         "model_parameters": float(sum(p.numel() for p in step.model.parameters())),
-        "prompt_tokens": float(statistics.mean(prompts)),
+        "prompt_tokens": statistics.mean(map(len, prompts)),
+        "prompt_tokens_ratio": sum(map(len, prompts)) / read,
+        "passage_batch_speedup_prefill": taken["one_by_one_first"] / taken["batch_first"],
+        "passage_batch_speedup_decode": alone / together,
         "batch_seconds": taken["batch"],
         "passage_batch_speedup": taken["one_by_one"] / taken["batch"],
         "passage_batch_speedup_kept_prefix": taken["kept"] / taken["batch"],
