@@ -21,6 +21,7 @@ from shared_core.lm._hf.cache import KeyValues
 
 _NAME = "selfreflect_stem"
 _SCORES = 1 << 24  # attention scores held at once
+_WIDE = 16  # queries of a row and head from which turning their scores costs more than turning themselves
 _local = threading.local()  # .stem: the stem of the forward pass that this thread is in, None outside
 
 
@@ -136,6 +137,8 @@ def _joint(
 ) -> torch.Tensor:
     rows, shared, folded, size = query.shape
     stem, own = stem_key.shape[1], key.shape[2]
+    if folded >= _WIDE:
+        return _joint_wide(query, key, value, mask, stem_key, stem_value)
     scores = query.new_empty(rows, shared, folded, stem + own)
     # All rows' queries as one matrix for each head: (shared, rows * folded, d) times (shared, d, stem).
     together = query.transpose(0, 1).reshape(shared, rows * folded, size)
@@ -149,3 +152,28 @@ def _joint(
     seen = weights[..., :stem].transpose(0, 1).reshape(shared, rows * folded, stem)
     of_stem = torch.bmm(seen, stem_value).view(shared, rows, folded, -1).transpose(0, 1)
     return torch.matmul(weights[..., stem:], value) + of_stem
+
+
+def _joint_wide(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    stem_key: torch.Tensor,
+    stem_value: torch.Tensor,
+) -> torch.Tensor:
+    """``_joint`` with heads before rows throughout: what is large, the scores, is written once and never turned."""
+    rows, shared, folded, size = query.shape
+    stem, own = stem_key.shape[1], key.shape[2]
+    turned = query.transpose(0, 1)  # (shared, rows, folded, d)
+    scores = query.new_empty(shared, rows, folded, stem + own)
+    flat = scores.view(shared, rows * folded, stem + own)
+    torch.bmm(turned.reshape(shared, rows * folded, size), stem_key.transpose(1, 2), out=flat[..., :stem])
+    scores[..., stem:] = torch.matmul(turned, key.permute(1, 0, 3, 2))
+    if mask is not None:  # (rows, 1, w, own), the same for each of the folded heads
+        by_head = scores[..., stem:].unflatten(2, (-1, mask.shape[2]))
+        by_head += mask[None, :]
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    seen = weights.view(shared, rows * folded, -1)[..., :stem]
+    of_stem = torch.bmm(seen, stem_value).view(shared, rows, folded, -1)
+    return (torch.matmul(weights[..., stem:], value.transpose(0, 1)) + of_stem).transpose(0, 1)
