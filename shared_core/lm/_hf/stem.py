@@ -171,7 +171,7 @@ def _joint_wide(
     torch.bmm(turned.reshape(shared, rows * folded, size), stem_key.transpose(1, 2), out=flat[..., :stem])
     scores[..., stem:] = torch.matmul(turned, key.permute(1, 0, 3, 2))
     if mask is not None:  # (rows, 1, w, own), the same for each of the folded heads
-        by_head = scores[..., stem:].unflatten(2, (-1, mask.shape[2]))
+        by_head = scores[..., stem:].view(shared, rows, -1, mask.shape[2], own)
         by_head += mask[None, :]
     weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
     seen = weights.view(shared, rows * folded, -1)[..., :stem]
