@@ -12,10 +12,12 @@ from functools import cache
 from typing import Self
 
 from shared_core import flow as flows
+from shared_core.bindings import BindingValue
 from shared_core.checker import Passages, SelfReflectChecker
 from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfReflectError
 from shared_core.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
 from shared_core.lm.base import Generation, LanguageModel, Prompt, SamplingParams
+from shared_core.lm.identity import identity_of
 from shared_core.meter import Meter
 from shared_core.mistakes import checks_names
 from shared_core.parts import Parts, compares_meanings, load, require_retriever
@@ -25,7 +27,6 @@ from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, Passage, TextDelta
-from shared_core.uncertainty.calibration import BindingValue
 from shared_core.uncertainty.stack import AnyCalibration
 
 _LOG = logging.getLogger(__name__)
@@ -159,7 +160,7 @@ class SelfReflectEngine:
         reader = self.resources.reader.name if lm is None and self.resources.reader is not None else None
         return {
             "pipeline": self.settings.pipeline,
-            "model": lm.name if lm is not None else None,
+            "model": identity_of(lm) if lm is not None else None,
             "reader": reader,
             "top_k": self.settings.top_k,
         }
@@ -169,7 +170,7 @@ class SelfReflectEngine:
         """What a calibration of this engine's claims (``calibrate_claims``) is bound to: all that judges and writes."""
         return {
             "pipeline": self.settings.pipeline,
-            **{f"{role} model": model.name for role, model in self.resources.models.items()},
+            **{f"{role} model": identity_of(model) for role, model in self.resources.models.items()},
             "reader": self.resources.reader.name if self.context.has_reader and self.resources.reader else None,
             "judge": self.context.scorer,
             "critic": self.context.critic,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from shared_core import flow as flows
+from shared_core.bindings import BindingValue
 from shared_core.errors import CalibrationError, InputError, SelfReflectError
 from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.calibration import PLATT_BELOW
@@ -25,7 +26,6 @@ from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open
 from shared_core.pipelines.support import support, support_binding
 from shared_core.types import Answer
 from shared_core.uncertainty.calibration import (
-    BindingValue,
     Calibration,
     Method,
     ThresholdRule,
@@ -116,7 +116,7 @@ def calibrate_gate(
     context = run_of(engine).context
     rows = _observe_recall(engine, questions, labels, form, progress)
     gauge = choose_gauge(engine.settings, context, form=form)
-    bound: dict[str, BindingValue] = {"model": context.model_name("default"), **gauge.binding}
+    bound: dict[str, BindingValue] = {"model": context.model_identity("default"), **gauge.binding}
     fitted = _fit(rows, bound, method, event=_event("the answer without passages is right", rows, questions, labels))
     usable = [r for r in rows if r.held is not None]
     threshold = choose_threshold([r.score for r in usable], [bool(r.held) for r in usable], rule=rule, target=target)

@@ -162,7 +162,8 @@ def support_binding(context: Context) -> dict[str, str | None]:
     """What a calibration of support is bound to."""
     method = support_method(context)
     names = {"judge": context.scorer, "critic": context.critic}
-    return {"support_method": method, "model": names.get(method or "", context.model_name("judge"))}
+    model = names[method] if method in names else context.model_identity("judge")
+    return {"support_method": method, "model": model}
 
 
 def _score_by_continuations(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
