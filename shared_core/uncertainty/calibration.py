@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shared_core.bindings import BindingValue, require_same
-from shared_core.errors import CalibrationError, InputError, MissingDependencyError
+from shared_core.errors import CalibrationError, CalibrationInputError, InputError, MissingDependencyError
 from shared_core.uncertainty._arrays import Float64, numbers
 
 VERSION = 1
+LEAST_ROWS = 20
+"""Rows needed at least to fit a calibration of one score."""
 Method = Literal["isotonic", "platt"]
 ThresholdRule = Literal["balanced_accuracy", "target_accuracy"]
 
@@ -182,14 +184,15 @@ def fit_calibration(
     method: Method = "isotonic",
     increasing: bool = False,
     event: str = "the answer is right",
-    min_rows: int = 20,
+    min_rows: int = LEAST_ROWS,
     folds: int = 5,
 ) -> Calibration:
     """Fit a calibration through scikit-learn.
 
     Isotonic values are kept within [1/(n+2), 1 - 1/(n+2)]. Platt's targets are smoothed as Platt (1999) does, and no
     probability goes beyond them: at most (r+1)/(r+2) after r rows where the event held, at least 1/(w+2) after w where
-    it did not (Laplace's rule of succession), nor does the curve go on beyond the scores seen. Rows whose score is not finite are left out and counted.
+    it did not (Laplace's rule of succession), nor does the curve go on beyond the scores seen. Rows whose score is
+    not finite are left out and counted.
 
     Args:
         scores: (n,) raw scores; ``labels``: (n,) of 0/1 or booleans, whether the event held.
@@ -209,8 +212,8 @@ def fit_calibration(
         raise InputError(f"Unknown method {method!r}.", hint="isotonic or platt")
     x, y, unknown = _rows(scores, labels)
     if len(x) < min_rows or y.min() == y.max():
-        raise CalibrationError(
-            f"{len(x)} rows with {int(y.sum())} positives are not enough to calibrate.",
+        raise CalibrationInputError(
+            f"{len(x)} rows with {int(y.sum())} positives are not enough to calibrate{_unknown(unknown, len(x))}.",
             hint=f"Give at least {min_rows} questions, some with right and some with wrong answers.",
         )
     made = _fit(x, y, method, increasing)
@@ -225,6 +228,12 @@ def fit_calibration(
         unknown=unknown,
         metrics=_metrics(x, y, method, increasing, folds),
     )
+
+
+def _unknown(unknown: int, known: int) -> str:
+    if not unknown:
+        return ""
+    return f": of {unknown} more the score is unknown" if known else f": every score, of {unknown} rows, is unknown"
 
 
 def choose_threshold(

@@ -178,7 +178,8 @@ def test_frozen_hashable_and_picklable(fitted: Calibration) -> None:
         {"version": 99}, {"method": "magic"}, {"points": []}, {"points": [[0, 0.5], [1, 0.9]]}, {"points": [[0, 1.5]]},
         {"points": [[1, 0.5], [0, 0.4]]}, {"points": [[math.nan, 0.5]]}, {"points": [["x", 0.5]]}, {"points": [[1]]},
         {"points": 3}, {"surprise": 1}, {"method": "platt", "slope": 1.0}, {"method": "platt", "slope": math.nan},
-        {"floor": 0.9, "ceiling": 0.1}, {"low": math.inf}, {"threshold": math.nan}, {"threshold": "x"}, {"bound_to": 3}, {"increasing": "no"},
+        {"floor": 0.9, "ceiling": 0.1}, {"low": math.inf}, {"threshold": math.nan}, {"threshold": "x"},
+        {"bound_to": 3}, {"increasing": "no"},
     ],
 )  # fmt: skip
 def test_damaged_data_is_refused(change: dict[str, Any]) -> None:
