@@ -139,7 +139,8 @@ def calibrate_command(
     engine = made(settings)
     if asked.read:
         note(
-            f"{asked.read} rows of a run that did not end are in {asked.path}; what they answer is not asked again (delete it to ask anew)."
+            f"{asked.read} rows of a run that did not end are in {asked.path}; "
+            "what they answer is not asked again (delete it to ask anew)."
         )
     todo = _Fitting(engine, rows, claims, method, cast("Labels", labels), cast("ThresholdRule", rule), target, asked)
     fitted: dict[str, CalibrationRun | FittedClaims | FittedPurpose] = {}

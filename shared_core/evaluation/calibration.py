@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.enough import require_enough
+from shared_core.evaluation.judging import Record, judge
 from shared_core.evaluation.kept_rows import KeptRows, Progress, ask_each, digest_of
-from shared_core.evaluation.runner import Evaluation, Record, judge, metrics
+from shared_core.evaluation.runner import Evaluation
+from shared_core.evaluation.summary import metrics
 from shared_core.uncertainty.calibration import Calibration, Method, fit_calibration
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def calibrate_confidence(
     progress: Callable[[int, int], None] | None = None,
     kept: KeptRows | None = None,
 ) -> CalibrationRun:
-    """Answer every question once and fit its confidence to whether its first quote holds a right answer.
+    """Answer every question once and fit its confidence to whether what is shown is a right answer.
 
     Args:
         engine: without a confidence calibration of its own.
@@ -90,7 +92,7 @@ def calibrate_confidence(
         bound_to=engine.calibration_binding,
         method=chosen,
         increasing=True,
-        event="the first quote holds a right answer",
+        event="the answer shown is right",
     )
     return CalibrationRun(calibration, result)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared_core.errors import CalibrationError, InputError
-from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.enough import require_enough
+from shared_core.evaluation.judging import holds_answer
 from shared_core.evaluation.kept_rows import KeptRows, Progress, ask_each, digest_of
 from shared_core.pipelines.confidence import WITNESSES
 from shared_core.types import Answer, Claim
@@ -128,7 +128,4 @@ def _load(rows: list[dict[str, Any]]) -> list[JudgedClaim]:
 
 def _judge(question: Question, claim: Claim) -> JudgedClaim:
     said = tuple(getattr(claim.signals, name) for name in WITNESSES)
-    right = (
-        bool(question.answers) and question.answerable is not False and contains_answer(claim.text, question.answers)
-    )
-    return JudgedClaim(question.question, claim.text, said, right)
+    return JudgedClaim(question.question, claim.text, said, holds_answer(question, claim))

@@ -20,6 +20,7 @@ from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.calibration import PLATT_BELOW
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.enough import require_enough, require_enough_claims
+from shared_core.evaluation.judging import is_right
 from shared_core.evaluation.kept_rows import KeptRows, Progress, ask_each, digest_of
 from shared_core.flow import Flow
 from shared_core.pipelines.common import Run
@@ -265,10 +266,7 @@ def _label(
         kept=kept, part=f"open book {form} {digest_of(engine)}", dump=lambda text: [text], load=lambda row: row[0],
         together=_BATCH,
     )  # fmt: skip
-    right: list[bool | None] = [
-        (bool(q.answers) and contains_answer(text, q.answers)) if q.judgeable else None
-        for q, text in zip(questions, said)
-    ]
+    right: list[bool | None] = [is_right(q, text or "") if q.judgeable else None for q, text in zip(questions, said)]
     for i, other in zip(own, read):
         text = said[i]
         right[i] = None if not isinstance(other, str) else bool(text) and agree(text, other)

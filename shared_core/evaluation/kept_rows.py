@@ -121,5 +121,5 @@ def ask_each(
 
 
 def _key(part: str, question: Question) -> str:
-    told = [part, question.question, question.answers, question.answerable]
+    told = [part, question.question, question.answers, question.answerable is False]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:24]
