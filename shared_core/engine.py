@@ -236,16 +236,21 @@ class SelfReflectEngine:
 
     # --- checking what others answered -------------------------------------------------------------------------
 
-    def check(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
+    def check(
+        self, answer: str, question: str = "", passages: Passages | None = None, *, necessary: bool = False
+    ) -> Answer:
         """Check an answer that was made elsewhere, claim by claim; ``passages=None`` retrieves for each claim.
 
-        Arguments and errors as ``SelfReflectChecker.check``.
+        Arguments and errors as ``SelfReflectChecker.check``. ``necessary`` as there, when it is made: whether the model
+        states each claim because of what it cites; CapabilityError where the model cannot score given texts.
         """
-        return self._checker.check(answer, question, passages)
+        return self._checker(necessary).check(answer, question, passages)
 
-    async def acheck(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
+    async def acheck(
+        self, answer: str, question: str = "", passages: Passages | None = None, *, necessary: bool = False
+    ) -> Answer:
         """``check`` without blocking the event loop."""
-        return await self._checker.acheck(answer, question, passages)
+        return await self._checker(necessary).acheck(answer, question, passages)
 
     def check_many(
         self,
@@ -253,9 +258,11 @@ class SelfReflectEngine:
         questions: Sequence[str] | None = None,
         passages: Sequence[Passages | None] | None = None,
         on_event: Callable[[int, Event], None] | None = None,
+        *,
+        necessary: bool = False,
     ) -> list[Answer | Exception]:
         """Check many answers at once; arguments and errors as ``SelfReflectChecker.check_many``."""
-        return self._checker.check_many(answers, questions, passages, on_event)
+        return self._checker(necessary).check_many(answers, questions, passages, on_event)
 
     async def acheck_many(
         self,
@@ -263,13 +270,14 @@ class SelfReflectEngine:
         questions: Sequence[str] | None = None,
         passages: Sequence[Passages | None] | None = None,
         on_event: Callable[[int, Event], None] | None = None,
+        *,
+        necessary: bool = False,
     ) -> list[Answer | Exception]:
         """``check_many`` without blocking the event loop."""
-        return await self._checker.acheck_many(answers, questions, passages, on_event)
+        return await self._checker(necessary).acheck_many(answers, questions, passages, on_event)
 
-    @property
-    def _checker(self) -> SelfReflectChecker:
-        return SelfReflectChecker.over(Parts(self.settings, self.resources, self.context))
+    def _checker(self, necessary: bool) -> SelfReflectChecker:
+        return SelfReflectChecker.over(Parts(self.settings, self.resources, self.context), necessary=necessary)
 
     # --- as a flow ---------------------------------------------------------------------------------------------
 

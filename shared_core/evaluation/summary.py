@@ -18,11 +18,12 @@ def metrics(records: Sequence[Record], targets: Sequence[float] = TARGETS) -> di
     the answerable questions whose first quote holds a gold answer, the target accuracy left aside. ``coverage``: share
     of all questions that were answered; ``accuracy``: of these, the share right. ``coverage_R``: share of all questions
     that were answered with confidence > R; ``kept_accuracy_R``: of these, the share right; both undefined for an R
-    below the target accuracy of the run, which withheld what they would count. So abstentions and errors are unanswered in
-    all four. ``auroc_correct``, ``auroc_answerable``, ``ece``, ``brier``, ``aurc``, ``prr``: of the confidence.
+    below the target accuracy of the run, which withheld what they would count. So abstentions and errors are unanswered
+    in all four. ``auroc_correct``, ``auroc_answerable``, ``ece``, ``brier``, ``aurc``, ``prr``: of the confidence.
     ``abstention_precision``, ``abstention_recall``: abstentions against questions known not to be answerable.
     The figures of the confidence take the nearest claim of an abstention with its confidence for an answer. ``errors``
-    counts questions that failed: they are unanswered and wrong, and have no part in the figures on confidence and abstention.
+    counts questions that failed: they are unanswered and wrong, and have no part in the figures on confidence and
+    abstention.
     """
     done = [r for r in records if not r.error]
     judged = [r for r in records if r.correct is not None]

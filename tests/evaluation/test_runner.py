@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -122,8 +123,9 @@ def test_any_claim_shown_may_give_the_answer_and_a_dropped_one_may_not() -> None
 
 
 def test_what_a_run_withheld_is_not_counted_as_if_it_had_been_shown() -> None:
-    answer = Answer("q", "No.", (claim(MIRA, 0.6, status="dropped"),), (PASSAGE,), abstained=True, reason="x", confidence=0.6,
-                    metadata={"target_accuracy": 0.8})  # fmt: skip
+    answer = dataclasses.replace(
+        abstained(claim(MIRA, 0.6, status="dropped"), confidence=0.6), metadata={"target_accuracy": 0.8}
+    )
     m = evaluate(Canned({"right": answer}), QUESTIONS[:1]).metrics
     assert (m["coverage"], m["coverage_0.8"]) == (0.0, 0.0)
     assert math.isnan(m["coverage_0.5"])  # at .5 it would have been shown
