@@ -152,6 +152,10 @@ def calibrate_command(
     calibration_io.save(output, {**kept, **{name: f.calibration for name, f in fitted.items()}})
     asked.drop()
     out.print(f"written: {output}", markup=False, highlight=False)
+    if "gate" in fitted and pipeline == "composed":
+        note("Where the gate stays shut the answer is from memory, without a quote: shown only with allow_uncited.")
+    if "gate" in fitted and pipeline == "seakr":
+        note("Where the gate stays shut the answer is from memory, without a quote; its text says so.")
     if plots is not None:
         for result in fitted.values():
             for path in result.plot(plots):
@@ -208,6 +212,8 @@ class _Fitting:
 
 
 def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: Path | None) -> list[str]:
+    from shared_core.evaluation.gauge_calibration import WITH_GATE
+
     for name in given:
         _check_known("--purpose", name, PURPOSES)
     if "support" in given and support_rows is None:
@@ -221,6 +227,11 @@ def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: 
         raise InputError("Claims, gate and answer are a language model's.", hint="Give --model or --base-url.")
     if model is not None and "confidence" in wanted:
         raise InputError("With a model the confidence is that of its claims.", hint="--purpose claims")
+    if wanted & {"gate", "answer"} and pipeline not in WITH_GATE:
+        raise InputError(
+            f"The pipeline {pipeline} retrieves by itself: calibrations of gate and answer would be applied nowhere.",
+            hint="--purpose claims",
+        )
     return [name for name in PURPOSES if name in wanted]  # the gate before the answers that it decides on
 
 

@@ -43,6 +43,8 @@ Labels = Literal["auto", "gold", "self"]
 """``gold``: judged by the known answers; ``self``: by agreement with the answer from passages; ``auto``: gold where
 answers are known, self elsewhere."""
 T = TypeVar("T")
+WITH_GATE = ("composed", "seakr")
+"""Pipelines that apply a calibrated gate, and calibrated answers from memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def calibrate_gate(
         CapabilityError: there is no model, or it cannot serve the estimator.
     """
     form = form_of(engine.settings)
-    _check(questions, "gate", method, labels)
+    _check(questions, "gate", method, labels, engine.settings.pipeline)
     context = run_of(engine).context
     rows = _observe_recall(engine, questions, labels, form, progress, kept or KeptRows())
     gauge = choose_gauge(engine.settings, context, form=form)
@@ -147,7 +149,7 @@ def calibrate_answer(
 
     Args, errors: as ``calibrate_gate``. ``gate``: from there; without it the engine's own, if it has one.
     """
-    _check(questions, "answer", method, labels)
+    _check(questions, "answer", method, labels, engine.settings.pipeline)
     kept = kept or KeptRows()
     context = run_of(engine).context
     form = form_of(engine.settings)
@@ -290,8 +292,13 @@ def _each(engine: SelfReflectEngine, todo: Sequence[Flow[T]]) -> list[T | Except
     return results
 
 
-def _check(questions: Sequence[Question], purpose: str, method: str, labels: str) -> None:
+def _check(questions: Sequence[Question], purpose: str, method: str, labels: str, pipeline: str) -> None:
     """What can be known beforehand to be of no use is refused beforehand."""
+    if pipeline not in WITH_GATE:
+        raise InputError(
+            f"The pipeline {pipeline} retrieves by itself: a calibration of {purpose} would be applied nowhere.",
+            hint=f"Calibrate claims, or one of the pipelines {', '.join(WITH_GATE)}.",
+        )
     _check_method(method)
     if labels not in ("auto", "gold", "self"):
         raise InputError(f"Unknown labels {labels!r}.", hint="auto, gold or self")

@@ -467,5 +467,14 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
     return text, tuple(placed)
 
 
+UNCITED = "(from the model, without a quote)"
+
+
+def assemble_uncited(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
+    """As ``assemble``, for claims none of which has a quote: the text says so."""
+    text, placed = assemble(claims)
+    return f"{text} {UNCITED}", placed
+
+
 def _key(span: Span) -> tuple[str, int, int]:
     return (span.passage_id, span.start, span.end)

@@ -153,7 +153,8 @@ def _score(method: str | None, asked: Sequence[_Asked]) -> Flow[list[float | Non
         return [None] * len(asked)
     if method in ("judge", "critic"):
         pairs = tuple((a.quote, a.claim) for a in asked)
-        return list((yield Judge(pairs, by="judge" if method == "judge" else "critic")))
+        said = yield Judge(pairs, by="judge" if method == "judge" else "critic")
+        return [p if p is not None and 0 <= p <= 1 else None for p in said]  # NaN is no probability
     ask = {"score": _score_by_continuations, "logprobs": _score_by_first_token, "verbalised": _score_by_percentage}
     return (yield from ask[method](asked))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.common import FROM_MEMORY, SUPPORT_UNKNOWN, Run, decide
+from shared_core.pipelines.common import FROM_MEMORY, SUPPORT_UNKNOWN, Run, assemble_uncited, decide
 from shared_core.pipelines.confidence import Weighed
 from shared_core.pipelines.gating.choose import (
     Gauge,
@@ -109,6 +109,7 @@ def seakr(question: str, run: Run) -> Flow[Answer]:
             calibrated=weighed.calibrated,
             unknown=weighed.unknown,
             reason=_why_not(state),
+            layout=assemble_uncited if not any(c.citations for c in weighed.claims) else None,
         )
     )
 
