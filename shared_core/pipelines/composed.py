@@ -57,8 +57,8 @@ def composed(question: str, run: Run) -> Flow[Answer]:
 def _recall(question: str, run: Run) -> Flow[Claim | None]:
     """The model's own answer where a calibrated gate says that it knows; ``None`` where passages are needed.
 
-    Only where answers without a quote are asked for (``allow_uncited``). An uncalibrated gate decides nothing here: such
-    an answer needs a confidence that means something.
+    Only where answers without a quote are asked for (``allow_uncited``). An uncalibrated gate decides nothing here:
+    such an answer needs a confidence that means something.
     """
     settings, context = run.settings, run.context
     if not {"gate", "answer"} <= set(context.calibrations):

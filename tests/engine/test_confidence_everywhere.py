@@ -41,10 +41,10 @@ SAID = "The lamp was lit in 1871."
 P = st.none() | st.floats(0, 1) | st.just(math.nan)
 
 
-def likes_the_first(request: Score) -> list[list[float]]:
-    """The half of the continuations that says yes, as requests have it."""
-    half = len(request.continuations) / 2
-    return [[-0.1 if i < half else -4.0] for i in range(len(request.continuations))]
+def yes(request: Score) -> list[list[float]]:
+    """Says yes, relevant, true: whatever does not begin with a word of denial."""
+    denials = ("no", "irrel", "false", "unsup", "contra")
+    return [[-4.0 if c.text.strip(" [").lower().startswith(denials) else -0.1] for c in request.continuations]
 
 
 def model(kind: str, said: str = SAID) -> ScriptedLM:
@@ -67,7 +67,7 @@ def model(kind: str, said: str = SAID) -> ScriptedLM:
         rows = np.eye(params.n, 8, dtype=np.float32) * 0.01
         return [Sample(said_now, hidden_state=rows[i] if params.capture else None, **more) for i in range(params.n)]
 
-    return ScriptedLM(reply, capabilities=MODELS[kind], name=kind, score=likes_the_first)
+    return ScriptedLM(reply, capabilities=MODELS[kind], name=kind, score=yes)
 
 
 class Critic:
@@ -78,6 +78,16 @@ class Critic:
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         return [self.said] * len(pairs)
+
+
+class Embedder:
+    """Every text means the same."""
+
+    dimension = 2
+    name = "embedder@test"
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return np.ones((len(texts), 2), dtype=np.float32) / math.sqrt(2)
 
 
 class Reader(FirstSentenceReader):
@@ -95,7 +105,12 @@ class Reader(FirstSentenceReader):
 def ask(pipeline: Any, kind: str, quoted: float | None, critic: float | None, **more: Any) -> Answer:
     options = SelfReflectSettings(pipeline=pipeline, **SMALL, **more)
     engine = SelfReflectEngine(
-        Shelf(), model(kind), options, reader=Reader(quoted, answerable=quoted), critic=Critic(critic)
+        Shelf(),
+        model(kind),
+        options,
+        reader=Reader(quoted, answerable=quoted),
+        critic=Critic(critic),
+        embedder=Embedder(),
     )
     return engine.answer(QUESTION)
 
@@ -169,12 +184,14 @@ def lamp_model(kind: str) -> ScriptedLM:
             samples = tuple(dataclasses.replace(s, hidden_state=s.hidden_state * 1000) for s in samples)
         return list(samples)
 
-    return ScriptedLM(reply, capabilities=MODELS[kind], name=kind, score=likes_the_first)
+    return ScriptedLM(reply, capabilities=MODELS[kind], name=kind, score=yes)
 
 
 def lamps(pipeline: Any, lm: Any, **more: Any) -> SelfReflectEngine:
     options = SelfReflectSettings(pipeline=pipeline, target_accuracy=0.05, **SMALL, **more)
-    return SelfReflectEngine(Lamps(), lm, options, reader=Reader(0.8, answerable=0.9), critic=LampCritic())
+    return SelfReflectEngine(
+        Lamps(), lm, options, reader=Reader(0.8, answerable=0.9), critic=LampCritic(), embedder=Embedder()
+    )
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
