@@ -43,8 +43,9 @@ P = st.none() | st.floats(0, 1) | st.just(math.nan)
 
 def yes(request: Score) -> list[list[float]]:
     """Says yes, relevant, true: whatever does not begin with a word of denial."""
-    denials = ("no", "irrel", "false", "unsup", "contra")
-    return [[-4.0 if c.text.strip(" [").lower().startswith(denials) else -0.1] for c in request.continuations]
+    denials = ("no", "irrel", "false", "unsup", "contra", "part")
+    said = [c.text.strip(" [").lower() for c in request.continuations]
+    return [[-4.0 if word.startswith(denials) else -0.1] for word in said]
 
 
 def model(kind: str, said: str = SAID) -> ScriptedLM:
