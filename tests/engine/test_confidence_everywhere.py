@@ -45,7 +45,7 @@ def yes(request: Score) -> list[list[float]]:
     """Says yes, relevant, true: whatever does not begin with a word of denial."""
     denials = ("no", "irrel", "false", "unsup", "contra", "part")
     said = [c.text.strip(" [").lower() for c in request.continuations]
-    return [[-4.0 if word.startswith(denials) else -0.1] for word in said]
+    return [[-4.0 if word.startswith(denials) or word in "1234" else -0.1] for word in said]
 
 
 def model(kind: str, said: str = SAID) -> ScriptedLM:
