@@ -96,6 +96,12 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         default=None, description="Scores how far passages support a claim; without one the critic does."
     )
     critic: OurJudge | None = Field(default=None, description="In place of the shipped critic.")
+    necessary: bool = Field(
+        default=False,
+        description="Also ask whether llm states each claim because of what it cites (necessity of each claim: its "
+        "log-probabilities with all passages, without the cited sentences, with them alone). Needs a model that scores "
+        "given texts.",
+    )
 
     _made: Made[CoreChecker] = PrivateAttr(default_factory=Made)
 
@@ -122,6 +128,7 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
                 judge=self.judge,
                 critic=self.critic,
                 models={role: m for role, m in models.items() if m is not None},
+                necessary=self.necessary,
             )
 
     # --- one answer --------------------------------------------------------------------------------------------

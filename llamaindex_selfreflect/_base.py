@@ -170,7 +170,12 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         nodes: list[NodeWithScore],
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> SelfReflectResponse:
-        """Answer from these nodes, all of which are read; no retrieval."""
+        """Answer from these nodes, all of which are read; no retrieval.
+
+        A calibration holds for as many passages as it was fitted with (``top_k``): under one, so many of
+        the nodes are read, the best ones, and the trace says so. With fewer it holds as where a retriever
+        finds fewer.
+        """
         source = GivenNodes(nodes, self._splitter())
         answer = self._ask(source, as_bundle(query_bundle))
         return self._wrap(respond(answer, source.book, additional_source_nodes or ()))
@@ -226,8 +231,11 @@ class ReflectiveQueryEngine(BaseQueryEngine):
     def _engine(self, source: NodeSource | GivenNodes) -> SelfReflectEngine:
         """An engine for one question: its passages' nodes are in ``source``. Models are shared with the others."""
         settings = fit_settings(self.settings, self._retriever)
-        if isinstance(source, GivenNodes):
+        if isinstance(source, GivenNodes) and not self._shared.context.every_calibration:
             settings = settings.replace(top_k=max(1, len(source)))
+        elif isinstance(source, GivenNodes) and len(source) > settings.top_k:
+            left = f"the calibration holds for top_k={settings.top_k}"
+            source.notes.append(Decision("nodes", f"the best {settings.top_k} of {len(source)} read", left, {}))
         return self._shared.over(source, settings)
 
     def _ask(self, source: NodeSource | GivenNodes, bundle: QueryBundle) -> Answer:

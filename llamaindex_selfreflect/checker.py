@@ -20,6 +20,7 @@ from shared_core.checker import SelfReflectChecker as CoreChecker
 from shared_core.errors import InputError
 from shared_core.mistakes import as_settings, checks_names, in_words_of
 from shared_core.pipelines.common import source_of
+from shared_core.pipelines.necessity import describe_necessity
 from shared_core.printable import to_printable_line
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Retriever
@@ -58,6 +59,9 @@ class SelfReflectChecker(BaseEvaluator):
         critic: in place of the shipped one.
         models: further language models by role (``judge``).
         calibrations: by purpose; ``support`` is applied.
+        necessary: also ask whether ``llm`` states each claim because of what it cites: ``answer.claims[i].necessity``,
+            and a line of the feedback for those that it states as surely without. Needs a model that scores given
+            texts (one of ``shared_core.lm``): CapabilityError otherwise, when made.
 
     Raises:
         InputError: ``retriever`` is no retriever, ``llm`` no language model, or ``score`` none of the two; when made.
@@ -78,6 +82,7 @@ class SelfReflectChecker(BaseEvaluator):
         critic: SupportScorer | None = None,
         models: Mapping[str, object] | None = None,
         calibrations: Mapping[str, AnyCalibration] | None = None,
+        necessary: bool = False,
     ) -> None:
         if score not in ("weakest", "share"):
             raise InputError(f"There is no score={score!r}.", hint="There are: weakest, share.")
@@ -91,6 +96,7 @@ class SelfReflectChecker(BaseEvaluator):
             "critic": critic,
             "models": {role: as_language_model(model) for role, model in (models or {}).items()},
             "calibrations": calibrations,
+            "necessary": necessary,
         }
         self._made: CoreChecker | None = None
         self._core()  # what cannot work is refused now
@@ -198,10 +204,15 @@ def feedback(checked: Answer) -> str:
     failing = [c for c in checked.claims if c.status == "flagged"]
     if not checked.claims:
         return "The response states nothing that could be checked."
-    if not failing:
-        return f"All {len(checked.claims)} claims are supported by the contexts."
     head = f"{len(failing)} of {len(checked.claims)} claims are not supported by the contexts."
-    return "\n".join([head, *(_line(claim, checked) for claim in failing)])
+    if not failing:
+        head = f"All {len(checked.claims)} claims are supported by the contexts."
+    unneeded = [
+        f"- {describe_necessity(c.necessity)}: “{to_printable_line(c.text)}”"
+        for c in checked.claims
+        if c.necessity is not None and not c.necessity.necessary
+    ]
+    return "\n".join([head, *(_line(claim, checked) for claim in failing), *unneeded])
 
 
 def _line(claim: Claim, checked: Answer) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Self
@@ -14,14 +15,16 @@ from shared_core.lm.base import LanguageModel
 from shared_core.meter import Meter
 from shared_core.mistakes import checks_names
 from shared_core.parts import Parts
-from shared_core.pipelines.check import check
+from shared_core.pipelines.check import STACK_LEFT_OUT, check
 from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.necessity import require_scores
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, Passage
 from shared_core.uncertainty.stack import AnyCalibration
 
+_LOG = logging.getLogger(__name__)
 Passages = Sequence[Passage | str]
 """What to check against; a text alone is a passage without a title, its place among them its id."""
 
@@ -36,14 +39,19 @@ class SelfReflectChecker:
         judge: scores how far passages support a claim; without one the critic does.
         critic: the shipped one, loaded at first need, if none is given.
         models: language models by role; ``judge`` is the one asked.
-        calibrations: by purpose; ``support`` is applied. Read from ``settings.calibration`` if not given.
+        necessary: also ask of each claim whether ``lm`` states it because of what it cites: ``Claim.necessity`` has its
+            log-probabilities with all passages, without the cited sentences, and with them alone, at three scorings a
+            claim. Needs a model that scores given texts.
+        calibrations: by purpose; ``support`` is applied. Read from ``settings.calibration`` if not given. ``claims``,
+            fitted to a pipeline's own answers, is not applied: the log and the trace say so.
 
     Attributes:
-        settings, resources, context: what it is made of.
+        settings, resources, context, necessary: what it is made of.
 
     Raises:
         InputError: ``retriever`` cannot retrieve, ``settings`` are something else, or a role does not exist.
         CalibrationError: the settings' file of calibrations cannot be read.
+        CapabilityError: ``necessary`` with a model that cannot score given texts, or without one.
     """
 
     @checks_names
@@ -57,6 +65,7 @@ class SelfReflectChecker:
         critic: SupportScorer | None = None,
         models: Mapping[str, LanguageModel] | None = None,
         calibrations: Mapping[str, AnyCalibration] | None = None,
+        necessary: bool = False,
     ) -> None:
         parts = Parts.of(
             settings,
@@ -68,18 +77,24 @@ class SelfReflectChecker:
             calibrations=calibrations,
         )
         self.settings, self.resources, self.context = parts.settings, parts.resources, parts.context
+        self.necessary = necessary
+        if necessary:
+            require_scores(self.context)
+        if self.context.stack is not None:
+            _LOG.warning("SelfReflectChecker: %s.", STACK_LEFT_OUT)
 
     @classmethod
-    def over(cls, parts: Parts) -> Self:
+    def over(cls, parts: Parts, *, necessary: bool = False) -> Self:
         """A checker that shares the parts of an engine."""
         checker = cls.__new__(cls)
+        checker.necessary = necessary
         checker.settings, checker.resources, checker.context = parts.settings, parts.resources, parts.context
         return checker
 
     def with_retriever(self, retriever: Retriever | None, settings: SelfReflectSettings | None = None) -> Self:
         """The same checker over another retriever, with its parts shared; ``settings`` in place of its own."""
         resources = dataclasses.replace(self.resources, retriever=retriever)
-        return self.over(Parts(settings or self.settings, resources, self.context))
+        return self.over(Parts(settings or self.settings, resources, self.context), necessary=self.necessary)
 
     def check(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
         """Check one answer; see ``shared_core.pipelines.check.check`` for what it gives.
@@ -149,7 +164,15 @@ class SelfReflectChecker:
 
     def _flow(self, answer: str, question: str, passages: Passages | None) -> Flow[Answer]:
         can_retrieve = self.resources.retriever is not None
-        return check_flow(answer, question, passages, self.settings, self.context, can_retrieve=can_retrieve)
+        return check_flow(
+            answer,
+            question,
+            passages,
+            self.settings,
+            self.context,
+            can_retrieve=can_retrieve,
+            necessary=self.necessary,
+        )
 
     def _flows(
         self,
@@ -176,6 +199,7 @@ def check_flow(
     context: Context,
     *,
     can_retrieve: bool,
+    necessary: bool = False,
 ) -> Flow[Answer]:
     """The check of one answer as a flow; what is wrong with the arguments, it raises when it runs."""
     try:
@@ -188,14 +212,12 @@ def check_flow(
         given = None if passages is None else _as_passages(passages)
     except SelfReflectError as error:
         return _fail(error)
-    return _complete(answer, question.strip(), given, settings, context)
+    return _complete(answer, question.strip(), given, Run(settings, context), necessary)
 
 
-def _complete(
-    answer: str, question: str, passages: list[Passage] | None, settings: SelfReflectSettings, context: Context
-) -> Flow[Answer]:
-    meter = Meter(settings)
-    checked = yield from meter.watch(check(answer, question, passages, Run(settings, context)))
+def _complete(answer: str, question: str, passages: list[Passage] | None, run: Run, necessary: bool) -> Flow[Answer]:
+    meter = Meter(run.settings)
+    checked = yield from meter.watch(check(answer, question, passages, run, necessary=necessary))
     checked = dataclasses.replace(checked, usage=meter.usage)
     yield Report(Finished(checked))
     return checked

@@ -12,10 +12,12 @@ from functools import cache
 from typing import Self
 
 from shared_core import flow as flows
+from shared_core.bindings import BindingValue
 from shared_core.checker import Passages, SelfReflectChecker
 from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfReflectError
 from shared_core.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
 from shared_core.lm.base import Generation, LanguageModel, Prompt, SamplingParams
+from shared_core.lm.identity import identity_of
 from shared_core.meter import Meter
 from shared_core.mistakes import checks_names
 from shared_core.parts import Parts, compares_meanings, load, require_retriever
@@ -25,7 +27,6 @@ from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, Passage, TextDelta
-from shared_core.uncertainty.calibration import BindingValue
 from shared_core.uncertainty.stack import AnyCalibration
 
 _LOG = logging.getLogger(__name__)
@@ -159,7 +160,7 @@ class SelfReflectEngine:
         reader = self.resources.reader.name if lm is None and self.resources.reader is not None else None
         return {
             "pipeline": self.settings.pipeline,
-            "model": lm.name if lm is not None else None,
+            "model": identity_of(lm) if lm is not None else None,
             "reader": reader,
             "top_k": self.settings.top_k,
         }
@@ -169,7 +170,7 @@ class SelfReflectEngine:
         """What a calibration of this engine's claims (``calibrate_claims``) is bound to: all that judges and writes."""
         return {
             "pipeline": self.settings.pipeline,
-            **{f"{role} model": model.name for role, model in self.resources.models.items()},
+            **{f"{role} model": identity_of(model) for role, model in self.resources.models.items()},
             "reader": self.resources.reader.name if self.context.has_reader and self.resources.reader else None,
             "judge": self.context.scorer,
             "critic": self.context.critic,
@@ -235,16 +236,21 @@ class SelfReflectEngine:
 
     # --- checking what others answered -------------------------------------------------------------------------
 
-    def check(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
+    def check(
+        self, answer: str, question: str = "", passages: Passages | None = None, *, necessary: bool = False
+    ) -> Answer:
         """Check an answer that was made elsewhere, claim by claim; ``passages=None`` retrieves for each claim.
 
-        Arguments and errors as ``SelfReflectChecker.check``.
+        Arguments and errors as ``SelfReflectChecker.check``. ``necessary`` as there, when it is made: whether the model
+        states each claim because of what it cites; CapabilityError where the model cannot score given texts.
         """
-        return self._checker.check(answer, question, passages)
+        return self._checker(necessary).check(answer, question, passages)
 
-    async def acheck(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
+    async def acheck(
+        self, answer: str, question: str = "", passages: Passages | None = None, *, necessary: bool = False
+    ) -> Answer:
         """``check`` without blocking the event loop."""
-        return await self._checker.acheck(answer, question, passages)
+        return await self._checker(necessary).acheck(answer, question, passages)
 
     def check_many(
         self,
@@ -252,9 +258,11 @@ class SelfReflectEngine:
         questions: Sequence[str] | None = None,
         passages: Sequence[Passages | None] | None = None,
         on_event: Callable[[int, Event], None] | None = None,
+        *,
+        necessary: bool = False,
     ) -> list[Answer | Exception]:
         """Check many answers at once; arguments and errors as ``SelfReflectChecker.check_many``."""
-        return self._checker.check_many(answers, questions, passages, on_event)
+        return self._checker(necessary).check_many(answers, questions, passages, on_event)
 
     async def acheck_many(
         self,
@@ -262,13 +270,14 @@ class SelfReflectEngine:
         questions: Sequence[str] | None = None,
         passages: Sequence[Passages | None] | None = None,
         on_event: Callable[[int, Event], None] | None = None,
+        *,
+        necessary: bool = False,
     ) -> list[Answer | Exception]:
         """``check_many`` without blocking the event loop."""
-        return await self._checker.acheck_many(answers, questions, passages, on_event)
+        return await self._checker(necessary).acheck_many(answers, questions, passages, on_event)
 
-    @property
-    def _checker(self) -> SelfReflectChecker:
-        return SelfReflectChecker.over(Parts(self.settings, self.resources, self.context))
+    def _checker(self, necessary: bool) -> SelfReflectChecker:
+        return SelfReflectChecker.over(Parts(self.settings, self.resources, self.context), necessary=necessary)
 
     # --- as a flow ---------------------------------------------------------------------------------------------
 

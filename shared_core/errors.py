@@ -94,6 +94,10 @@ class CalibrationError(SelfReflectError):
     """A calibration is missing, too small, or was made for another configuration."""
 
 
+class CalibrationInputError(CalibrationError, InputError):
+    """Questions or labelled rows do not suffice to fit what is asked for: too few, all of one kind, not judgeable."""
+
+
 class LanguageModelError(SelfReflectError):
     """A language model backend refused or failed."""
 

@@ -356,6 +356,11 @@ class SelfReflectSettings(Settings):
     unsupported: Literal["drop", "flag"] = Field(
         default="drop", description="Claims below target: left out, or shown with a mark."
     )
+    allow_uncited: bool = Field(
+        default=False,
+        description="Composed pipeline: where calibrations of gate and answer say that the model knows by itself, show "
+        "its answer from memory, which has no quote, marked as such. Otherwise passages are always retrieved.",
+    )
     on_overflow: Literal["drop", "raise"] = Field(
         default="drop",
         description="Prompt longer than the model's context: leave out the lowest-ranked passages, or raise.",

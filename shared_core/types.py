@@ -141,6 +141,34 @@ ClaimVerdict = Literal["supported", "contradicted", "unsupported", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
+class Necessity:
+    """How probable a model finds a claim as the answer: log-probabilities of the whole claim, in nats, at most 0.
+
+    Attributes:
+        with_all: under all the passages.
+        without_quote: under the passages without the sentences that it cites.
+        quote_alone: under these sentences and nothing else.
+    """
+
+    with_all: float
+    without_quote: float
+    quote_alone: float
+
+    @property
+    def necessary(self) -> bool:
+        """Without its quote the claim is less than half as probable."""
+        return self.with_all - self.without_quote > _HALF
+
+    @property
+    def sufficient(self) -> bool:
+        """Under its quote alone the claim is at least half as probable as under everything."""
+        return self.with_all - self.quote_alone <= _HALF
+
+
+_HALF = 0.6931471805599453  # ln 2
+
+
+@dataclass(frozen=True, slots=True)
 class Critique:
     """Self-RAG's judgement of one segment (``reflection``): each part in its own range, ``None`` if not judged.
 
@@ -199,6 +227,7 @@ class Claim:
         short_answer: the words of the quote that answer the question, where they could be found.
         signals: what ``support`` is made of.
         critique: Self-RAG's judgement, where it was made.
+        necessity: whether the model states it because of its quote, where that was asked (``check``, ``necessary``).
         verdict: of a claim of an answer that was checked; its citations are what supports it, what contradicts it, or
             the nearest there is.
     """
@@ -213,6 +242,7 @@ class Claim:
     signals: Signals = Signals()
     critique: Critique | None = None
     verdict: ClaimVerdict | None = None
+    necessity: Necessity | None = None
 
     def __post_init__(self) -> None:
         """Refuse a support that is no probability."""
@@ -393,7 +423,9 @@ def _claim_from(data: Mapping[str, Any]) -> Claim:
     )
     signals = Signals(**(data.get("signals") or {}))
     critique = Critique(**data["critique"]) if data.get("critique") else None
-    return Claim(**{**data, "citations": citations, "signals": signals, "critique": critique})
+    necessity = Necessity(**data["necessity"]) if data.get("necessity") else None
+    more = {"citations": citations, "signals": signals, "critique": critique, "necessity": necessity}
+    return Claim(**{**data, **more})
 
 
 # --- events: what a stream shows while an answer is being made ---------------------------------------------------

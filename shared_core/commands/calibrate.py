@@ -10,7 +10,7 @@ import typer
 
 from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, JudgePath, Model, Pipeline, Target, TopK
 from shared_core.commands.common import build, check_output, check_questions_and_docs, reports_errors
-from shared_core.commands.console import err, out
+from shared_core.commands.console import err, note, out
 from shared_core.commands.guarantee import calibrate_guarantee_command
 from shared_core.commands.options import Guarantee, Set, with_set
 from shared_core.commands.progress import question_progress
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shared_core.evaluation.claims_calibration import FittedClaims
     from shared_core.evaluation.dataset import Question
     from shared_core.evaluation.gauge_calibration import FittedPurpose, Labels
+    from shared_core.evaluation.kept_rows import KeptRows
     from shared_core.uncertainty.calibration import Calibration, ThresholdRule
 
 _DEFAULTS = SelfReflectSettings()
@@ -80,6 +81,7 @@ def calibrate_command(
 ) -> None:
     """Fit confidences and thresholds to your documents, model and questions; use them with `ask --calibration FILE`.
 
+    What is asked is kept in FILE.rows as it comes: a run that was stopped goes on where it was, with the same command.
     All calibrations of a run go into one file, each bound to the configuration it was made with and refused by others:
     another model, number of samples or layer needs its own.
 
@@ -89,6 +91,8 @@ def calibrate_command(
     """
     from shared_core import calibration_io
     from shared_core.evaluation.dataset import read_questions
+    from shared_core.evaluation.enough import require_enough, require_enough_claims
+    from shared_core.evaluation.kept_rows import KeptRows
     from shared_core.evaluation.labelled_claims import read_labelled_claims
     from shared_core.uncertainty.calibration import Calibration
 
@@ -102,10 +106,18 @@ def calibrate_command(
     _check_known("--rule", rule, ("balanced_accuracy", "target_accuracy"))
     if (rule == "target_accuracy") != (target is not None):
         raise InputError("--rule target_accuracy and --target belong together.", hint="--target 0.9, for example.")
+    _check_known("--method", method, ("auto", "isotonic", "platt"))
     check_output(output, "--output")
+    check_output(plots / "plot.png" if plots is not None else None, "--plots")
     check_questions_and_docs((), docs)
     rows = read_questions(questions)
     claims = read_labelled_claims(support_rows) if support_rows is not None else []
+    for name in () if guarantee is not None else wanted:
+        if name == "support":
+            require_enough_claims(claims)
+        else:
+            require_enough(name, rows, labels if name in ("gate", "answer") else "gold")
+    asked = KeptRows(output.with_name(f"{output.name}.rows"))
     kept = dict(calibration_io.load(output)) if update and output.exists() else {}
     settings = with_set(SelfReflectSettings(pipeline=pipeline, top_k=top_k), changes)
 
@@ -125,7 +137,12 @@ def calibrate_command(
         calibrate_guarantee_command(guarantee, rows, made, settings, output, kept)
         return
     engine = made(settings)
-    todo = _Fitting(engine, rows, claims, method, cast("Labels", labels), cast("ThresholdRule", rule), target)
+    if asked.read:
+        note(
+            f"{asked.read} rows of a run that did not end are in {asked.path}; "
+            "what they answer is not asked again (delete it to ask anew)."
+        )
+    todo = _Fitting(engine, rows, claims, method, cast("Labels", labels), cast("ThresholdRule", rule), target, asked)
     fitted: dict[str, CalibrationRun | FittedClaims | FittedPurpose] = {}
     for name in wanted:
         with question_progress(err, len(rows), f"Calibrating: {name}") as progress:
@@ -133,7 +150,12 @@ def calibrate_command(
             fitted[name] = todo.fit(name, gate if isinstance(gate, Calibration) else None, progress)
         out.print(fitted[name].summary(), markup=False, highlight=False)
     calibration_io.save(output, {**kept, **{name: f.calibration for name, f in fitted.items()}})
+    asked.drop()
     out.print(f"written: {output}", markup=False, highlight=False)
+    if "gate" in fitted and pipeline == "composed":
+        note("Where the gate stays shut the answer is from memory, without a quote: shown only with allow_uncited.")
+    if "gate" in fitted and pipeline == "seakr":
+        note("Where the gate stays shut the answer is from memory, without a quote; its text says so.")
     if plots is not None:
         for result in fitted.values():
             for path in result.plot(plots):
@@ -151,6 +173,7 @@ class _Fitting:
     labels: Labels
     rule: ThresholdRule
     target: float | None
+    kept: KeptRows
 
     def fit(
         self, name: str, gate: Calibration | None, progress: Callable[[int, int], None]
@@ -161,14 +184,20 @@ class _Fitting:
         from shared_core.evaluation.claims_calibration import calibrate_claims
 
         if name == "claims":
-            return calibrate_claims(self.engine, self.rows, progress=progress)
+            return calibrate_claims(self.engine, self.rows, progress=progress, kept=self.kept)
         if name == "confidence":
-            return calibrate_confidence(self.engine, self.rows, method=self.method, progress=progress)
+            return calibrate_confidence(self.engine, self.rows, method=self.method, progress=progress, kept=self.kept)
         if name == "support":
             return gauges.calibrate_support(self.engine, self.claims, method=self.method)
         if name == "answer":
             return gauges.calibrate_answer(
-                self.engine, self.rows, method=self.method, labels=self.labels, gate=gate, progress=progress
+                self.engine,
+                self.rows,
+                method=self.method,
+                labels=self.labels,
+                gate=gate,
+                progress=progress,
+                kept=self.kept,
             )
         return gauges.calibrate_gate(
             self.engine,
@@ -178,10 +207,13 @@ class _Fitting:
             rule=self.rule,
             target=self.target,
             progress=progress,
+            kept=self.kept,
         )
 
 
 def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: Path | None) -> list[str]:
+    from shared_core.evaluation.gauge_calibration import WITH_GATE
+
     for name in given:
         _check_known("--purpose", name, PURPOSES)
     if "support" in given and support_rows is None:
@@ -195,6 +227,11 @@ def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: 
         raise InputError("Claims, gate and answer are a language model's.", hint="Give --model or --base-url.")
     if model is not None and "confidence" in wanted:
         raise InputError("With a model the confidence is that of its claims.", hint="--purpose claims")
+    if wanted & {"gate", "answer"} and pipeline not in WITH_GATE:
+        raise InputError(
+            f"The pipeline {pipeline} retrieves by itself: calibrations of gate and answer would be applied nowhere.",
+            hint="--purpose claims",
+        )
     return [name for name in PURPOSES if name in wanted]  # the gate before the answers that it decides on
 
 

@@ -36,6 +36,7 @@ from shared_core.commands.common import (
 from shared_core.commands.console import err, note, out, write_json
 from shared_core.commands.progress import question_progress
 from shared_core.errors import InputError
+from shared_core.pipelines.necessity import describe_necessity
 from shared_core.printable import to_printable_line
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, ClaimSealed, Event
@@ -64,6 +65,14 @@ def check_command(
     top_k: TopK = _DEFAULTS.top_k,
     calibration: Calibration = None,
     judge: JudgePath = None,
+    necessary: Annotated[
+        bool,
+        typer.Option(
+            "--necessary",
+            help="Also say whether the model states each claim because of its quote: by its log-probability without "
+            "the quote and with nothing else (needs --model, or a server that scores given texts).",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
@@ -80,6 +89,8 @@ def check_command(
     check_questions_and_docs([question], docs)
     check_output(html, "--html")
     read_calibration(calibration)
+    if necessary and model is None and base_url is None:
+        raise InputError("--necessary asks a language model.", hint="Give --model or --base-url.")
     built = build(
         docs=docs,
         index=index,
@@ -89,7 +100,7 @@ def check_command(
         settings=settings,
         judge=judge,
     )
-    checked = _check(built, text, question)
+    checked = _check(built, text, question, necessary)
     if as_json:
         write_json(checked.to_dict())
     else:
@@ -131,7 +142,7 @@ def _decoded(raw: bytes, what: str) -> str:
     return text
 
 
-def _check(built: BuiltEngine, text: str, question: str) -> Answer:
+def _check(built: BuiltEngine, text: str, question: str, necessary: bool) -> Answer:
     total = len(cut_statements(text).found)
     with question_progress(err, total, "Checking claims") as progress:
         done = 0
@@ -142,7 +153,7 @@ def _check(built: BuiltEngine, text: str, question: str) -> Answer:
                 done += 1
                 progress(done, total)
 
-        (checked,) = built.engine.check_many([text], [question], on_event=tell)
+        (checked,) = built.engine.check_many([text], [question], on_event=tell, necessary=necessary)
     if not isinstance(checked, Answer):
         raise checked
     return checked
@@ -174,4 +185,5 @@ def _line(claim: Claim, numbers: dict[tuple[str, int, int], int]) -> Text:
         (f"{verdict:12} {support}  ", _STYLES[verdict]),
         to_printable_line(claim.text),
         ("".join(f" [{n}]" for n in marks), "bold cyan"),
+        (f" ({describe_necessity(claim.necessity)})" if claim.necessity is not None else "", "dim"),
     )

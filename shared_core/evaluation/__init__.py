@@ -41,6 +41,7 @@ from shared_core.evaluation.confidence import (
 )
 from shared_core.evaluation.dataset import Question, read_questions
 from shared_core.evaluation.generation import mauve, rouge_lsum
+from shared_core.evaluation.judging import Record
 from shared_core.evaluation.reclaim import (
     Pair,
     ReclaimScores,
@@ -49,7 +50,7 @@ from shared_core.evaluation.reclaim import (
     consistency_ratio,
     reclaim_citation_scores,
 )
-from shared_core.evaluation.runner import Evaluation, Record, evaluate
+from shared_core.evaluation.runner import Evaluation, evaluate
 from shared_core.evaluation.self_restraint import SelfRestraint, self_restraint
 
 __all__ = [

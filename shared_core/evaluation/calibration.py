@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.runner import Evaluation, evaluate
+from shared_core.evaluation.enough import require_enough
+from shared_core.evaluation.judging import Record, judge
+from shared_core.evaluation.kept_rows import KeptRows, Progress, ask_each, digest_of
+from shared_core.evaluation.runner import Evaluation
+from shared_core.evaluation.summary import metrics
 from shared_core.uncertainty.calibration import Calibration, Method, fit_calibration
 
 if TYPE_CHECKING:
@@ -56,26 +60,30 @@ def calibrate_confidence(
     *,
     method: str = "auto",
     progress: Callable[[int, int], None] | None = None,
+    kept: KeptRows | None = None,
 ) -> CalibrationRun:
-    """Answer every question once and fit its confidence to whether its first quote holds a right answer.
+    """Answer every question once and fit its confidence to whether what is shown is a right answer.
 
     Args:
         engine: without a confidence calibration of its own.
         questions: answerable ones with answers, and unanswerable ones (which no quote answers).
         method: ``isotonic``, ``platt``, or ``auto`` (isotonic from 200 judgeable questions on).
+        progress: told after every batch.
+        kept: what was asked before is taken from there, and what is asked now is put there.
 
     Raises:
         InputError: unknown method, or the engine is calibrated already.
-        CalibrationError: too few questions, or all right, or all wrong.
+        CalibrationInputError: too few questions, all unanswerable, every confidence unknown, or all right or all wrong.
     """
     if method not in ("auto", "isotonic", "platt"):
         raise InputError(f"Unknown method {method!r}.", hint="auto, isotonic or platt")
     if engine.settings.calibration is not None:
         raise InputError("This engine has a calibration already.", hint="Calibrate with settings without one.")
-    result = evaluate(engine, questions, progress=progress)
+    require_enough("confidence", questions)
+    result = _evaluate(engine, questions, kept or KeptRows(), progress)
     rows = [(r.confidence, r.correct) for r in result.records if r.correct is not None and not r.error]
     if not rows:
-        raise CalibrationError("No question can be judged.", hint="Give answers, or answerable=false.")
+        raise CalibrationError(f"Every question failed; the first one: {result.records[0].error}")
     chosen: Method = "platt" if method == "platt" or (method == "auto" and len(rows) < PLATT_BELOW) else "isotonic"
     scores = [float("nan") if confidence is None else confidence for confidence, _ in rows]
     calibration = fit_calibration(
@@ -84,6 +92,41 @@ def calibrate_confidence(
         bound_to=engine.calibration_binding,
         method=chosen,
         increasing=True,
-        event="the first quote holds a right answer",
+        event="the answer shown is right",
     )
     return CalibrationRun(calibration, result)
+
+
+TOGETHER = 16
+"""Questions asked at once."""
+
+
+def _evaluate(
+    engine: SelfReflectEngine, questions: Sequence[Question], kept: KeptRows, progress: Progress | None
+) -> Evaluation:
+    """As ``evaluate``, with the records kept as they come."""
+
+    def ask(batch: Sequence[Question]) -> list[Record | Exception]:
+        answers = engine.answer_many([q.question for q in batch])
+        judged = [judge(q, a) for q, a in zip(batch, answers, strict=True)]
+        return [_Failed(r) if r.error else r for r in judged]
+
+    found = ask_each(
+        questions, ask, kept=kept, part=f"confidence {digest_of(engine)}", dump=asdict, load=_record, together=TOGETHER,
+        progress=progress,
+    )  # fmt: skip
+    records = [r.record if isinstance(r, _Failed) else r for r in found]
+    sound = [r for r in records if isinstance(r, Record)]
+    return Evaluation(metrics(sound), tuple(sound))
+
+
+class _Failed(Exception):
+    """A question that failed: its record is not kept, it is asked again."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record.error)
+        self.record = record
+
+
+def _record(row: dict[str, Any]) -> Record:
+    return Record(**{**row, "answers": tuple(row["answers"])})

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared_core.errors import CalibrationError, InputError
-from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.enough import require_enough
+from shared_core.evaluation.judging import holds_answer
+from shared_core.evaluation.kept_rows import KeptRows, Progress, ask_each, digest_of
 from shared_core.pipelines.confidence import WITNESSES
 from shared_core.types import Answer, Claim
-from shared_core.uncertainty.stack import LEAST, Stack, fit_stack
+from shared_core.uncertainty.stack import Stack, fit_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from shared_core.engine import SelfReflectEngine
 
 TOGETHER = 8
@@ -70,7 +70,8 @@ def calibrate_claims(
     engine: SelfReflectEngine,
     questions: Sequence[Question],
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
+    kept: KeptRows | None = None,
 ) -> FittedClaims:
     """Answer every question once, judge each claim, and fit how far each witness is to be believed.
 
@@ -82,41 +83,49 @@ def calibrate_claims(
         engine: with a language model, on any pipeline that cites; not calibrated on claims yet.
         questions: answerable ones with answers, and unanswerable ones.
         progress: told after every batch.
+        kept: what was asked before is taken from there, and what is asked now is put there.
 
     Raises:
         InputError: the engine has such a calibration already, or has no model.
-        CalibrationError: no question can be judged; too few claims, or nearly all right or wrong; every call failed.
+        CalibrationInputError: too few questions can be judged; too few claims, or nearly all right or wrong.
+        CalibrationError: every call failed.
     """
     if engine.context.stack is not None:
         raise InputError("This engine's claims are calibrated already.", hint="Calibrate with settings without it.")
     if not engine.resources.models:
         raise InputError("Without a language model there are no claims to judge.", hint="Calibrate the confidence.")
-    known = [q for q in questions if q.answers or q.answerable is False]
-    if len(known) < LEAST // 4:
-        raise CalibrationError(
-            f"Only {len(known)} questions can be judged.",
-            hint='Give rows with "answers", or with "answerable": false.',
-        )
-    rows, failed, last = list[JudgedClaim](), 0, ""
-    for start in range(0, len(known), TOGETHER):
-        some = known[start : start + TOGETHER]
-        for question, answer in zip(some, engine.answer_many([q.question for q in some])):
-            if isinstance(answer, Answer):
-                rows += [_judge(question, claim) for claim in answer.claims if claim.citations]
-            else:
-                failed, last = failed + 1, str(answer)
-        if progress is not None:
-            progress(start + len(some), len(known))
-    if failed == len(known):
-        raise CalibrationError(f"Every question failed; the last one: {last}")
+    require_enough("claims", questions)
+    known = [q for q in questions if q.judgeable]
+
+    def ask(batch: Sequence[Question]) -> list[list[JudgedClaim] | Exception]:
+        return [
+            [_judge(question, claim) for claim in answer.claims if claim.citations]
+            if isinstance(answer, Answer)
+            else answer
+            for question, answer in zip(batch, engine.answer_many([q.question for q in batch]), strict=True)
+        ]
+
+    found = ask_each(
+        known, ask, kept=kept or KeptRows(), part=f"claims {digest_of(engine)}", dump=_dump, load=_load,
+        together=TOGETHER, progress=progress,
+    )  # fmt: skip
+    errors = [f for f in found if isinstance(f, Exception)]
+    if len(errors) == len(known):
+        raise CalibrationError(f"Every question failed; the last one: {errors[-1]}")
+    rows = [row for f in found if not isinstance(f, Exception) for row in f]
     bound = engine.claims_binding
     stack = fit_stack(WITNESSES, [r.said for r in rows], [r.right for r in rows], bound_to=bound)
-    return FittedClaims(stack, tuple(rows), failed)
+    return FittedClaims(stack, tuple(rows), len(errors))
+
+
+def _dump(claims: list[JudgedClaim]) -> list[dict[str, Any]]:
+    return [asdict(c) for c in claims]
+
+
+def _load(rows: list[dict[str, Any]]) -> list[JudgedClaim]:
+    return [JudgedClaim(**{**row, "said": tuple(row["said"])}) for row in rows]
 
 
 def _judge(question: Question, claim: Claim) -> JudgedClaim:
     said = tuple(getattr(claim.signals, name) for name in WITNESSES)
-    right = (
-        bool(question.answers) and question.answerable is not False and contains_answer(claim.text, question.answers)
-    )
-    return JudgedClaim(question.question, claim.text, said, right)
+    return JudgedClaim(question.question, claim.text, said, holds_answer(question, claim))

@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ _NAMES = {
     "question": ("question", "query"),
     "answers": ("answers", "answer", "golds"),
     "answerable": ("answerable",),
+    "impossible": ("is_impossible",),
     "id": ("id", "_id", "qid", "question_id"),
 }
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _SHAPE = (
     'One JSON object a line, for example {"id": "1", "question": "Who …?", "answers": ["…"], "answerable": true}; '
-    "or CSV with these columns (several answers separated by |)."
+    "or CSV with these columns (several answers separated by |), or SQuAD's own JSON."
 )
 
 
@@ -55,8 +56,9 @@ def read_questions(path: str | Path) -> list[Question]:
     """The questions of a jsonl, json, csv or tsv file (``.gz`` too), UTF-8.
 
     Fields: ``question`` (or ``query``); ``answers`` or ``answer`` (a text or a list; in csv several are separated by
-    ``|`` or written as a JSON list); ``answerable``; ``id`` (or ``_id``, ``qid``, ``question_id``). JSON holds a list
-    of objects, or one object with such a list under ``questions`` or ``data``.
+    ``|`` or written as a JSON list); ``answerable``, or its reverse ``is_impossible``; ``id`` (or ``_id``, ``qid``,
+    ``question_id``). JSON holds a list of objects, or one object with such a list under ``questions`` or ``data``;
+    SQuAD's files (articles, paragraphs, questions) are read as they are. CSV may be parted by semicolons.
 
     Raises:
         DocumentError: (an InputError) the file cannot be read, or is in no known format.
@@ -101,7 +103,9 @@ def read_text(path: Path) -> str:
 def line_rows(path: Path, text: str, kind: str) -> Iterator[tuple[str, Any]]:
     """(place, row) of each line of a jsonl, csv or tsv file; InputError for a line that is no row."""
     if kind in ("csv", "tsv"):
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if kind == "tsv" else ",", strict=True)
+        head = text.split("\n", 1)[0]
+        parted = "\t" if kind == "tsv" else ";" if ";" in head and "," not in head else ","
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=parted, strict=True)
         try:
             for row in reader:
                 if None in row:
@@ -123,11 +127,32 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: no JSON ({error.msg}).", hint=_SHAPE) from error
+    seen = ""
     if isinstance(data, Mapping):
+        seen = f" under questions or data; its fields are {_names(data)}"
         data = data.get("questions", data.get("data"))
     if not isinstance(data, list):
-        raise InputError(f"{path} holds no list of questions.", hint=_SHAPE)
-    yield from ((f"entry {i}", row) for i, row in enumerate(data, 1))
+        raise InputError(f"{path} holds no list of questions{seen}.", hint=_SHAPE)
+    for i, row in enumerate(data, 1):
+        if isinstance(row, Mapping) and isinstance(row.get("paragraphs"), list):
+            yield from _of_article(f"entry {i}", row["paragraphs"])
+        else:
+            yield f"entry {i}", row
+
+
+def _of_article(where: str, paragraphs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """The questions of one article of SQuAD."""
+    for p, paragraph in enumerate(paragraphs, 1):
+        asked = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
+        if not isinstance(asked, list):
+            raise InputError(f"{where}, paragraph {p}: no list of questions under qas.", hint=_SHAPE)
+        yield from ((f"{where}, paragraph {p}, question {q}", row) for q, row in enumerate(asked, 1))
+
+
+def _names(row: Mapping[str, Any]) -> str:
+    """The fields of a row, for people."""
+    names = [repr(str(name)) for name in row]
+    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "") if names else "none"
 
 
 def _question(where: str, row: Any, number: int) -> Question:
@@ -137,8 +162,11 @@ def _question(where: str, row: Any, number: int) -> Question:
     values = {name: row[key] for name, key in used.items() if key is not None}
     text = values.get("question")
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{where}: no question.", hint=_SHAPE)
+        raise InputError(f"{where}: no question; the fields are {_names(row)}.", hint=_SHAPE)
     answerable = _answerable(where, values.get("answerable"))
+    impossible = _answerable(where, values.get("impossible"))
+    if answerable is None and impossible is not None:
+        answerable = not impossible
     answers = _answers(where, values.get("answers")) if answerable is not False else ()
     if answers and answerable is None:
         answerable = True
@@ -151,6 +179,8 @@ def _answers(where: str, value: Any) -> tuple[str, ...]:
         value = _split_answers(value)
     elif isinstance(value, Mapping):  # SQuAD as data sets distribute it
         value = value.get("text", ())
+    elif isinstance(value, list) and any(isinstance(a, Mapping) for a in value):  # and as it is published
+        value = [a.get("text") if isinstance(a, Mapping) else a for a in value]
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         value = [str(value)]
     if value is None:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from shared_core import flow as flows
+from shared_core.bindings import BindingValue
 from shared_core.errors import CalibrationError, InputError, SelfReflectError
 from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.calibration import PLATT_BELOW
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.enough import require_enough, require_enough_claims
+from shared_core.evaluation.judging import is_right
+from shared_core.evaluation.kept_rows import KeptRows, Progress, ask_each, digest_of
 from shared_core.flow import Flow
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.gating.choose import Form, answer_binding, choose_gauge, form_of
@@ -25,7 +29,6 @@ from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open
 from shared_core.pipelines.support import support, support_binding
 from shared_core.types import Answer
 from shared_core.uncertainty.calibration import (
-    BindingValue,
     Calibration,
     Method,
     ThresholdRule,
@@ -39,8 +42,9 @@ if TYPE_CHECKING:
 Labels = Literal["auto", "gold", "self"]
 """``gold``: judged by the known answers; ``self``: by agreement with the answer from passages; ``auto``: gold where
 answers are known, self elsewhere."""
-Progress = Callable[[int, int], None]
 T = TypeVar("T")
+WITH_GATE = ("composed", "seakr")
+"""Pipelines that apply a calibrated gate, and calibrated answers from memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ def calibrate_gate(
     rule: ThresholdRule = "balanced_accuracy",
     target: float | None = None,
     progress: Progress | None = None,
+    kept: KeptRows | None = None,
 ) -> FittedPurpose:
     """Fit "right without retrieval" to the uncertainty of closed-book answers, and choose the gate's threshold.
 
@@ -106,17 +111,20 @@ def calibrate_gate(
         labels: where the labels come from.
         rule, target: as ``choose_threshold``.
         progress: told after every batch.
+        kept: what was asked before is taken from there, and what is asked now is put there: with the same one
+            ``calibrate_answer`` does not ask again what the gate was fitted on.
 
     Raises:
-        InputError: unknown method or labels, no questions.
-        CalibrationError: too few rows, or all right, or all wrong.
+        InputError: unknown method or labels.
+        CalibrationInputError: too few rows, all unanswerable, every score unknown, or all right or all wrong.
         CapabilityError: there is no model, or it cannot serve the estimator.
     """
     form = form_of(engine.settings)
+    _check(questions, "gate", method, labels, engine.settings.pipeline)
     context = run_of(engine).context
-    rows = _observe_recall(engine, questions, labels, form, progress)
+    rows = _observe_recall(engine, questions, labels, form, progress, kept or KeptRows())
     gauge = choose_gauge(engine.settings, context, form=form)
-    bound: dict[str, BindingValue] = {"model": context.model_name("default"), **gauge.binding}
+    bound: dict[str, BindingValue] = {"model": context.model_identity("default"), **gauge.binding}
     fitted = _fit(rows, bound, method, event=_event("the answer without passages is right", rows, questions, labels))
     usable = [r for r in rows if r.held is not None]
     threshold = choose_threshold([r.score for r in usable], [bool(r.held) for r in usable], rule=rule, target=target)
@@ -132,6 +140,7 @@ def calibrate_answer(
     labels: Labels = "auto",
     gate: Calibration | None = None,
     progress: Progress | None = None,
+    kept: KeptRows | None = None,
 ) -> FittedPurpose:
     """Fit "the answer is right" to the uncertainty of the pipeline's answers.
 
@@ -140,12 +149,14 @@ def calibrate_answer(
 
     Args, errors: as ``calibrate_gate``. ``gate``: from there; without it the engine's own, if it has one.
     """
+    _check(questions, "answer", method, labels, engine.settings.pipeline)
+    kept = kept or KeptRows()
     context = run_of(engine).context
     form = form_of(engine.settings)
     if engine.settings.pipeline == "seakr":
-        rows = _observe_answers(engine, questions, labels, form, gate, progress)
+        rows = _observe_answers(engine, questions, labels, form, gate, progress, kept)
     else:
-        rows = _observe_recall(engine, questions, labels, form, progress)
+        rows = _observe_recall(engine, questions, labels, form, progress, kept)
     gauge = choose_gauge(engine.settings, context, form=form)
     bound = answer_binding(gauge, engine.settings, context)
     fitted = _fit(rows, bound, method, event=_event("the answer is right", rows, questions, labels))
@@ -158,10 +169,10 @@ def calibrate_support(
     """Fit "the quote supports the claim" to the support scores of labelled (quote, claim, label) rows.
 
     Raises:
-        InputError: unknown method, no rows. CalibrationError: as ``calibrate_gate``.
+        InputError: unknown method. CalibrationInputError: too few rows, or all of one label.
     """
-    if not claims:
-        raise InputError("There are no labelled claims.")
+    _check_method(method)
+    require_enough_claims(claims)
     run = run_of(engine)
     scores = flows.run(support([(q, c) for q, c, _ in claims], run), engine.resources)
     rows = [
@@ -182,11 +193,22 @@ def run_of(engine: SelfReflectEngine) -> Run:
 
 
 def _observe_recall(
-    engine: SelfReflectEngine, questions: Sequence[Question], labels: Labels, form: Form, progress: Progress | None
+    engine: SelfReflectEngine,
+    questions: Sequence[Question],
+    labels: Labels,
+    form: Form,
+    progress: Progress | None,
+    kept: KeptRows,
 ) -> list[Observation]:
-    found = _each(engine, [closed_book(q.question, run_of(engine), form) for q in questions], progress)
+    def ask(batch: Sequence[Question]) -> list[Recalled | Exception]:
+        return _each(engine, [closed_book(q.question, run_of(engine), form) for q in batch])
+
+    found = ask_each(
+        questions, ask, kept=kept, part=f"recall {form} {digest_of(engine)}", dump=dataclasses.asdict,
+        load=lambda row: Recalled(**row), together=_BATCH, progress=progress,
+    )  # fmt: skip
     recalled = [r if isinstance(r, Recalled) else Recalled(None, math.nan) for r in found]
-    right = _label(engine, questions, [r.text for r in recalled], labels, form)
+    right = _label(engine, questions, [r.text for r in recalled], labels, form, kept)
     return [Observation(q.id, r.uncertainty, held, r.text or "") for q, r, held in zip(questions, recalled, right)]
 
 
@@ -197,18 +219,21 @@ def _observe_answers(
     form: Form,
     gate: Calibration | None,
     progress: Progress | None,
+    kept: KeptRows,
 ) -> list[Observation]:
     assert engine.resources.retriever is not None
     settings = engine.settings.replace(on_abstain="say", calibration=None)
     again = engine.over(engine.resources.retriever, settings, calibrations={"gate": gate} if gate is not None else {})
-    said: list[tuple[str | None, float]] = []
-    for start in range(0, len(questions), _BATCH):
-        batch = questions[start : start + _BATCH]
-        for answer in again.answer_many([q.question for q in batch]):
-            said.append(_read_uncertainty(answer))
-        if progress is not None:
-            progress(len(said), len(questions))
-    right = _label(engine, questions, [text for text, _ in said], labels, form)
+
+    def ask(batch: Sequence[Question]) -> list[Recalled | Exception]:
+        return [_read_uncertainty(a) for a in again.answer_many([q.question for q in batch])]
+
+    found = ask_each(
+        questions, ask, kept=kept, part=f"answer {digest_of(again)}", dump=dataclasses.asdict,
+        load=lambda row: Recalled(**row), together=_BATCH, progress=progress,
+    )  # fmt: skip
+    said = [(r.text, r.uncertainty) if isinstance(r, Recalled) else (None, math.nan) for r in found]
+    right = _label(engine, questions, [text for text, _ in said], labels, form, kept)
     # Without an answer there is nothing to be confident of.
     return [
         Observation(q.id, score, held if text else None, text or "")
@@ -216,29 +241,34 @@ def _observe_answers(
     ]
 
 
-def _read_uncertainty(answer: Answer | Exception) -> tuple[str | None, float]:
+def _read_uncertainty(answer: Answer | Exception) -> Recalled | Exception:
     if isinstance(answer, Exception):
         _raise_if_all(answer)
-        return None, math.nan
+        return answer
     for decision in answer.trace:
         if decision.kind == "uncertainty":
             value = decision.values.get("uncertainty")
-            return str(decision.values["answer"]), math.nan if value is None else float(value)
-    return None, math.nan
+            return Recalled(str(decision.values["answer"]), math.nan if value is None else float(value))
+    return Recalled(None, math.nan)
 
 
 def _label(
-    engine: SelfReflectEngine, questions: Sequence[Question], said: Sequence[str | None], labels: Labels, form: Form
+    engine: SelfReflectEngine,
+    questions: Sequence[Question],
+    said: Sequence[str | None],
+    labels: Labels,
+    form: Form,
+    kept: KeptRows,
 ) -> list[bool | None]:
     """Whether each answer is right; an answer that is missing is not."""
-    if labels not in ("auto", "gold", "self"):
-        raise InputError(f"Unknown labels {labels!r}.", hint="auto, gold or self")
     own = [i for i, q in enumerate(questions) if labels == "self" or (labels == "auto" and not q.judgeable)]
-    read = _each(engine, [open_book(questions[i].question, run_of(engine), form) for i in own], None)
-    right: list[bool | None] = [
-        (bool(q.answers) and contains_answer(text, q.answers)) if q.judgeable else None
-        for q, text in zip(questions, said)
-    ]
+    read = ask_each(
+        [questions[i] for i in own],
+        lambda batch: _each(engine, [open_book(q.question, run_of(engine), form) for q in batch]),
+        kept=kept, part=f"open book {form} {digest_of(engine)}", dump=lambda text: [text], load=lambda row: row[0],
+        together=_BATCH,
+    )  # fmt: skip
+    right: list[bool | None] = [is_right(q, text or "") if q.judgeable else None for q, text in zip(questions, said)]
     for i, other in zip(own, read):
         text = said[i]
         right[i] = None if not isinstance(other, str) else bool(text) and agree(text, other)
@@ -253,18 +283,31 @@ def agree(first: str | None, second: str | None) -> bool:
 _BATCH = 16
 
 
-def _each(engine: SelfReflectEngine, todo: Sequence[Flow[T]], progress: Progress | None) -> list[T | Exception]:
-    """Results of the flows, in batches; an error counts against its question only, unless nothing can work."""
-    found: list[T | Exception] = []
-    for start in range(0, len(todo), _BATCH):
-        results = flows.run_many(todo[start : start + _BATCH], engine.resources)
-        for result in results:
-            if isinstance(result, Exception):
-                _raise_if_all(result)
-        found += results
-        if progress is not None:
-            progress(len(found), len(todo))
-    return found
+def _each(engine: SelfReflectEngine, todo: Sequence[Flow[T]]) -> list[T | Exception]:
+    """Results of the flows, as one batch; an error counts against its question only, unless nothing can work."""
+    results = flows.run_many(todo, engine.resources)
+    for result in results:
+        if isinstance(result, Exception):
+            _raise_if_all(result)
+    return results
+
+
+def _check(questions: Sequence[Question], purpose: str, method: str, labels: str, pipeline: str) -> None:
+    """What can be known beforehand to be of no use is refused beforehand."""
+    if pipeline not in WITH_GATE:
+        raise InputError(
+            f"The pipeline {pipeline} retrieves by itself: a calibration of {purpose} would be applied nowhere.",
+            hint=f"Calibrate claims, or one of the pipelines {', '.join(WITH_GATE)}.",
+        )
+    _check_method(method)
+    if labels not in ("auto", "gold", "self"):
+        raise InputError(f"Unknown labels {labels!r}.", hint="auto, gold or self")
+    require_enough(purpose, questions, labels)
+
+
+def _check_method(method: str) -> None:
+    if method not in ("auto", "isotonic", "platt"):
+        raise InputError(f"Unknown method {method!r}.", hint="auto, isotonic or platt")
 
 
 def _raise_if_all(error: Exception) -> None:
@@ -295,8 +338,6 @@ def _fit(
     event: str,
     increasing: bool = False,
 ) -> Calibration:
-    if method not in ("auto", "isotonic", "platt"):
-        raise InputError(f"Unknown method {method!r}.", hint="auto, isotonic or platt")
     usable = [r for r in rows if r.held is not None]
     if not usable:
         raise CalibrationError("No row can be judged.", hint="Give answers, or let the model label: labels='self'.")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from shared_core.abstention import FittedGuarantee, fit_guarantee
 from shared_core.errors import AbstainedError, CalibrationError, InputError
-from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.judging import holds_answer
 from shared_core.pipelines.guarantees import signals_of
 from shared_core.settings import GuaranteeName
 from shared_core.types import Answer, Claim
@@ -40,11 +40,6 @@ class FittedAnswers:
             f"  {c.describe()['text']}",
         ]
         return "\n".join([*lines, *([f"  {self.failed} questions failed"] if self.failed else [])])
-
-
-def holds_answer(question: Question, claim: Claim) -> bool | None:
-    """Whether an accepted answer stands in the claim; no claim about an unanswerable question is right."""
-    return question.answerable is not False and contains_answer(claim.text, question.answers)
 
 
 def calibrate_guarantee(

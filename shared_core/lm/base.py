@@ -81,7 +81,8 @@ class LanguageModel(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's name or path; never a secret. Calibrations are bound to it."""
+        """The model's name or path; never a secret. Calibrations are bound to it, or to the backend's ``identity``
+        where it has one (``shared_core.lm.identity``)."""
         ...
 
     @property

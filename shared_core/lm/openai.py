@@ -42,6 +42,7 @@ from shared_core.lm.base import (
 )
 from shared_core.lm.chat.layout import Outgoing, examples, instructs
 from shared_core.lm.chat.read import OnlyThoughts
+from shared_core.lm.identity import plain_name
 from shared_core.portable import Remade
 from shared_core.types import Usage
 
@@ -144,6 +145,13 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
     def name(self) -> str:  # type: ignore[override]
         """The model's name; asks the server if none was given."""
         return self._model if self._model is not None else self.probe().model
+
+    @property
+    def identity(self) -> str:
+        """What calibrations are bound to: the model's name there, and what the server says of it (asked once)."""
+        able = self.probe()
+        said = ", ".join(f"{name} {value}" for name, value in able.said)
+        return f"{plain_name(able.model)} ({said})" if said else plain_name(able.model)
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # known only once the server was asked

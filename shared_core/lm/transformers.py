@@ -87,7 +87,7 @@ class TransformersLM(Remade, BaseLanguageModel):
         cache_bytes: memory for keys and values of one batch; larger batches are cut. By default 2 GiB on a CPU,
             half of the free memory on an accelerator.
         prefix_cache_bytes: memory for prompts kept between calls; 0 switches that off.
-        name: shown in errors and bound to calibrations; by default the name, or the folder's or class's name.
+        name: shown in errors; by default the name, or the folder's or class's name.
         adapter: which adapter of a loaded ``PeftModel`` to run with; by default the one active now. Two backends may
             share one model with different adapters (ReClaim's reference and claim model): they take turns.
         trust_remote_code: run code that comes with the checkpoint.
@@ -146,6 +146,7 @@ class TransformersLM(Remade, BaseLanguageModel):
         self._runner = Runner(self.model)
         self._eos = eos_ids(self.model, tokenizer)
         self._lock = self._adapters.lock
+        self._known: tuple[object, str] | None = None  # the weights' stamp and the identity that they had
         with self._lock, self._inference():
             suits = examine(self._runner, layout)
         self.fallback = suits.obstacle
@@ -193,6 +194,18 @@ class TransformersLM(Remade, BaseLanguageModel):
         with self._lock:
             remove_capturing_hooks(self.model)
         return super().__reduce__()
+
+    @property
+    def identity(self) -> str:
+        """What calibrations are bound to: a digest of configuration, tokenizer and weights as they are now."""
+        from shared_core.lm.identity import identity_of_module
+
+        with self._lock:
+            self._adapters.switch()
+            stamp = self._runner.stamp()
+            if self._known is None or self._known[0] != stamp:
+                self._known = stamp, identity_of_module(self.model, self.tokenizer, active=self._adapters.name)
+            return self._known[1]
 
     # --- the protocol ------------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ from shared_core.lm.base import (
     StatesResult,
 )
 from shared_core.lm.encoding import Encoder
+from shared_core.lm.identity import identity_of_files, local_folder, plain_name
 from shared_core.portable import Remade
 from shared_core.types import Usage
 
@@ -89,6 +90,7 @@ class VLLM(Remade, BaseLanguageModel):
         self.name = str(model).rstrip("/")
         options = engine_options(engine_kwargs, hidden_states=hidden_states)
         self.tokenizer = _load_tokenizer(tokenizer or str(model), bool(options.get("trust_remote_code")))
+        self.identity = identity_of_files(local_folder(self.name), "vLLM") or plain_name(self.name)
         self._engine = Engine(str(model), tokenizer, options)
         self._vllm = self._engine.vllm
         self.encoder = Encoder(self.tokenizer)

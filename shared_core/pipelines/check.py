@@ -28,6 +28,7 @@ from shared_core.pipelines.common import (
     Run,
 )
 from shared_core.pipelines.evidence import Evidence, Window, gather, titled
+from shared_core.pipelines.necessity import ask_necessity, require_scores
 from shared_core.pipelines.support import ask_model, model_method, support, support_method, verdicts
 from shared_core.reading.base import Verdict
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, ClaimVerdict, Passage, Retrieved, Signals, Span
@@ -35,6 +36,7 @@ from shared_core.types import Answer, Citation, Claim, ClaimSealed, ClaimVerdict
 T = TypeVar("T")
 NOTHING_STATED = "nothing to check"
 CONTRADICTED = "contradicted"
+STACK_LEFT_OUT = "the calibration of claims is of a pipeline's own answers; checking applies that of support only"
 VERDICTS: tuple[ClaimVerdict, ...] = ("supported", "contradicted", "unsupported", "unknown")
 BATCH = 32
 """Claims judged at once."""
@@ -62,7 +64,9 @@ class _Judged:
         return min(self.supported, 1 - self.refuted)
 
 
-def check(answer: str, question: str, passages: Sequence[Passage] | None, run: Run) -> Flow[Answer]:
+def check(
+    answer: str, question: str, passages: Sequence[Passage] | None, run: Run, *, necessary: bool = False
+) -> Flow[Answer]:
     """Check a written answer.
 
     Args:
@@ -70,6 +74,7 @@ def check(answer: str, question: str, passages: Sequence[Passage] | None, run: R
         question: that it answers; empty if there is none. What cannot stand alone ("1871.") is judged with it.
         passages: to check against; ``None`` retrieves ``top_k`` for each claim, and for the question.
         run: of this answer.
+        necessary: also ask whether the model states each claim because of what it cites (``Claim.necessity``).
 
     Returns:
         The same text with its claims at their places: ``kept`` where the support is above the target accuracy, else
@@ -78,6 +83,8 @@ def check(answer: str, question: str, passages: Sequence[Passage] | None, run: R
         ``verdicts`` and ``shares`` (how many claims came out how), ``unchecked`` (ranges of the text that state nothing
         or are code, headings, lists of sources) and ``judged_by``.
     """
+    if necessary:
+        require_scores(run.context)
     cut = cut_statements(answer)
     yield run.note(
         "split",
@@ -86,6 +93,8 @@ def check(answer: str, question: str, passages: Sequence[Passage] | None, run: R
         claims=len(cut.found),
         left_out=len(cut.left_out),
     )
+    if run.context.stack is not None:
+        yield run.note("calibration", "claims left out", STACK_LEFT_OUT)
     near: list[list[str]] = [[] for _ in cut.found]
     if passages is None:
         passages, near = yield from _look_up(cut.found, question, run)
@@ -100,6 +109,8 @@ def check(answer: str, question: str, passages: Sequence[Passage] | None, run: R
         for statement, _ in batch:
             claims.append(_claim(statement, known.get(_key(statement), _Judged()), run))
             yield Report(ClaimSealed(claims[-1]))
+    if necessary and claims and run.trace.limit is None:
+        claims = yield from ask_necessity(question, claims, evidence.passages, run)
     return (yield from _conclude(answer, question, claims, cut, evidence, run))
 
 

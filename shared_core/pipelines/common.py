@@ -12,6 +12,7 @@ from shared_core.abstention import DriftWatch, FittedGuarantee, expected_utility
 from shared_core.errors import CapabilityError, DeadlineError, LanguageModelError, LimitError
 from shared_core.flow import Flow, Report, Resources
 from shared_core.lm.base import Capabilities
+from shared_core.lm.identity import Identities
 from shared_core.pipelines.guarantees import signals_of, tell
 from shared_core.reading.expected import ExpectedShare
 from shared_core.settings import SelfReflectSettings
@@ -40,7 +41,8 @@ class Context:
 
     Attributes:
         capabilities: of each model by role; empty without a language model.
-        names: of each model by role, for calibrations and traces.
+        names: of each model by role, for traces.
+        identities: of each model by role, for calibrations (``lm.identity``).
         calibrations: by purpose (``confidence``, ``gate``, …), as loaded from ``settings.calibration``.
         scorer: name of what carries ``Judge`` requests out (an NLI model, …); ``None`` if nothing does.
         critic: name of the shipped critic; ``None`` where its packages are not installed.
@@ -62,6 +64,7 @@ class Context:
     stack: Stack | None = None
     guarantee: FittedGuarantee | None = None
     drift: DriftWatch | None = field(default=None, compare=False)
+    identities: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -76,6 +79,7 @@ class Context:
         return cls(
             capabilities={role: model.capabilities for role, model in resources.models.items()},
             names={role: model.name for role, model in resources.models.items()},
+            identities=Identities(resources.models),
             calibrations=calibrations or {},
             scorer=resources.judge.name if resources.judge is not None else None,
             critic=resources.critic.name if resources.critic is not None else None,
@@ -104,6 +108,11 @@ class Context:
     def model_name(self, role: str) -> str:
         """Name of the model of that role."""
         return self.names.get(role) or self.names.get("default", "none")
+
+    def model_identity(self, role: str) -> str:
+        """What calibrations of the model of that role are bound to."""
+        known = role if role in self.identities else "default"
+        return self.identities[known] if known in self.identities else self.model_name(role)
 
 
 class Trace:
@@ -456,6 +465,15 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
         text += " (unsupported)" if claim.status == "flagged" else ""
     placed.sort(key=lambda c: c.status == "dropped")
     return text, tuple(placed)
+
+
+UNCITED = "(from the model, without a quote)"
+
+
+def assemble_uncited(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
+    """As ``assemble``, for claims none of which has a quote: the text says so."""
+    text, placed = assemble(claims)
+    return f"{text} {UNCITED}", placed
 
 
 def _key(span: Span) -> tuple[str, int, int]:

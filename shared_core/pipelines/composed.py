@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from shared_core.errors import BudgetError, LimitError, SelfReflectError
 from shared_core.flow import Flow, Report, Retrieve
-from shared_core.pipelines.common import Run, decide
+from shared_core.pipelines.common import Run, assemble_uncited, decide
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.extractive import answer_without_model, extractive
 from shared_core.pipelines.gating.choose import choose_gauge, choose_threshold, gauge_report
@@ -35,7 +35,9 @@ def composed(question: str, run: Run) -> Flow[Answer]:
     settings = run.settings
     own = yield from _recall(question, run)
     if own is not None:
-        return (yield from decide(question, [own], (), run, pipeline="composed", calibrated=True))
+        return (
+            yield from decide(question, [own], (), run, pipeline="composed", calibrated=True, layout=assemble_uncited)
+        )
     method = _rerank_method(run)
     wanted = settings.top_k if method == "none" else settings.candidates or 2 * settings.top_k
     found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
@@ -55,11 +57,15 @@ def composed(question: str, run: Run) -> Flow[Answer]:
 def _recall(question: str, run: Run) -> Flow[Claim | None]:
     """The model's own answer where a calibrated gate says that it knows; ``None`` where passages are needed.
 
-    An uncalibrated gate decides nothing here: an answer without a quote needs a confidence that means something.
+    Only where answers without a quote are asked for (``allow_uncited``). An uncalibrated gate decides nothing here:
+    such an answer needs a confidence that means something.
     """
     settings, context = run.settings, run.context
     if not {"gate", "answer"} <= set(context.calibrations):
         yield run.note("gate", "retrieve", "no calibration says when the model knows by itself")
+        return None
+    if not settings.allow_uncited:
+        yield run.note("gate", "retrieve", "an answer from memory would have no quote (allow_uncited)")
         return None
     gauge = choose_gauge(settings, context)
     threshold = choose_threshold(gauge, settings, context)

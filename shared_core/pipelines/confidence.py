@@ -46,7 +46,9 @@ class Weighed:
     unknown: str = ""
 
 
-def weigh(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run) -> Flow[Weighed]:
+def weigh(
+    question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run, *, judged: bool = False
+) -> Flow[Weighed]:
     """Ask the witnesses about claims that cite passages, and put what they say together.
 
     Signals that a claim brings with it (``certain``, ``agreement`` from samples) are kept; if it brings ``entailed``,
@@ -58,6 +60,7 @@ def weigh(question: str, claims: Sequence[Claim], passages: Sequence[Passage], r
         claims: with their citations.
         passages: what was read, best first.
         run: of the question.
+        judged: ``entailed`` is the word of the engine's own judge or critic, who is not asked again.
     """
     cited = [c for c in claims if c.citations]
     if not cited:
@@ -66,7 +69,7 @@ def weigh(question: str, claims: Sequence[Claim], passages: Sequence[Passage], r
     entailed: list[float | None] = [None] * len(cited)
     alone = run.settings.witnesses == "judge"
     brought = run.context.scorer is None and all(c.signals.entailed is not None for c in cited)
-    if support_method(run.context) in ("judge", "critic") or (alone and not brought):
+    if not judged and (support_method(run.context) in ("judge", "critic") or (alone and not brought)):
         entailed = yield from support([(_quote(c), c.text) for c in cited], run)
         if not alone and support_method(run.context) == "critic":
             # a statement that stands in its quote follows from it, whatever a trained critic makes of it

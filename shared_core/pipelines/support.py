@@ -153,7 +153,8 @@ def _score(method: str | None, asked: Sequence[_Asked]) -> Flow[list[float | Non
         return [None] * len(asked)
     if method in ("judge", "critic"):
         pairs = tuple((a.quote, a.claim) for a in asked)
-        return list((yield Judge(pairs, by="judge" if method == "judge" else "critic")))
+        said = yield Judge(pairs, by="judge" if method == "judge" else "critic")
+        return [p if p is not None and 0 <= p <= 1 else None for p in said]  # NaN is no probability
     ask = {"score": _score_by_continuations, "logprobs": _score_by_first_token, "verbalised": _score_by_percentage}
     return (yield from ask[method](asked))
 
@@ -162,7 +163,8 @@ def support_binding(context: Context) -> dict[str, str | None]:
     """What a calibration of support is bound to."""
     method = support_method(context)
     names = {"judge": context.scorer, "critic": context.critic}
-    return {"support_method": method, "model": names.get(method or "", context.model_name("judge"))}
+    model = names[method] if method in names else context.model_identity("judge")
+    return {"support_method": method, "model": model}
 
 
 def _score_by_continuations(asked: Sequence[_Asked]) -> Flow[list[float | None]]:

@@ -16,12 +16,14 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shared_core.errors import CalibrationError, InputError, MissingDependencyError
+from shared_core.bindings import BindingValue, require_same
+from shared_core.errors import CalibrationError, CalibrationInputError, InputError, MissingDependencyError
 from shared_core.uncertainty._arrays import Float64, numbers
 
 VERSION = 1
+LEAST_ROWS = 20
+"""Rows needed at least to fit a calibration of one score."""
 Method = Literal["isotonic", "platt"]
-BindingValue = str | int | float | bool | None
 ThresholdRule = Literal["balanced_accuracy", "target_accuracy"]
 
 
@@ -36,6 +38,8 @@ class Calibration:
         event: what the probability is of, in words.
         points: (score, probability) knots of ``isotonic``, scores rising.
         slope, intercept: of ``platt``: ``1 / (1 + exp(-(slope · score + intercept)))``.
+        low, high: of ``platt``: the range of the scores it was fitted on; beyond it the value at its end holds.
+        floor, ceiling: of ``platt``: no probability lies outside, however steep it is.
         threshold: raw score chosen for a decision, ``None`` if none was (or none meets the aim).
         threshold_rule: how it was chosen, in words.
         n: rows it was fitted on; ``positives`` of them true; ``unknown``: rows left out for a score that is not finite.
@@ -57,6 +61,10 @@ class Calibration:
     unknown: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
     version: int = VERSION
+    low: float | None = None
+    high: float | None = None
+    floor: float = 0.0
+    ceiling: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse a map that is not monotone or leaves [0, 1]; keep read-only copies."""
@@ -76,6 +84,10 @@ class Calibration:
             return f"its direction is {self.increasing!r}"
         if self.threshold is not None and not math.isfinite(self.threshold):
             return "its threshold is not finite"
+        if not 0 <= self.floor <= self.ceiling <= 1:
+            return "its floor or ceiling is no probability"
+        if any(end is not None and not math.isfinite(end) for end in (self.low, self.high)):
+            return "its range is not finite"
         if self.method == "platt":
             if not (math.isfinite(self.slope) and math.isfinite(self.intercept)):
                 return "its slope or intercept is not finite"
@@ -108,8 +120,10 @@ class Calibration:
         if self.method == "isotonic":
             x, y = np.array(self.points).T
             return np.asarray(np.clip(np.interp(scores, x, y), 0.0, 1.0))
+        scores = np.clip(scores, -np.inf if self.low is None else self.low, np.inf if self.high is None else self.high)
         with np.errstate(over="ignore"):
-            return np.asarray(1.0 / (1.0 + np.exp(-(self.slope * scores + self.intercept))))
+            p = 1.0 / (1.0 + np.exp(-(self.slope * scores + self.intercept)))
+        return np.asarray(np.clip(p, self.floor, self.ceiling))
 
     def exceeds(self, score: float | None) -> bool | None:
         """Whether ``score`` lies above the threshold; ``None`` (unknown) where it is not finite or there is none."""
@@ -123,11 +137,7 @@ class Calibration:
         Raises:
             CalibrationError: it was fitted for another; names every difference.
         """
-        names = sorted({*self.bound_to, *configuration})
-        different = [n for n in names if self.bound_to.get(n) != configuration.get(n)]
-        if different:
-            told = "; ".join(f"{n} {self.bound_to.get(n)!r}, not {configuration.get(n)!r}" for n in different)
-            raise CalibrationError(f"The calibration was fitted for {told}.", hint=_REFIT)
+        require_same("The calibration", self.bound_to, configuration, hint=_REFIT)
         return self
 
     def with_threshold(self, threshold: float | None, rule: str) -> Calibration:
@@ -152,6 +162,8 @@ class Calibration:
             if set(data) - known:
                 raise ValueError(f"unknown entries {sorted(set(data) - known)}")
             values = {**data, "points": tuple((float(x), float(y)) for x, y in data.get("points", ()))}
+            if values.get("method") == "platt" and "ceiling" not in values and values.get("n"):
+                values |= _bounds(values["positives"], values["n"])  # of an earlier version, which had none
             return cls(**values)
         except (TypeError, ValueError, AttributeError) as error:
             raise CalibrationError(f"This is no calibration: {error}.", hint=_REFIT) from error
@@ -172,13 +184,15 @@ def fit_calibration(
     method: Method = "isotonic",
     increasing: bool = False,
     event: str = "the answer is right",
-    min_rows: int = 20,
+    min_rows: int = LEAST_ROWS,
     folds: int = 5,
 ) -> Calibration:
     """Fit a calibration through scikit-learn.
 
-    Isotonic values are kept within [1/(n+2), 1 - 1/(n+2)], Platt's targets are smoothed as Platt (1999) does: no
-    finite sample makes anything certain. Rows whose score is not finite are left out and counted.
+    Isotonic values are kept within [1/(n+2), 1 - 1/(n+2)]. Platt's targets are smoothed as Platt (1999) does, and no
+    probability goes beyond them: at most (r+1)/(r+2) after r rows where the event held, at least 1/(w+2) after w where
+    it did not (Laplace's rule of succession), nor does the curve go on beyond the scores seen. Rows whose score is
+    not finite are left out and counted.
 
     Args:
         scores: (n,) raw scores; ``labels``: (n,) of 0/1 or booleans, whether the event held.
@@ -198,8 +212,8 @@ def fit_calibration(
         raise InputError(f"Unknown method {method!r}.", hint="isotonic or platt")
     x, y, unknown = _rows(scores, labels)
     if len(x) < min_rows or y.min() == y.max():
-        raise CalibrationError(
-            f"{len(x)} rows with {int(y.sum())} positives are not enough to calibrate.",
+        raise CalibrationInputError(
+            f"{len(x)} rows with {int(y.sum())} positives are not enough to calibrate{_unknown(unknown, len(x))}.",
             hint=f"Give at least {min_rows} questions, some with right and some with wrong answers.",
         )
     made = _fit(x, y, method, increasing)
@@ -214,6 +228,12 @@ def fit_calibration(
         unknown=unknown,
         metrics=_metrics(x, y, method, increasing, folds),
     )
+
+
+def _unknown(unknown: int, known: int) -> str:
+    if not unknown:
+        return ""
+    return f": of {unknown} more the score is unknown" if known else f": every score, of {unknown} rows, is unknown"
 
 
 def choose_threshold(
@@ -300,7 +320,8 @@ def _platt(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
     except ImportError as error:
         raise MissingDependencyError("scikit-learn", extra="eval", purpose="Calibration") from error
     positives, negatives = float(y.sum()), float(len(y) - y.sum())
-    targets = np.where(y == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
+    bounds = _bounds(positives, positives + negatives)
+    targets = np.where(y == 1, bounds["ceiling"], bounds["floor"])
     centre, spread = float(np.median(x)), float(np.std(x)) or 1.0
     z = ((x - centre) / spread)[:, None]
     model = LogisticRegression(C=1e6, max_iter=1000)
@@ -309,8 +330,14 @@ def _platt(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
     slope = float(model.coef_[0, 0]) / spread
     if slope == 0 or (slope > 0) != increasing:  # the score tells nothing in its own direction: the base rate, then
         rate = float(targets.mean())
-        return {"slope": 0.0, "intercept": math.log(rate / (1 - rate))}
-    return {"slope": slope, "intercept": float(model.intercept_[0]) - slope * centre}
+        return {"slope": 0.0, "intercept": math.log(rate / (1 - rate)), **bounds}
+    ends = {"low": float(x.min()), "high": float(x.max())}
+    return {"slope": slope, "intercept": float(model.intercept_[0]) - slope * centre, **ends, **bounds}
+
+
+def _bounds(positives: float, n: float) -> dict[str, float]:
+    """What as many rows allow to be said: the chance of one more of the other kind is never nought."""
+    return {"floor": 1 / (n - positives + 2), "ceiling": (positives + 1) / (positives + 2)}
 
 
 def _metrics(x: Float64, y: Float64, method: Method, increasing: bool, folds: int) -> dict[str, float]:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from shared_core.abstention.guarantees import FittedGuarantee
-from shared_core.errors import CalibrationError, MissingDependencyError
-from shared_core.uncertainty.calibration import BindingValue, Calibration
+from shared_core.bindings import BindingValue, require_same
+from shared_core.errors import CalibrationError, CalibrationInputError, MissingDependencyError
+from shared_core.uncertainty.calibration import Calibration
 
 VERSION = 1
 LEAST = 40
@@ -86,11 +87,7 @@ class Stack:
         Raises:
             CalibrationError: it was fitted for another; names every difference.
         """
-        names = sorted({*self.bound_to, *configuration})
-        different = [n for n in names if self.bound_to.get(n) != configuration.get(n)]
-        if different:
-            told = "; ".join(f"{n} {self.bound_to.get(n)!r}, not {configuration.get(n)!r}" for n in different)
-            raise CalibrationError(f"The calibration of claims was fitted for {told}.", hint=_REFIT)
+        require_same("The calibration of claims", self.bound_to, configuration, hint=_REFIT)
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +143,7 @@ def fit_stack(
     kept = [(row, bool(y)) for row, y in zip(said, right) if any(p is not None and math.isfinite(p) for p in row)]
     positives = sum(y for _, y in kept)
     if len(kept) < LEAST or min(positives, len(kept) - positives) < _FEWEST:
-        raise CalibrationError(
+        raise CalibrationInputError(
             f"{len(kept)} claims, {positives} of them right, are too few to fit how far witnesses are to be believed "
             f"(of {len(said) - len(kept)} more no witness said anything).",
             hint=f"Give questions for {LEAST} claims or more, with at least {_FEWEST} right and {_FEWEST} wrong ones.",

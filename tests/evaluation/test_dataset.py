@@ -93,3 +93,27 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
         with pytest.raises(DocumentError) as caught:
             read_questions(tmp_path / name)
         assert caught.value.hint
+
+
+def test_squad_as_it_is_published(tmp_path: Path) -> None:
+    asked = [
+        {"id": "1", "question": "Who?", "answers": [{"text": "Mira", "answer_start": 0}], "is_impossible": False},
+        {"id": "2", "question": "When?", "answers": [], "is_impossible": True},
+    ]
+    data = {"version": "v2.0", "data": [{"title": "Orm", "paragraphs": [{"context": "…", "qas": asked}]}]}
+    first, second = read_questions(write(tmp_path, "dev.json", json.dumps(data)))
+    assert (first.id, first.answers, first.answerable) == ("1", ("Mira",), True)
+    assert (second.answers, second.answerable) == ((), False)
+
+
+def test_csv_of_a_spreadsheet_that_parts_by_semicolons(tmp_path: Path) -> None:
+    (only,) = read_questions(write(tmp_path, "q.csv", "question;answers\nWho, then?;Mira\n"))
+    assert (only.question, only.answers) == ("Who, then?", ("Mira",))
+
+
+def test_the_fields_seen_are_named_where_none_is_a_question(tmp_path: Path) -> None:
+    for name, text in (("q.jsonl", '{"prompt": "Who?", "gold": "x"}'), ("q.csv", "prompt,gold\na,b\n")):
+        with pytest.raises(InputError, match="'prompt', 'gold'"):
+            read_questions(write(tmp_path, name, text))
+    with pytest.raises(InputError, match="'items'"):
+        read_questions(write(tmp_path, "q.json", '{"items": []}'))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -75,8 +76,9 @@ def test_the_table() -> None:
     assert m["offsets_exact"] == 1.0
     # .9 right, .6 (of the claim) wrong, .4 right, .1 wrong
     assert m["auroc_correct"] == pytest.approx(3 / 4)
+    # of all six, three were answered with more than .5 (of one nobody knows whether it is right), one with more than .7
     assert (m["kept_accuracy_0.5"], m["coverage_0.5"]) == (0.5, 0.5)
-    assert (m["kept_accuracy_0.7"], m["coverage_0.7"]) == (1.0, 0.25)
+    assert (m["kept_accuracy_0.7"], m["coverage_0.7"]) == (1.0, pytest.approx(1 / 6))
     assert math.isnan(m["kept_accuracy_0.9"])
     assert m["auroc_answerable"] == 1.0
     assert (m["abstention_precision"], m["abstention_recall"]) == (0.5, 1.0)
@@ -90,6 +92,43 @@ def test_records() -> None:
     assert records["shy"].confidence == 0.4
     assert records["error"].error == "RetrievalError: The index is gone.\nHint: Make it again."
     assert (records["unknown"].em, records["unknown"].correct) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "short", "golds", "right", "of_quote"),
+    [
+        ("It was built by Orm Vale.", None, ("Mira Dorn",), False, True),  # a wrong claim beside a quote that has it
+        ("Dorn, Mira's daughter, did.", "Vale", ("Vale",), True, False),  # the short answer is shown
+        ("It was finished in the forties.", None, ("in the forties",), True, False),  # the quote lacks it
+        ("No, it was built by Mira Dorn.", None, ("no",), True, False),
+        ("Yes.", None, ("no",), False, False),
+        ("There is no doubt that she did.", None, ("no",), False, False),  # it says yes
+        ("no", None, ("No", "no."), True, False),
+    ],
+)
+def test_what_is_shown_is_judged_and_its_quote_apart(
+    text: str, short: str | None, golds: tuple[str, ...], right: bool, of_quote: bool
+) -> None:
+    answer = said(text, 0.9, Claim(text, 0.9, (Citation((MIRA,)),), short_answer=short))
+    (record,) = evaluate(Canned({"q": answer}), [Question("q", "q", golds)]).records
+    assert (record.correct, record.quote_correct) == (right, of_quote)
+    assert record.judged_by == ("yes or no" if golds[0].lower() == "no" else "accepted answer in what is said")
+
+
+def test_any_claim_shown_may_give_the_answer_and_a_dropped_one_may_not() -> None:
+    two = said("…", 0.5, claim(YEAR, 0.9), claim(MIRA, 0.5))
+    dropped = said("…", 0.9, claim(YEAR, 0.9), claim(MIRA, 0.5, status="dropped"))
+    records = evaluate(Canned({"a": two, "b": dropped}), [Question(i, i, ("Mira Dorn",)) for i in "ab"]).records
+    assert [r.correct for r in records] == [True, False]
+
+
+def test_what_a_run_withheld_is_not_counted_as_if_it_had_been_shown() -> None:
+    answer = dataclasses.replace(
+        abstained(claim(MIRA, 0.6, status="dropped"), confidence=0.6), metadata={"target_accuracy": 0.8}
+    )
+    m = evaluate(Canned({"right": answer}), QUESTIONS[:1]).metrics
+    assert (m["coverage"], m["coverage_0.8"]) == (0.0, 0.0)
+    assert math.isnan(m["coverage_0.5"])  # at .5 it would have been shown
 
 
 def test_wrong_offsets_are_seen() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from shared_core import SelfReflectEngine
 from shared_core.types import Answer, Passage
+from tests.fakes import FirstSentenceReader
 from tests.pipelines.scripts import SURE, UNSURE, made
 
 QUESTION = "Where was the builder of the Velmora bridge born?"
@@ -39,7 +40,8 @@ Script = Callable[[str], Any]
 
 def engine(lm: Any, library: Library | None = None, **more: Any) -> SelfReflectEngine:
     calibrations = more.pop("calibrations", None)
-    return SelfReflectEngine(library or Library(), lm, made(**more), calibrations=calibrations)
+    reader = FirstSentenceReader(0.9)
+    return SelfReflectEngine(library or Library(), lm, made(**more), calibrations=calibrations, reader=reader)
 
 
 def kinds(answer: Answer) -> list[str]:

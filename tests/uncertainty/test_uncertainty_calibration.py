@@ -89,6 +89,31 @@ def test_nothing_is_certain_even_where_scores_separate(method: Any) -> None:
     assert 0 < values[1] < 0.1
 
 
+@given(
+    scores=st.lists(st.integers(-1000, 1000), min_size=20, max_size=60),
+    cut=st.integers(3, 17),
+    probe=SCORES,
+    increasing=st.booleans(),
+)
+@settings(deadline=None, derandomize=True, max_examples=60)
+def test_platt_says_no_more_than_its_rows_allow(scores: list[int], cut: int, probe: float, increasing: bool) -> None:
+    x = np.array(scores) / 100
+    right = np.argsort(np.argsort(x if increasing else -x)) >= cut  # as well apart as can be: the steepest slopes
+    made = fit_calibration(x, right, bound_to={}, method="platt", increasing=increasing)
+    p = made.probability(probe)
+    assert p is not None
+    assert 1 / (made.n - made.positives + 2) <= p <= (made.positives + 1) / (made.positives + 2)
+    assert p == made.probability(min(max(probe, x.min()), x.max()))  # nothing is known beyond the scores seen
+
+
+def test_platt_of_an_earlier_version_is_bounded_when_it_is_read() -> None:
+    old = Calibration("platt", False, {}, slope=-56.0, intercept=-364.0, n=30, positives=20).to_dict()
+    for name in ("low", "high", "floor", "ceiling"):
+        del old[name]
+    assert Calibration.from_dict(old).probability(-9.0) == pytest.approx(21 / 22)
+    assert Calibration.from_dict(old).probability(0.0) == pytest.approx(1 / 12)
+
+
 def test_a_score_of_the_wrong_direction_tells_nothing() -> None:
     scores, labels = sample(increasing=True)
     for method in ("isotonic", "platt"):
@@ -153,7 +178,8 @@ def test_frozen_hashable_and_picklable(fitted: Calibration) -> None:
         {"version": 99}, {"method": "magic"}, {"points": []}, {"points": [[0, 0.5], [1, 0.9]]}, {"points": [[0, 1.5]]},
         {"points": [[1, 0.5], [0, 0.4]]}, {"points": [[math.nan, 0.5]]}, {"points": [["x", 0.5]]}, {"points": [[1]]},
         {"points": 3}, {"surprise": 1}, {"method": "platt", "slope": 1.0}, {"method": "platt", "slope": math.nan},
-        {"threshold": math.nan}, {"threshold": "x"}, {"bound_to": 3}, {"increasing": "no"},
+        {"floor": 0.9, "ceiling": 0.1}, {"low": math.inf}, {"threshold": math.nan}, {"threshold": "x"},
+        {"bound_to": 3}, {"increasing": "no"},
     ],
 )  # fmt: skip
 def test_damaged_data_is_refused(change: dict[str, Any]) -> None:

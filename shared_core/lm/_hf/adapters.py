@@ -17,6 +17,7 @@ class Adapters:
 
     Attributes:
         base: the model to run; of a ``PeftModel`` the one that its adapters were put into.
+        name: of the adapter; ``None`` without one.
         lock: shared by all backends over the same model: hooks and the active adapter belong to the model.
 
     Raises:
@@ -32,12 +33,12 @@ class Adapters:
                 hint=f"It has: {', '.join(known)}." if known else "Load it as a PeftModel (peft).",
             )
         active = getattr(model, "active_adapter", None) if self._peft is not None else None
-        self._name = adapter if adapter is not None else active if isinstance(active, str) else None
+        self.name = adapter if adapter is not None else active if isinstance(active, str) else None
         self.base = self._peft.get_base_model() if self._peft is not None else model
         with _locks_lock:
             self.lock = _locks.setdefault(self.base, threading.RLock())
 
     def switch(self) -> None:
         """Make the adapter active; call it with the lock held."""
-        if self._peft is not None and self._name is not None and self._peft.active_adapter != self._name:
-            self._peft.set_adapter(self._name)
+        if self._peft is not None and self.name is not None and self._peft.active_adapter != self.name:
+            self._peft.set_adapter(self.name)

@@ -88,6 +88,7 @@ class Abilities:
         tokenizes: it has vLLM's ``/tokenize``.
         prompt_logprobs: log-probabilities of prompts given as ids.
         echo: log-probabilities of prompts by echoing them.
+        said: what the server says of the model and does not change while it is the same (file, size, base model).
         control_strings: the tokenizer's added tokens, if the server tells (vLLM's ``/tokenizer_info``).
     """
 
@@ -100,6 +101,7 @@ class Abilities:
     prompt_logprobs: bool = False
     echo: bool = False
     control_strings: tuple[str, ...] = ()
+    said: tuple[tuple[str, str], ...] = ()
 
     def follows_up(self, route: Route) -> bool:
         """Whether what a sample of that route ends in can be put into a prompt, to be asked what comes next."""

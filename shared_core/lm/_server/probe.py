@@ -46,7 +46,7 @@ async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadl
         Failure: the server cannot be reached, refuses us, or can neither chat nor complete.
         ModelLoadError: no model was named and the server does not have exactly one.
     """
-    model, context_length = await _model(endpoint, model, deadline)
+    model, context_length, said = await _model(endpoint, model, deadline)
     prober = _Prober(endpoint, model, deadline)
     paths = [p for p, a in ((CHAT, "chat"), (COMPLETIONS, "completions")) if api in ("auto", a)]
     tried = [await prober.route(p) for p in paths]
@@ -54,7 +54,7 @@ async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadl
     if not routes:
         raise next(r for r in tried if isinstance(r, Failure))
     completions = routes.get(COMPLETIONS)
-    found = Abilities(model, context_length, routes.get(CHAT), completions)
+    found = Abilities(model, context_length, routes.get(CHAT), completions, said=said)
     if completions is None:
         return found
     names = ("id_prompts", "tokenizes", "prompt_logprobs", "echo")
@@ -63,7 +63,9 @@ async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadl
     return dataclasses.replace(found, control_strings=await prober.control_strings() if found.tokenizes else ())
 
 
-async def _model(endpoint: Endpoint, model: str | None, deadline: Deadline) -> tuple[str, int | None]:
+async def _model(
+    endpoint: Endpoint, model: str | None, deadline: Deadline
+) -> tuple[str, int | None, tuple[tuple[str, str], ...]]:
     try:
         listed = (await endpoint.get("/models", deadline)).get("data")
     except Failure as failure:
@@ -84,7 +86,18 @@ async def _model(endpoint: Endpoint, model: str | None, deadline: Deadline) -> t
     entry = next((m for m in entries if m["id"] == model), {})
     meta = entry.get("meta")
     length = entry.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, Mapping) else None)
-    return model, length if type(length) is int and length > 0 else None
+    return model, length if type(length) is int and length > 0 else None, _said(entry, model)
+
+
+def _said(entry: Mapping[str, Any], model: str) -> tuple[tuple[str, str], ...]:
+    """What tells this model from another of its name: where it lies, what it was made of, how large it is.
+
+    ``created`` does not: with vLLM it is the time of the question.
+    """
+    meta = entry.get("meta")
+    told = {**{k: entry.get(k) for k in ("root", "parent")}, **(meta if isinstance(meta, Mapping) else {})}
+    names = ("root", "parent", "n_params", "size", "n_vocab", "n_embd")
+    return tuple((n, str(told[n])) for n in names if told.get(n) not in (None, "", model))
 
 
 class _Prober:

@@ -33,6 +33,7 @@ from shared_core.lm.chat.layout import Outgoing, control_strings, outgoing
 from shared_core.lm.chat.read import OnlyThoughts, make_sample, read_reply
 from shared_core.lm.chat.reply import Reply
 from shared_core.lm.chat.secrets import Secrets
+from shared_core.lm.identity import identity_of_module, module_within, plain_name
 from shared_core.portable import Portable
 from shared_core.types import Usage
 
@@ -85,7 +86,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
     fails gives its error as the result: one of our tree that is an instance of the provider's class too.
 
     Args:
-        name: what calibrations are bound to.
+        name: shown in errors; calibrations are bound to it where the model's weights are not at hand.
         logprobs: whether the provider returns token log-probabilities: ``True``, ``False``, ``"probe"`` to find out
             with one call of one token at first need, or ``"auto"``: what the model's class says of itself.
         context_length: of the model in tokens, if known.
@@ -123,6 +124,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
         self.thinking_tokens = thinking_tokens
         self._control = control_strings()
         self._logprobs = self._declared_logprobs() if logprobs == "auto" else None if logprobs == "probe" else logprobs
+        self._known: tuple[object, str] | None = None  # the weights' stamp and the identity that they had
         self._thinks = False  # it was seen to think aloud
         self._completes = False  # it was seen to have no chat template
         self._lock = threading.Lock()
@@ -153,6 +155,17 @@ class ChatAdapter(Portable, BaseLanguageModel):
         return self.max_concurrency
 
     # --- what it can do ----------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> str:
+        """What calibrations are bound to: a digest of the weights where the model runs here, else its name."""
+        module = next(filter(None, map(module_within, self.clients())), None)
+        if module is None:
+            return plain_name(self.name)
+        stamp = [(p.data_ptr(), 0 if p.is_inference() else p._version) for p in module.parameters()]
+        if self._known is None or self._known[0] != stamp:
+            self._known = stamp, identity_of_module(module)
+        return self._known[1]
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # known only once the model was asked

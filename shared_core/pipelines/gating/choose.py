@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from shared_core.bindings import BindingValue
 from shared_core.errors import CapabilityError
 from shared_core.flow import Report
 from shared_core.pipelines.common import Context, Trace
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import Cost, Estimator, best_available, get_estimator
-from shared_core.uncertainty.calibration import BindingValue
 
 Gate = Literal["uncertainty", "flare", "dragin", "always"]
 Form = Literal["answer", "step", "thought"]
@@ -184,7 +184,7 @@ def choose_threshold(gauge: Gauge, settings: SelfReflectSettings, context: Conte
         return Threshold(options.threshold, "settings")
     calibration = context.calibrations.get("gate")
     if calibration is not None:
-        calibration.require(model=context.model_name(role), **gauge.binding)
+        calibration.require(model=context.model_identity(role), **gauge.binding)
         if calibration.threshold is None:
             return Threshold(None, "by the calibration the model knows enough at no uncertainty: retrieving always")
         return Threshold(calibration.threshold, f"calibrated on {calibration.n} questions")
@@ -212,7 +212,7 @@ def answer_binding(gauge: Gauge, settings: SelfReflectSettings, context: Context
     """What a calibration of answers is bound to: model and gauge, and how the answers come about."""
     options = settings.seakr
     return {
-        "model": context.model_name("default"),
+        "model": context.model_identity("default"),
         "pipeline": settings.pipeline,
         **gauge.binding,
         "gate": options.gate,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shared_core.citation import CitationIndex
 from shared_core.flow import Flow
 from shared_core.pipelines.common import Run
+from shared_core.pipelines.confidence import Weighed, most_doubtful, weigh
 from shared_core.pipelines.gating.choose import Gauge, answer_binding
-from shared_core.pipelines.support import own_word, support, support_method
-from shared_core.types import Citation, Claim, Passage, Span
+from shared_core.pipelines.support import ask_model, own_word, support, support_method
+from shared_core.types import Citation, Claim, Passage, Signals, Span
 from shared_core.uncertainty import final_answer
 
 Ground = tuple[Passage, str]
@@ -58,13 +60,39 @@ def answer_claim(
         calibration.require(**answer_binding(gauge, run.settings, run.context))
         found = calibration.probability(uncertainty)
         yield run.note("support", "calibrated uncertainty", f"on {calibration.n} questions", support=found)
-        return Claim(text, found, citations, short_answer=text)
+        return Claim(text, found, citations, short_answer=text, signals=Signals(certain=found))
     if passages:
         by_passages = yield from _support(statement, citations, passages, others, run)
-        return Claim(text, by_passages, citations, short_answer=text)
+        return Claim(text, by_passages, citations, short_answer=text, signals=Signals(entailed=by_passages))
     own = yield from own_word(question, text, run.context)
     yield run.note("support", "the model's own P(True)", "no passage was needed; not calibrated", support=own)
-    return Claim(text, own, (), short_answer=text)
+    return Claim(text, own, (), short_answer=text, signals=Signals(certain=own))
+
+
+def weigh_answer(
+    question: str, claim: Claim, passages: Sequence[Passage], run: Run, *, grounds: Sequence[Ground]
+) -> Flow[Weighed]:
+    """The claim with what the other witnesses say of it, as claims of every pipeline are weighed.
+
+    An answer of which a calibration says how often it is right keeps that probability, unless a stack was fitted for
+    this pipeline, which then hears it as ``certain``. So does an answer without citations, of which no other witness
+    knows anything, and every answer where only the judge counts (``witnesses="judge"``). Reader and critic read one
+    passage beside the question: of an answer that rests on several steps they say nothing by rule, but the model is
+    asked whether it follows from the passages of all steps; a stack hears them even so.
+    """
+    context = run.context
+    fitted = "answer" in context.calibrations
+    if not claim.citations or run.settings.witnesses == "judge" or (fitted and context.stack is None):
+        return Weighed([claim], calibrated=fitted)
+    weighed = yield from weigh(question, [claim], passages, run, judged=claim.signals.entailed is not None)
+    if context.stack is not None or not _statements(question, claim.text, grounds)[1]:
+        return weighed
+    evidence = "\n".join(dict.fromkeys(p.text for p, _ in grounds))
+    (said,) = yield from ask_model([(question, evidence, claim.text)], run)
+    (found,) = weighed.claims
+    signals = replace(found.signals, certain=said)
+    support = most_doubtful(replace(signals, quoted=None, answers=None))
+    return replace(weighed, claims=[replace(found, signals=signals, support=support)], answerable=None)
 
 
 def _statements(question: str, text: str, grounds: Sequence[Ground]) -> tuple[str, list[Ground]]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.flow import Flow, Report, Retrieve
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.common import FROM_MEMORY, SUPPORT_UNKNOWN, Run, decide
+from shared_core.pipelines.common import FROM_MEMORY, SUPPORT_UNKNOWN, Run, assemble_uncited, decide
+from shared_core.pipelines.confidence import Weighed
 from shared_core.pipelines.gating.choose import (
     Gauge,
     Threshold,
@@ -32,9 +33,9 @@ from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.pipelines.rerank import least_uncertain
-from shared_core.pipelines.seakr.answer import Ground, answer_claim
+from shared_core.pipelines.seakr.answer import Ground, answer_claim, weigh_answer
 from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
-from shared_core.types import Answer, Claim, Passage, Retrieved
+from shared_core.types import Answer, Passage, Retrieved
 from shared_core.uncertainty import choose_answer, final_answer, is_answer, rationale_uncertainty
 
 
@@ -89,19 +90,26 @@ def seakr(question: str, run: Run) -> Flow[Answer]:
     options = run.settings.seakr
     demos = options.demonstrations or demonstrations(options.task if multi_hop else "simple")
     state = _State(question, run, gauge, threshold, demos)
-    claims: list[Claim] = []
+    weighed = Weighed([])
     try:
         text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
         if text is not None and is_answer(text):
-            claims = [
-                (yield from answer_claim(question, text, uncertainty, state.kept, gauge, run, grounds=state.grounds))
-            ]
+            claim = yield from answer_claim(question, text, uncertainty, state.kept, gauge, run, grounds=state.grounds)
+            weighed = yield from weigh_answer(question, claim, state.kept, run, grounds=state.grounds)
     except LimitError as error:
         yield run.stop(error)
-    fitted = "answer" in run.context.calibrations
     return (
         yield from decide(
-            question, claims, state.kept, run, pipeline="seakr", calibrated=fitted, reason=_why_not(state)
+            question,
+            weighed.claims,
+            state.kept,
+            run,
+            pipeline="seakr",
+            answerable=weighed.answerable,
+            calibrated=weighed.calibrated,
+            unknown=weighed.unknown,
+            reason=_why_not(state),
+            layout=assemble_uncited if not any(c.citations for c in weighed.claims) else None,
         )
     )
 

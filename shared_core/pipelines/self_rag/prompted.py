@@ -160,7 +160,8 @@ class PromptedWriter:
         if self.run.context.critic is None or not pairs:
             return [None] * len(pairs)
         try:
-            return list((yield Judge(tuple(pairs), by="critic")))
+            said = yield Judge(tuple(pairs), by="critic")
+            return [p if p is not None and 0 <= p <= 1 else None for p in said]  # NaN is no probability
         except LimitError as error:
             yield self.run.stop(error)
         except SelfReflectError as error:

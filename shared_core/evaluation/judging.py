@@ -1,0 +1,175 @@
+"""What one answer is worth: judged by what is shown of it, against the accepted answers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from shared_core.errors import AbstainedError
+from shared_core.evaluation import confidence as ranking
+from shared_core.evaluation.answers import contains_answer, exact_match, f1, normalize_answer
+from shared_core.evaluation.dataset import Question
+from shared_core.types import Answer, Claim
+
+WORDS, CLOSED, NONE = "accepted answer in what is said", "yes or no", "no answer is right"
+"""Who judged: an accepted answer stands in the text as whole normalised words; the text begins with the right one of
+yes and no; nothing could be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How one question went.
+
+    Attributes:
+        id, question, answers, answerable: from the file.
+        prediction: the short answer (the claim's words where no shorter is known), of the kept claims; ``""`` for an
+            abstention.
+        quote: the first quote of the best claim, kept or dropped: what would have been said without a target.
+        abstained, reason: as the engine decided.
+        confidence: of the answer, else the support of its best claim; ``None`` if unknown.
+        em, f1: of ``prediction`` ("" is right exactly where there is no answer); ``None`` if not judgeable.
+        correct: what is shown, or of an abstention what was nearest, is a right answer (never to a question without
+            one); ``None`` if not judgeable.
+        judged_by: how that was judged (``WORDS``, ``CLOSED``, ``NONE``); empty if it was not.
+        quote_correct: ``quote`` holds an accepted answer: what the finder is worth, whatever the writer makes of it.
+        recall: share of the gold passages (``passage_id`` or ``passage_ids`` of the row) that were read.
+        offsets_exact: every cited span is what stands at its place in its passage; ``None`` without citations.
+        target_accuracy: ρ* that the answer was made for; ``None`` if it does not say.
+        claims: kept claims.
+        error: what went wrong instead; empty otherwise.
+        seconds: its share of the time its batch took.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    answerable: bool | None
+    prediction: str = ""
+    quote: str = ""
+    abstained: bool = False
+    reason: str = ""
+    confidence: float | None = None
+    em: float | None = None
+    f1: float | None = None
+    correct: bool | None = None
+    judged_by: str = ""
+    quote_correct: bool | None = None
+    recall: float | None = None
+    offsets_exact: bool | None = None
+    target_accuracy: float | None = None
+    claims: int = 0
+    error: str = ""
+    seconds: float = 0.0
+
+
+def judge(question: Question, answer: Answer | Exception, seconds: float = 0.0) -> Record:
+    """What one answer is worth. An ``AbstainedError`` is the abstention it carries."""
+    base: dict[str, Any] = {
+        "id": question.id,
+        "question": question.question,
+        "answers": question.answers,
+        "answerable": question.answerable,
+        "seconds": seconds,
+    }
+    if isinstance(answer, AbstainedError):
+        answer = answer.answer
+    if isinstance(answer, Exception):
+        wrong: dict[str, Any] = (
+            {"em": 0.0, "f1": 0.0, "correct": False, "quote_correct": False} if question.judgeable else {}
+        )
+        return Record(**base, **wrong, error=f"{type(answer).__name__}: {answer}")
+    best, prediction = _best_claim(answer), _prediction(answer)
+    quote = _quote(best)
+    judged: dict[str, Any] = {}
+    if question.judgeable:
+        judged = {
+            "em": exact_match(prediction, question.answers),
+            "f1": f1(prediction, question.answers),
+            "correct": any(is_right(question, *said) for said in _shown(answer, best)),
+            "judged_by": judge_of(question),
+            "quote_correct": bool(question.answers) and contains_answer(quote, question.answers),
+        }
+    return Record(
+        **base,
+        **judged,
+        prediction=prediction,
+        quote=quote,
+        abstained=answer.abstained,
+        reason=answer.reason,
+        confidence=answer.confidence if answer.confidence is not None or best is None else best.support,
+        recall=_recall(question, answer),
+        offsets_exact=_offsets_exact(answer),
+        target_accuracy=answer.metadata.get("target_accuracy"),
+        claims=len(answer.kept_claims) if not answer.abstained else 0,
+    )
+
+
+def _best_claim(answer: Answer) -> Claim | None:
+    """The first kept claim; the surest dropped one if none was kept."""
+    if answer.kept_claims:
+        return answer.kept_claims[0]
+    return max(answer.claims, key=lambda c: -1.0 if c.support is None else c.support, default=None)
+
+
+def _prediction(answer: Answer) -> str:
+    if answer.abstained:
+        return ""
+    claim = next((c for c in answer.kept_claims if c.short_answer), None) or next(iter(answer.kept_claims), None)
+    return answer.text if claim is None else (claim.short_answer or claim.text)
+
+
+def _quote(claim: Claim | None) -> str:
+    return claim.citations[0].quote if claim is not None and claim.citations else ""
+
+
+def _shown(answer: Answer, nearest: Claim | None) -> list[tuple[str, str | None]]:
+    """(text, short answer) of each claim that is shown; of an abstention, of the one that came nearest."""
+    if answer.abstained:
+        return [(nearest.text, nearest.short_answer)] if nearest is not None else []
+    kept = answer.kept_claims
+    return [(c.text, c.short_answer) for c in kept] if kept else [(answer.text, None)]
+
+
+def is_right(question: Question, text: str, short: str | None = None) -> bool:
+    """Whether a statement is a right answer: itself or its short answer, judged as ``judge_of`` says."""
+    judge = judge_of(question)
+    if judge == CLOSED:
+        said = next(filter(None, (_polarity(short), _polarity(text))), None)
+        return said is not None and said in {_polarity(gold) for gold in question.answers}
+    return judge == WORDS and (contains_answer(text, question.answers) or contains_answer(short, question.answers))
+
+
+def holds_answer(question: Question, claim: Claim) -> bool:
+    """Whether a claim is a right answer to the question; none about an unanswerable question is."""
+    return is_right(question, claim.text, claim.short_answer)
+
+
+def judge_of(question: Question) -> str:
+    """Who judges answers to this question."""
+    if not question.answers or question.answerable is False:
+        return NONE
+    return CLOSED if all(normalize_answer(gold) in ("yes", "no") for gold in question.answers) else WORDS
+
+
+_FIRST_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+
+
+def _polarity(text: str | None) -> str | None:
+    """``yes`` or ``no``, where the text begins with it; a "no" further on ("there is no …") denies something else."""
+    found = _FIRST_WORD.match(text or "")
+    return found[1].lower() if found else None
+
+
+def _recall(question: Question, answer: Answer) -> float | None:
+    gold = question.metadata.get("passage_ids", question.metadata.get("passage_id"))
+    gold = [gold] if isinstance(gold, str) else gold
+    if not isinstance(gold, (list, tuple)) or not gold or question.answerable is False:
+        return None
+    return ranking.recall_at_k([p.id for p in answer.passages], gold, max(1, len(answer.passages)))
+
+
+def _offsets_exact(answer: Answer) -> bool | None:
+    spans = [s for claim in answer.claims for citation in claim.citations for s in citation.spans]
+    texts = {p.id: p.text for p in answer.passages}
+    return all(texts.get(s.passage_id, "")[s.start : s.end] == s.text for s in spans) if spans else None

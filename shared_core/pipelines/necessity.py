@@ -1,0 +1,136 @@
+"""Does the model state a claim because of its quote? Its log-probability with all passages, without it, with it alone.
+
+A claim may be supported by a sentence that had no part in its being written: the model knew it, or read it elsewhere.
+So each claim is scored three times as the answer to the question: under all passages; under the same passages with the
+quoted sentences cut out; under these sentences alone (leaving out and keeping alone are how ContextCite, Cohen-Wang et
+al. 2024, section 2, tests attributions). That needs a model that gives log-probabilities of given texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from shared_core.errors import CapabilityError, ContextOverflowError, LimitError
+from shared_core.flow import Flow, Score, Together
+from shared_core.lm.base import Prompt, Scores
+from shared_core.pipelines.common import Context, Run, raise_faults
+from shared_core.pipelines.evidence import titled
+from shared_core.types import Claim, Necessity, Passage, Span
+
+Texts = Sequence[str]
+"""Passages as they are shown: their titles before them."""
+
+
+def require_scores(context: Context) -> None:
+    """Refuse a check of necessity that could not be made.
+
+    Raises:
+        CapabilityError: there is no model, or it gives no log-probabilities of given texts.
+    """
+    model = context.model("default")
+    if model is None or not model.score:
+        raise CapabilityError(
+            "score",
+            context.model_name("default"),
+            hint="necessary=True compares log-probabilities of given texts: use a transformers model, or a server with "
+            "prompt_logprobs (vLLM); or leave it out.",
+        )
+
+
+def ask_necessity(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run) -> Flow[list[Claim]]:
+    """The claims with ``necessity``, where they cite something and the model could score them; one batch for all."""
+    cited = [i for i, c in enumerate(claims) if _spans(c)]
+    out = list(claims)
+    try:
+        found = yield from _compare(question, [claims[i] for i in cited], passages)
+    except LimitError as error:
+        yield run.stop(error)
+        return out
+    for i, necessity in zip(cited, found, strict=True):
+        out[i] = dataclasses.replace(claims[i], necessity=necessity)
+    known = [n for n in found if n is not None]
+    yield run.note(
+        "necessity",
+        f"{sum(n.necessary for n in known)} of {len(known)} claims need their quote",
+        "by the model's log-probability of each claim with all passages, without its quote, with its quote alone",
+        unknown=len(found) - len(known),
+        sufficient=sum(n.sufficient for n in known),
+    )
+    return out
+
+
+def _compare(question: str, claims: Sequence[Claim], passages: Sequence[Passage]) -> Flow[list[Necessity | None]]:
+    found: list[Necessity | None] = [None] * len(claims)
+    shown = [_in_reach(passages, c) for c in claims]
+    left = list(range(len(claims)))
+    while left:
+        requests = tuple(
+            Score(_prompt(question, texts), (Prompt.trusted(" ") + Prompt.untrusted(claims[i].text),))
+            for i in left
+            for texts in _three(shown[i], _spans(claims[i]))
+        )
+        results = yield Together(requests, return_errors=True)
+        raise_faults(results)
+        too_long: list[int] = []
+        for place, i in enumerate(left):
+            three = results[3 * place : 3 * place + 3]
+            if any(isinstance(r, ContextOverflowError) for r in three) and len(shown[i]) > 1:
+                shown[i] = shown[i][: max(1, len(shown[i]) // 2)]  # the cited ones stand first
+                too_long.append(i)
+            else:
+                found[i] = _read(three)
+        left = too_long
+    return found
+
+
+def _read(three: Sequence[object]) -> Necessity | None:
+    totals = [r.totals[0] for r in three if isinstance(r, Scores)]
+    if len(totals) < 3 or not all(map(math.isfinite, totals)):
+        return None
+    return Necessity(*totals)
+
+
+def _in_reach(passages: Sequence[Passage], claim: Claim) -> list[Passage]:
+    """All passages, those that the claim cites first: what does not fit the context is left out at the end."""
+    cited = {s.passage_id for s in _spans(claim)}
+    return sorted(passages, key=lambda p: p.id not in cited)
+
+
+def _three(passages: Sequence[Passage], spans: Sequence[Span]) -> tuple[Texts, Texts, Texts]:
+    """All passages; the same without the spans; the spans alone."""
+    by_id = {p.id: p for p in passages}
+    everything = [titled(p, p.text) for p in passages]
+    without = [titled(p, rest) for p in passages if (rest := _without(p, spans)).strip()]
+    alone = [titled(by_id[s.passage_id], s.text) for s in spans if s.passage_id in by_id]
+    return everything, without, alone
+
+
+def _without(passage: Passage, spans: Sequence[Span]) -> str:
+    """The passage without these sentences, wherever else in it or in another one they stand again."""
+    text = passage.text
+    for span in sorted(spans, key=lambda s: -len(s.text)):
+        text = text.replace(span.text, " ")
+    return text
+
+
+def _prompt(question: str, texts: Texts) -> Prompt:
+    prompt = Prompt.trusted("Answer from these passages.\n")
+    for i, text in enumerate(texts, 1):
+        prompt += Prompt.trusted(f"\n[{i}] ") + Prompt.untrusted(text) + Prompt.trusted("\n")
+    if question:
+        prompt += Prompt.trusted("\nQuestion: ") + Prompt.untrusted(question)
+    return prompt + Prompt.trusted("\nAnswer:")
+
+
+def _spans(claim: Claim) -> list[Span]:
+    return [s for citation in claim.citations for s in citation.primary]
+
+
+def describe_necessity(necessity: Necessity) -> str:
+    """For people: what leaving the quote out and leaving all else out does to the claim."""
+    fall = necessity.with_all - necessity.without_quote
+    needed = "rests on its quote" if necessity.necessary else "as likely without its quote"
+    alone = "which suffices" if necessity.sufficient else "which alone does not suffice"
+    return f"{needed}: {fall:+.1f} nats, {alone}" if necessity.necessary else f"{needed}: {fall:+.1f} nats"

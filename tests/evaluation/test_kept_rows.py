@@ -1,0 +1,159 @@
+"""A calibration that is stopped goes on where it was, and what cannot succeed is refused before any work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared_core import SelfReflectEngine, calibration_io
+from shared_core.commands import calibrate as command
+from shared_core.errors import CalibrationInputError, GenerationError
+from shared_core.evaluation.calibration import calibrate_confidence
+from shared_core.evaluation.claims_calibration import calibrate_claims
+from shared_core.evaluation.gauge_calibration import calibrate_answer, calibrate_gate
+from shared_core.evaluation.kept_rows import KeptRows
+from shared_core.settings import SelfReflectSettings
+from tests.evaluation import test_claims_calibration as lamps
+from tests.evaluation import test_gauge_calibration as gauges
+from tests.evaluation.test_gauge_calibration import COUNT, QUESTIONS, engine, invoke, reply
+from tests.fakes import FirstSentenceReader
+from tests.pipelines.scripts import scripted
+
+
+class Stopped(BaseException):
+    """As a Ctrl-C."""
+
+
+def stopping(after: int, monkeypatch: pytest.MonkeyPatch) -> SelfReflectEngine:
+    made = lamps.engine()
+    ask, asked = made.answer_many, []
+
+    def answer_many(questions: Any, on_event: Any = None) -> Any:
+        asked.extend(questions)
+        if len(asked) > after:
+            raise Stopped
+        return ask(questions)
+
+    monkeypatch.setattr(made, "answer_many", answer_many)
+    return made
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "rows"
+    with pytest.raises(Stopped):
+        calibrate_claims(stopping(25, monkeypatch), lamps.QUESTIONS, kept=KeptRows(file))
+    with file.open("a") as lines:
+        lines.write('{"key": "half a li')  # killed while it wrote
+    again = lamps.engine()
+    resumed = calibrate_claims(again, lamps.QUESTIONS, kept=KeptRows(file))
+    assert len(again.resources.models["default"].requests) == len(lamps.QUESTIONS) - 24  # type: ignore[attr-defined]
+    whole = calibrate_claims(lamps.engine(), lamps.QUESTIONS)
+    assert resumed.calibration == whole.calibration
+    assert sorted(r.question for r in resumed.rows) == sorted(r.question for r in whole.rows)
+
+
+def test_rows_of_another_configuration_are_not_taken(tmp_path: Path) -> None:
+    kept = KeptRows(tmp_path / "rows")
+    calibrate_claims(lamps.engine(), lamps.QUESTIONS, kept=kept)
+    other = lamps.engine(top_k=3)
+    calibrate_claims(other, lamps.QUESTIONS, kept=kept)
+    assert other.resources.models["default"].requests  # type: ignore[attr-defined]
+
+
+def test_gate_and_answer_do_not_ask_the_same_twice() -> None:
+    lm, kept = scripted(reply), KeptRows()
+    asking = engine(lm)
+    calibrate_gate(asking, QUESTIONS, kept=kept)
+    before = len(lm.requests)
+    fitted = calibrate_answer(asking, QUESTIONS, kept=kept)
+    assert (fitted.calibration.n, len(lm.requests)) == (COUNT, before)
+
+
+def test_the_confidence_is_kept_too(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Retriever(lamps.Lamps):
+        def retrieve(self, query: str, k: int = 5) -> Any:
+            asked.append(query)
+            return super().retrieve(query, k)
+
+    made = SelfReflectEngine(Retriever(), None, SelfReflectSettings(), reader=FirstSentenceReader())
+    first = calibrate_confidence(made, lamps.QUESTIONS, kept=KeptRows(tmp_path / "rows"))
+    asked.clear()
+    again = calibrate_confidence(made, lamps.QUESTIONS, kept=KeptRows(tmp_path / "rows"))
+    assert again.calibration == first.calibration
+    assert not asked
+
+
+# --- refused before any work -----------------------------------------------------------------------------------------
+
+MANY = [{"question": f"Q{i}?", "answers": ["x"]} for i in range(30)]
+HOPELESS = [{"question": f"Q{i}?", "answerable": False} for i in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "arguments", "said"),
+    [
+        (MANY[:5], [], "Only 5"),
+        ([{"question": q["question"], "gold": "x"} for q in MANY], [], "'gold'"),
+        (HOPELESS, [], "unanswerable"),
+        (HOPELESS, ["--model", "x"], "unanswerable"),
+        (HOPELESS, ["--model", "x", "--purpose", "gate"], "unanswerable"),
+        ([{"prompt": "?"}], [], "'prompt'"),
+        (MANY, ["--method", "magic"], "magic"),
+        (MANY, ["--plots", "/proc/none/here"], "cannot be written"),
+        (MANY, ["-o", "/proc/none/c.json"], "cannot be written"),
+    ],
+)
+def test_what_is_known_beforehand_is_told_beforehand(
+    rows: list[dict[str, Any]], arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import typer
+    from typer.testing import CliRunner
+
+    def build(**options: Any) -> Any:
+        raise AssertionError("nothing is to be built")
+
+    monkeypatch.setattr(command, "build", build)
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "q.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    app = typer.Typer()
+    app.command()(command.calibrate_command)
+    result = CliRunner().invoke(app, [str(file), *arguments])
+    assert (result.exit_code, said in " ".join(result.output.split())) == (2, True), result.output
+
+
+def test_confidences_that_are_all_unknown_are_said_to_be(tmp_path: Path) -> None:
+    class Silent(FirstSentenceReader):
+        def read(self, requests: Any) -> Any:
+            import dataclasses
+
+            return [
+                dataclasses.replace(r, readings=tuple(dataclasses.replace(x, probability=None) for x in r.readings))
+                for r in super().read(requests)
+            ]
+
+    made = SelfReflectEngine(lamps.Lamps(), None, SelfReflectSettings(), reader=Silent())
+    with pytest.raises(CalibrationInputError, match="every score, of 60 rows, is unknown"):
+        calibrate_confidence(made, lamps.QUESTIONS)
+
+
+def test_the_command_leaves_nothing_but_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "out" / "c.json"
+    assert invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "gate", "-o", file).exit_code == 0
+    assert [p.name for p in file.parent.iterdir()] == ["c.json"]
+    assert set(calibration_io.load(file)) == {"gate"}
+
+
+def test_the_command_goes_on_from_its_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    kept = KeptRows(tmp_path / "c.json.rows")
+    calibrate_gate(engine(threshold=None), QUESTIONS, kept=kept)
+    monkeypatch.setattr(gauges, "reply", lambda body: GenerationError("asked again"))
+    result = invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "gate", "-o", file)
+    assert result.exit_code == 0, result.output
+    assert "rows of a run that did not end" in " ".join(result.output.split())
