@@ -19,6 +19,7 @@ SIZE = (1000, 1180)
 
 
 def main() -> None:
+    """Ask, and have the page drawn."""
     parser = argparse.ArgumentParser(description="Draw docs/answer.png.")
     parser.add_argument("--index", type=Path, default=ROOT / ".demo/index", help="made by `make demo`")
     parser.add_argument("--browser", default="chromium")
