@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from shared_core.abstention import _checks
+from shared_core.abstention.binding import require_same
 from shared_core.abstention.conformal import (
     CalibratedThreshold,
     GuaranteeKind,
@@ -104,11 +105,7 @@ class FittedGuarantee:
         Raises:
             CalibrationError: it was fitted for another; names every difference.
         """
-        names = sorted({*self.bound_to, *configuration})
-        different = [n for n in names if self.bound_to.get(n) != configuration.get(n)]
-        if different:
-            told = "; ".join(f"{n} {self.bound_to.get(n)!r}, not {configuration.get(n)!r}" for n in different)
-            raise CalibrationError(f"The guarantee was fitted for {told}.", hint=_REFIT)
+        require_same("The guarantee", self.bound_to, configuration, _REFIT)
         return self
 
     def describe(self) -> dict[str, Any]:

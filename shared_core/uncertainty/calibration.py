@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shared_core.abstention.binding import require_same
 from shared_core.errors import CalibrationError, InputError, MissingDependencyError
 from shared_core.uncertainty._arrays import Float64, numbers
 
@@ -123,11 +124,7 @@ class Calibration:
         Raises:
             CalibrationError: it was fitted for another; names every difference.
         """
-        names = sorted({*self.bound_to, *configuration})
-        different = [n for n in names if self.bound_to.get(n) != configuration.get(n)]
-        if different:
-            told = "; ".join(f"{n} {self.bound_to.get(n)!r}, not {configuration.get(n)!r}" for n in different)
-            raise CalibrationError(f"The calibration was fitted for {told}.", hint=_REFIT)
+        require_same("The calibration", self.bound_to, configuration, _REFIT)
         return self
 
     def with_threshold(self, threshold: float | None, rule: str) -> Calibration:

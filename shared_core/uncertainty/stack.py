@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from shared_core.abstention.binding import require_same
 from shared_core.abstention.guarantees import FittedGuarantee
 from shared_core.errors import CalibrationError, MissingDependencyError
 from shared_core.uncertainty.calibration import BindingValue, Calibration
@@ -86,11 +87,7 @@ class Stack:
         Raises:
             CalibrationError: it was fitted for another; names every difference.
         """
-        names = sorted({*self.bound_to, *configuration})
-        different = [n for n in names if self.bound_to.get(n) != configuration.get(n)]
-        if different:
-            told = "; ".join(f"{n} {self.bound_to.get(n)!r}, not {configuration.get(n)!r}" for n in different)
-            raise CalibrationError(f"The calibration of claims was fitted for {told}.", hint=_REFIT)
+        require_same("The calibration of claims", self.bound_to, configuration, _REFIT)
         return self
 
     def to_dict(self) -> dict[str, Any]:
