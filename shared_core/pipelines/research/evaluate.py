@@ -14,7 +14,7 @@ from shared_core.errors import BudgetError, CapabilityError, LimitError
 from shared_core.flow import Flow, Generate, Score, Together
 from shared_core.lm.base import Generation, SamplingParams, Scores
 from shared_core.pipelines.common import Context, Run, raise_faults
-from shared_core.pipelines.research.asking import evaluate_prompt
+from shared_core.pipelines.research.asking import evaluate_prompt, spoken
 from shared_core.pipelines.support import NO, YES, share_of_yes, yes_of_first_token
 from shared_core.settings import SelfReflectSettings
 from shared_core.uncertainty.calibration import BindingValue, Calibration
@@ -146,4 +146,4 @@ def _said(reply: object, *, stated: bool) -> float | None:
         return share_of_yes(reply.totals)
     if not isinstance(reply, Generation):
         return None
-    return parse_probability(reply.text) if stated else yes_of_first_token(reply)
+    return parse_probability(spoken(reply.text)) if stated else yes_of_first_token(reply)

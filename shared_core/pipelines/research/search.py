@@ -18,7 +18,7 @@ from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.confidence import Weighed
-from shared_core.pipelines.research.asking import Fact, write_prompt
+from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
 from shared_core.pipelines.research.claims import Candidate, Splits, split
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.research.layout import shown_scores
@@ -216,7 +216,7 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
             state.passages, state._quotes = state.passages[:-dropped], None
             yield state.run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
             continue
-        return [whole_sentences(s.text.strip(), cut=s.finish_reason == "length") for s in written.samples]
+        return [whole_sentences(spoken(s.text).strip(), cut=s.finish_reason == "length") for s in written.samples]
 
 
 def whole_sentences(text: str, *, cut: bool) -> str:
