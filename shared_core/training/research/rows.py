@@ -200,6 +200,21 @@ class Preference:
     chosen: TrainingRow
     rejected: TrainingRow
 
+    @property
+    def role(self) -> str:
+        """Of the model that it is for."""
+        return ROLE
+
+    @property
+    def source(self) -> str:
+        """What it was made from."""
+        return self.chosen.source
+
+    @property
+    def group(self) -> str:
+        """What belongs together when rows are kept apart: the pairs of one question."""
+        return self.source
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Preference:
         """Of a line; KeyError, TypeError or ValueError if it is none."""
