@@ -45,9 +45,10 @@ from rich.table import Table
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.abstention import GUARANTEES, fit_guarantee
-from shared_core.evaluation import self_restraint
+from shared_core.evaluation import SelfRestraint, self_restraint
 from shared_core.evaluation.confidence import expected_calibration_error
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.plots import pareto as pareto_plot
 from shared_core.evaluation.self_evaluation_calibration import calibrate_self_evaluation
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
@@ -168,9 +169,13 @@ class Outcome:
         said = [(c.support or 0.0, c.text in p.truth()) for p, a in zip(self.people, self.answers) for c in a.claims]
         return expected_calibration_error([s for s, _ in said], [float(t) for _, t in said])
 
+    def restraint(self, tier: str | None = None) -> SelfRestraint:
+        """How much is said, and how much of it is true."""
+        return self_restraint(self.labels(tier), self.target)
+
     def figures(self, tier: str | None = None) -> dict[str, float]:
         """accuracy, claims, abstention, utility."""
-        found = self_restraint(self.labels(tier), self.target)
+        found = self.restraint(tier)
         return {
             "accuracy": found.accuracy,
             "claims": found.claims_per_answer,
@@ -284,7 +289,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     """All figures, shown as they come."""
     console = Console()
     rounds, samples, count = (3, 4, 10) if options.quick else (3, 8, 20)
-    every = people(count + count // 2)
+    every = people(2 * count)
     known, others = every[: 3 * count], every[3 * count :]
     figures, outcomes = dict[str, float](), dict[str, Outcome]()
     for temperament in MADE_UP:
@@ -322,7 +327,8 @@ def run(options: argparse.Namespace) -> dict[str, float]:
         figures |= {f"{tier}_{name}": value for name, value in of_tier.items()}
         tiers.add_row(tier, *(f"{v:.3f}" for v in of_tier.values()))
     console.print(tiers)
-    curve = [ask(setup, rounds=rounds, samples=samples, target=rho).figures() for rho in TARGETS]
+    asked = [ask(setup, rounds=rounds, samples=samples, target=rho) for rho in TARGETS]
+    curve = [found.figures() for found in asked]
     pareto = Table("ρ*", *curve[0], title="Over the target accuracy")
     for rho, at in zip(TARGETS, curve):
         figures |= {f"{rho}_{name}": value for name, value in at.items()}
@@ -345,25 +351,9 @@ def run(options: argparse.Namespace) -> dict[str, float]:
         if name in figures:
             console.print(f"{name}: {figures[name]:.3f}")
     if options.plots:
-        draw(curve, options.plots)
+        points = [(rho, found.restraint()) for rho, found in zip(TARGETS, asked)]
+        pareto_plot({"discerning": points}, options.plots / "research_pareto.png")
     return figures
-
-
-def draw(curve: Sequence[dict[str, float]], folder: Path) -> None:
-    """Accuracy against claims per answer over ρ*: the Pareto curve."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    folder.mkdir(parents=True, exist_ok=True)
-    figure, axes = plt.subplots(figsize=(5, 4))
-    axes.plot([c["claims"] for c in curve], [c["accuracy"] for c in curve], "o-")
-    for rho, point in zip(TARGETS, curve):
-        axes.annotate(f"ρ*={rho}", (point["claims"], point["accuracy"]), textcoords="offset points", xytext=(4, 4))
-    axes.set(xlabel="claims per answer", ylabel="accuracy", title="What ρ* trades")
-    figure.tight_layout()
-    figure.savefig(folder / "research_pareto.png", dpi=120)
 
 
 def main() -> None:

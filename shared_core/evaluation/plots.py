@@ -120,7 +120,7 @@ def pareto(
     told = {name: [(rho, f) for rho, f in points if f.claims_per_answer > 0] for name, points in curves.items()}
     if not any(told.values()):
         raise InputError("There are no claims to plot.")
-    with _figure(path, title) as axes:
+    with figure_of(path, title) as axes:
         for (name, points), color in zip(told.items(), cycle((_BLUE, _ORANGE, _GREY))):
             x, y = [f.claims_per_answer for _, f in points], [f.accuracy for _, f in points]
             axes.plot(x, y, color=color, linewidth=2, marker="o", markersize=5, label=name)
