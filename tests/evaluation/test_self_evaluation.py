@@ -19,6 +19,7 @@ from shared_core.evaluation.dataset import Question, read_questions
 from shared_core.evaluation.guarantee_calibration import calibrate_guarantee
 from shared_core.evaluation.self_evaluation_calibration import FittedSelfEvaluation, calibrate_self_evaluation
 from shared_core.lm.base import Capabilities
+from shared_core.training.research.searches import run_searches
 from shared_core.types import Claim
 from tests.fakes import Shelf
 from tests.pipelines.research_scripts import Model, claim
@@ -166,6 +167,18 @@ def test_a_guarantee_over_calibrated_self_evaluation() -> None:
     answer = promised.answer("What is item 200?")
     assert [c.text for c in answer.kept_claims] == ["Item 200 is called name200."]
     assert answer.metadata["guarantee"]["holds"]
+
+
+def test_searches_for_training_use_it_and_are_bound_to_it(tmp_path: Path) -> None:
+    made = fitted().calibration
+    calibrated = engine(calibrations={"self_evaluation": made})
+    ((search,), _) = run_searches(calibrated, [Question("50", "What is item 50?")], tmp_path)
+    called, red = search.candidates[0].probabilities
+    assert called is not None
+    assert red is not None
+    assert called > 0.8 > 0.2 > red
+    with pytest.raises(InputError, match="calibration"):
+        run_searches(engine(), [Question("50", "What is item 50?")], tmp_path)
 
 
 # --- labels of claims ------------------------------------------------------------------------------------------------

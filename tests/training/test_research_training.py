@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
 from shared_core.cli import app
 from shared_core.errors import BackendUnavailableError, GenerationError, InputError, SettingsError
 from shared_core.lm.base import Prompt
@@ -30,6 +30,7 @@ from shared_core.training.research.rows import (
 )
 from shared_core.training.rows import write_json_lines
 from shared_core.types import Passage
+from shared_core.uncertainty.calibration import Calibration
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.pipelines.research_scripts import Judge, Model, believes
 from tests.training import reclaim_world as world
@@ -402,6 +403,9 @@ def test_wrong_use_of_the_command_is_told(run: Path, checkpoint: Path, tmp_path:
     assert exit_code("dpo", "-r", str(run / "rloo.jsonl")) == 2
     assert exit_code("rloo", "-r", str(run / "dpo.jsonl")) == 2
     assert exit_code("dpo", "-r", str(run / "dpo.jsonl"), "--samples", "8") == 2
+    c = tmp_path / "c.json"
+    calibration_io.save(c, {"self_evaluation": Calibration("platt", True, {}, slope=1.0)})
+    assert exit_code("rloo", "-r", str(run / "rloo.jsonl"), "--calibration", str(c)) == 2  # the searches had none
     assert exit_code("ppo", "-r", str(run / "dpo.jsonl")) == 2
     assert exit_code("sft", "-r", str(run / "dpo.jsonl"), "--beta", "0.1") == 2
     assert not (tmp_path / "m").exists()
