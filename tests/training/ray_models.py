@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ class Numbered(Model):
     """Writes another answer to each question, refuses lamp 5, and leaves a file behind each time it writes."""
 
     seen: str = ""
+    processes: int = 1
 
     def _reply(self, request: Any) -> Any:
         if kind(request) != "write":
@@ -23,9 +25,16 @@ class Numbered(Model):
         number = request.prompt.text.split("lamp ")[1].split()[0]
         if self.seen:
             (Path(self.seen) / f"{number}.{os.getpid()}").touch()
+            self._wait_for_others()
         if number == "5":
             return GenerationError("Not this one.")
         return [f"Lamp {number} was lit in 187{number}. {SANK}", LIT][: request.params.n]
+
+    def _wait_for_others(self) -> None:
+        """Until as many processes have been at it as are wanted: else a quick one may do all before another starts."""
+        end = time.monotonic() + 120
+        while len({p.suffix for p in Path(self.seen).iterdir()}) < self.processes and time.monotonic() < end:
+            time.sleep(0.05)
 
 
 class Broken(Model):

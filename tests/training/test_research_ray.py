@@ -25,9 +25,9 @@ from tests.training.test_research_rows import LIT, QUESTIONS, SANK, Killed, made
 TWO = OnRay(workers=2)
 
 
-def numbered(seen: Path | None = None, **research: Any) -> SelfReflectEngine:
+def numbered(seen: Path | None = None, processes: int = 1, **research: Any) -> SelfReflectEngine:
     model = Numbered([[LIT]], think=believes(lit="90", sank="20"))
-    model.seen = str(seen) if seen is not None else ""
+    model.seen, model.processes = str(seen) if seen is not None else "", processes
     return made(model, **research)[0]
 
 
@@ -64,7 +64,7 @@ def test_two_workers_find_what_one_process_finds(tmp_path: Path) -> None:
     (tmp_path / "seen").mkdir()
     alone, failed_alone = run_searches(numbered(), QUESTIONS, tmp_path / "alone", batch_size=2)
     told: list[tuple[int, int]] = []
-    engine = numbered(tmp_path / "seen")
+    engine = numbered(tmp_path / "seen", processes=2)
     found, failed = run_searches(
         engine, QUESTIONS, tmp_path / "ray", batch_size=2, carrier=TWO, progress=lambda *at: told.append(at)
     )
