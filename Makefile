@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-vllm bench-vllm test-train test-slow lint types unit format bench clean
+.PHONY: demo test test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -71,6 +71,15 @@ test-train: $(VENV)/.test
 # Tests that take minutes each.
 test-slow: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n logical --maxprocesses 16 --dist worksteal
+
+# Searches in several processes, on this machine.
+$(VENV)/.ray: $(VENV)/.test
+	@echo "Installing Ray into $(VENV) …"
+	$(PIP) --editable '.[dev,ray]'
+	@touch $@
+
+test-ray: $(VENV)/.ray
+	$(BIN)/python -m pytest -m ray
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

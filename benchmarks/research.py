@@ -14,6 +14,9 @@ other; they say nothing about a real model.
 - iterative: K rounds of J candidates; wide: one round of as many candidates as cost as many tokens (Figure 7 of the
   paper). `utility_iterative`, `utility_wide`, `tokens_iterative`, `tokens_wide`: realised utility (true claims count 1,
   false ones -λ, at ρ* = 0.5) and tokens, per question; with `overconfident_` before, of the other temperament.
+- `calibrated_` before `utility_iterative` and `utility_wide` (and `overconfident_calibrated_`): the same after what the
+  model says of its own claims was calibrated on other people (`selfreflect calibrate`, self_evaluation), at as many
+  candidates; `calibrated_calibration_error` as below, after it.
 - accuracy, claims, abstention and utility by tier (`TIER_accuracy`, …), and over ρ* (`RHO_accuracy`, …).
 - `calibration_error` of the stated probabilities, before any calibration.
 - `coverage_at_90`: conformal factuality on real claims (`data/claims/biographies`, 211 biographies with judged claims,
@@ -42,12 +45,16 @@ from rich.table import Table
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.abstention import GUARANTEES, fit_guarantee
-from shared_core.evaluation import self_restraint
+from shared_core.evaluation import SelfRestraint, self_restraint
 from shared_core.evaluation.confidence import expected_calibration_error
+from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.plots import pareto as pareto_plot
+from shared_core.evaluation.self_evaluation_calibration import calibrate_self_evaluation
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Answer
+from shared_core.uncertainty.calibration import Calibration
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9)
@@ -157,9 +164,18 @@ class Outcome:
         """Read and written, per question."""
         return float(np.mean([a.usage.prompt_tokens + a.usage.generated_tokens for a in self.answers]))
 
+    def calibration_error(self) -> float:
+        """Of the probabilities of the claims shown or dropped."""
+        said = [(c.support or 0.0, c.text in p.truth()) for p, a in zip(self.people, self.answers) for c in a.claims]
+        return expected_calibration_error([s for s, _ in said], [float(t) for _, t in said])
+
+    def restraint(self, tier: str | None = None) -> SelfRestraint:
+        """How much is said, and how much of it is true."""
+        return self_restraint(self.labels(tier), self.target)
+
     def figures(self, tier: str | None = None) -> dict[str, float]:
         """accuracy, claims, abstention, utility."""
-        found = self_restraint(self.labels(tier), self.target)
+        found = self.restraint(tier)
         return {
             "accuracy": found.accuracy,
             "claims": found.claims_per_answer,
@@ -176,17 +192,37 @@ class Setup:
     temperament: str = "discerning"
 
 
-def ask(setup: Setup, *, rounds: int, samples: int, target: float = 0.5) -> Outcome:
-    """Ask about everybody, closed book, with the paper's prompts."""
-    known = setup.known
+def engine_of(
+    setup: Setup, *, rounds: int, samples: int, target: float = 0.5, fitted: Calibration | None = None
+) -> SelfReflectEngine:
+    """Closed book, with the paper's prompts; ``fitted``: the calibration of what the model says of its claims."""
     research = {"closed_book": True, "prompts": "biography", "rounds": rounds, "samples": samples, "patience": None}
     settings = SelfReflectSettings(pipeline="research", target_accuracy=target, research=research)
-    engine = SelfReflectEngine(BM25Retriever(), Simulated(known, MADE_UP[setup.temperament]).lm, settings)
+    lm = Simulated(setup.known, MADE_UP[setup.temperament]).lm
+    calibrations = {} if fitted is None else {"self_evaluation": fitted}
+    return SelfReflectEngine(BM25Retriever(), lm, settings, calibrations=calibrations)
+
+
+def ask(setup: Setup, *, rounds: int, samples: int, target: float = 0.5, fitted: Calibration | None = None) -> Outcome:
+    """Ask about everybody."""
+    known = setup.known
+    engine = engine_of(setup, rounds=rounds, samples=samples, target=target, fitted=fitted)
     answers = engine.answer_many([p.name for p in known])
     failed = [a for a in answers if not isinstance(a, Answer)]
     if failed:
         raise failed[0]
     return Outcome(known, [a for a in answers if isinstance(a, Answer)], target)
+
+
+def calibrate(setup: Setup, *, rounds: int, samples: int) -> Calibration:
+    """Fit what the model says of its own claims to whether they are true, on these people."""
+    truth = {p.name: p.truth() for p in setup.known}
+    fitted = calibrate_self_evaluation(
+        engine_of(setup, rounds=rounds, samples=samples),
+        [Question(name, name, (name,)) for name in truth],
+        label=lambda question, claim: claim.text in truth[question.question],
+    )
+    return fitted.calibration
 
 
 def wide_at(setup: Setup, tokens: float, samples: int) -> Outcome:
@@ -253,13 +289,23 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     """All figures, shown as they come."""
     console = Console()
     rounds, samples, count = (3, 4, 10) if options.quick else (3, 8, 20)
-    known, figures, outcomes = people(count), dict[str, float](), dict[str, Outcome]()
+    every = people(2 * count)
+    known, others = every[: 3 * count], every[3 * count :]
+    figures, outcomes = dict[str, float](), dict[str, Outcome]()
     for temperament in MADE_UP:
         setup, prefix = Setup(known, temperament), "" if temperament == "discerning" else f"{temperament}_"
         iterative = outcomes[temperament] = ask(setup, rounds=rounds, samples=samples)
         wide = wide_at(setup, iterative.tokens, samples=2 * rounds * samples)
         base = ask(setup, rounds=1, samples=1)
+        fitted = calibrate(Setup(others, temperament), rounds=rounds, samples=samples)
+        width = int(wide.answers[0].metadata["search"]["candidates"])
+        sure = {
+            "wide": ask(setup, rounds=1, samples=width, fitted=fitted),
+            "iterative": ask(setup, rounds=rounds, samples=samples, fitted=fitted),
+        }
+        outcomes[f"{temperament} calibrated"] = sure["iterative"]
         rows = {"one candidate": base, "wide": wide, f"iterative, {rounds} × {samples}": iterative}
+        rows |= {f"{name}, calibrated": found for name, found in sure.items()}
         columns = ("search", "tokens", "candidates", *base.figures())
         table = Table(*columns, title=f"Search, a {temperament} model")
         for name, found in rows.items():
@@ -272,6 +318,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
             f"{prefix}utility_wide": wide.figures()["utility"],
             f"{prefix}tokens_iterative": iterative.tokens,
             f"{prefix}tokens_wide": wide.tokens,
+            **{f"{prefix}calibrated_utility_{name}": found.figures()["utility"] for name, found in sure.items()},
         }
     iterative, setup = outcomes["discerning"], Setup(known)
     tiers = Table("tier", *iterative.figures(), title="By tier")
@@ -280,42 +327,33 @@ def run(options: argparse.Namespace) -> dict[str, float]:
         figures |= {f"{tier}_{name}": value for name, value in of_tier.items()}
         tiers.add_row(tier, *(f"{v:.3f}" for v in of_tier.values()))
     console.print(tiers)
-    curve = [ask(setup, rounds=rounds, samples=samples, target=rho).figures() for rho in TARGETS]
+    asked = [ask(setup, rounds=rounds, samples=samples, target=rho) for rho in TARGETS]
+    curve = [found.figures() for found in asked]
     pareto = Table("ρ*", *curve[0], title="Over the target accuracy")
     for rho, at in zip(TARGETS, curve):
         figures |= {f"{rho}_{name}": value for name, value in at.items()}
         pareto.add_row(str(rho), *(f"{v:.3f}" for v in at.values()))
     console.print(pareto)
-    said = [(c.support or 0.0, c.text in p.truth()) for p, a in zip(known, iterative.answers) for c in a.claims]
-    figures["calibration_error"] = expected_calibration_error([s for s, _ in said], [float(t) for _, t in said])
+    figures["calibration_error"] = iterative.calibration_error()
+    figures["calibrated_calibration_error"] = outcomes["discerning calibrated"].calibration_error()
     data = options.data / "claims/biographies.jsonl.gz"
     if data.exists():
         figures |= coverage(data, 100 if options.quick else 500)
     else:
         console.print(f"{data} is not there: no figures on guarantees")
-    for name in ("calibration_error", "coverage_at_90", "kept_share_at_90", "risk_control_false_share"):
+    for name in (
+        "calibration_error",
+        "calibrated_calibration_error",
+        "coverage_at_90",
+        "kept_share_at_90",
+        "risk_control_false_share",
+    ):
         if name in figures:
             console.print(f"{name}: {figures[name]:.3f}")
     if options.plots:
-        draw(curve, options.plots)
+        points = [(rho, found.restraint()) for rho, found in zip(TARGETS, asked)]
+        pareto_plot({"discerning": points}, options.plots / "research_pareto.png")
     return figures
-
-
-def draw(curve: Sequence[dict[str, float]], folder: Path) -> None:
-    """Accuracy against claims per answer over ρ*: the Pareto curve."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    folder.mkdir(parents=True, exist_ok=True)
-    figure, axes = plt.subplots(figsize=(5, 4))
-    axes.plot([c["claims"] for c in curve], [c["accuracy"] for c in curve], "o-")
-    for rho, point in zip(TARGETS, curve):
-        axes.annotate(f"ρ*={rho}", (point["claims"], point["accuracy"]), textcoords="offset points", xytext=(4, 4))
-    axes.set(xlabel="claims per answer", ylabel="accuracy", title="What ρ* trades")
-    figure.tight_layout()
-    figure.savefig(folder / "research_pareto.png", dpi=120)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from shared_core.commands.eval_compare import eval_merge_command
 from shared_core.commands.index import index_command
 from shared_core.commands.research_data import research_data_command
 from shared_core.commands.train import train_app
+from shared_core.commands.train_research import research_command
 from shared_core.commands.train_rows import reclaim_answers_command
 from shared_core.commands.train_self_rag import self_rag_app
 from shared_core.errors import InputError
@@ -40,6 +41,7 @@ app.command("calibrate")(calibrate_command)
 app.command("research-data")(research_data_command)
 app.command("doctor")(doctor_command)
 train_app.command("reclaim-answers")(reclaim_answers_command)
+train_app.command("research")(research_command)
 train_app.add_typer(self_rag_app, name="self-rag")
 app.add_typer(train_app, name="train")
 

@@ -23,6 +23,7 @@ from shared_core.mistakes import checks_names
 from shared_core.parts import Parts, compares_meanings, load, require_retriever
 from shared_core.pipelines import load_pipeline
 from shared_core.pipelines.common import Run, decide
+from shared_core.pipelines.research.evaluate import self_evaluation_of
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, SelfReflectSettings
@@ -87,6 +88,7 @@ class SelfReflectEngine:
         _require_models(parts)
         if "confidence" in self.context.calibrations:
             self.context.calibrations["confidence"].require(**self.calibration_binding)
+        self_evaluation_of(self.settings, self.context)
         if self.context.stack is not None:
             self.context.stack.require(**self.claims_binding)
         if self.context.guarantee is not None and self.settings.guarantee is not None:

@@ -93,6 +93,11 @@ class ClaimCache:
             raise InputError("A claim needs text.")
         self._claims.setdefault(key, (claim, None if exact is None else float(exact)))
 
+    def forget(self, claims: Iterable[str]) -> None:
+        """Know nothing of these claims any more, so that they are asked again."""
+        for claim in claims:
+            self._claims.pop(claim_key(claim), None)
+
     def get(self, claim: str) -> float | None:
         """Its probability, ``None`` if unknown or not scored."""
         return self._claims.get(claim_key(claim), (claim, None))[1]

@@ -189,7 +189,8 @@ def write_html(
     from shared_core.evaluation.report import write_report
 
     try:
-        write_report(answers, path, title=title, document_text=built.index.document_text)
+        document_text = built.index.document_text if built.index is not None else None
+        write_report(answers, path, title=title, document_text=document_text)
     except OSError as error:
         why = error.strerror or str(error)
         raise InputError(f"The report cannot be written to {path}: {why}.", hint="Name another --html FILE.") from error

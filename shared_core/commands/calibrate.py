@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, JudgePath, Model, Pipeline, Target, TopK
-from shared_core.commands.common import build, check_output, check_questions_and_docs, reports_errors
+from shared_core.commands.common import (
+    answers_closed_book,
+    build,
+    check_output,
+    check_questions_and_docs,
+    reports_errors,
+)
 from shared_core.commands.console import err, note, out
-from shared_core.commands.guarantee import calibrate_guarantee_command
+from shared_core.commands.guarantee import calibrate_guarantee_command, write_claims
 from shared_core.commands.options import Guarantee, Set, with_set
 from shared_core.commands.progress import question_progress
 from shared_core.errors import InputError
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from shared_core.uncertainty.calibration import Calibration, ThresholdRule
 
 _DEFAULTS = SelfReflectSettings()
-PURPOSES = ("confidence", "claims", "gate", "answer", "support")
+PURPOSES = ("confidence", "claims", "gate", "answer", "support", "self_evaluation")
 
 
 @reports_errors
@@ -48,8 +54,9 @@ def calibrate_command(
         typer.Option(
             help="What to calibrate, repeatable: confidence (of quoted answers, without a model), claims (how far the "
             "witnesses of a model's claims are to be believed), gate (when the model knows without retrieval), answer "
-            "(the model's own answers), support (needs --support-rows). By default confidence without a model; with "
-            "one claims, for seakr gate and answer."
+            "(the model's own answers), support (needs --support-rows), self_evaluation (what a model says of its own "
+            "claims, closed-book research). By default confidence without a model; with one claims, for seakr gate and "
+            "answer, for closed-book research self_evaluation."
         ),
     ] = [],  # noqa: B006
     labels: Annotated[
@@ -77,6 +84,14 @@ def calibrate_command(
     alpha: Annotated[
         float, typer.Option(help="Of --guarantee: the probability that it may fail.")
     ] = _DEFAULTS.guarantee_alpha,
+    claims_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-claims",
+            help="With --guarantee or self_evaluation: also write the questions with all claims made and their labels; "
+            "corrected, the file can stand in for QUESTIONS.",
+        ),
+    ] = None,
     changes: Set = [],  # noqa: B006
 ) -> None:
     """Fit confidences and thresholds to your documents, model and questions; use them with `ask --calibration FILE`.
@@ -101,7 +116,8 @@ def calibrate_command(
             "A guarantee holds for scores fixed before: --guarantee and --purpose need questions of their own.",
             hint="Calibrate first, then run --guarantee --update with other questions.",
         )
-    wanted = _purposes(purpose, model or base_url, pipeline, support_rows)
+    settings = with_set(SelfReflectSettings(pipeline=pipeline, top_k=top_k), changes)
+    wanted = _purposes(purpose, model or base_url, settings, support_rows)
     _check_known("--labels", labels, ("auto", "gold", "self"))
     _check_known("--rule", rule, ("balanced_accuracy", "target_accuracy"))
     if (rule == "target_accuracy") != (target is not None):
@@ -109,6 +125,7 @@ def calibrate_command(
     _check_known("--method", method, ("auto", "isotonic", "platt"))
     check_output(output, "--output")
     check_output(plots / "plot.png" if plots is not None else None, "--plots")
+    check_output(claims_file, "--write-claims")
     check_questions_and_docs((), docs)
     rows = read_questions(questions)
     claims = read_labelled_claims(support_rows) if support_rows is not None else []
@@ -119,7 +136,6 @@ def calibrate_command(
             require_enough(name, rows, labels if name in ("gate", "answer") else "gold")
     asked = KeptRows(output.with_name(f"{output.name}.rows"))
     kept = dict(calibration_io.load(output)) if update and output.exists() else {}
-    settings = with_set(SelfReflectSettings(pipeline=pipeline, top_k=top_k), changes)
 
     def made(settings: SelfReflectSettings) -> SelfReflectEngine:
         return build(
@@ -134,7 +150,7 @@ def calibrate_command(
 
     if guarantee is not None:
         settings = settings.replace(target_accuracy=target_accuracy, guarantee_alpha=alpha)
-        calibrate_guarantee_command(guarantee, rows, made, settings, output, kept)
+        calibrate_guarantee_command(guarantee, rows, made, settings, output, kept, claims_file)
         return
     engine = made(settings)
     if asked.read:
@@ -142,7 +158,17 @@ def calibrate_command(
             f"{asked.read} rows of a run that did not end are in {asked.path}; "
             "what they answer is not asked again (delete it to ask anew)."
         )
-    todo = _Fitting(engine, rows, claims, method, cast("Labels", labels), cast("ThresholdRule", rule), target, asked)
+    todo = _Fitting(
+        engine,
+        rows,
+        claims,
+        method,
+        cast("Labels", labels),
+        cast("ThresholdRule", rule),
+        target,
+        asked,
+        claims_file,
+    )
     fitted: dict[str, CalibrationRun | FittedClaims | FittedPurpose] = {}
     for name in wanted:
         with question_progress(err, len(rows), f"Calibrating: {name}") as progress:
@@ -174,6 +200,7 @@ class _Fitting:
     rule: ThresholdRule
     target: float | None
     kept: KeptRows
+    claims_file: Path | None = None
 
     def fit(
         self, name: str, gate: Calibration | None, progress: Callable[[int, int], None]
@@ -185,6 +212,17 @@ class _Fitting:
 
         if name == "claims":
             return calibrate_claims(self.engine, self.rows, progress=progress, kept=self.kept)
+        if name == "self_evaluation":
+            from shared_core.evaluation.claim_labels import ClaimLabels
+            from shared_core.evaluation.self_evaluation_calibration import calibrate_self_evaluation
+
+            judged = ClaimLabels(self.rows)
+            try:
+                return calibrate_self_evaluation(
+                    self.engine, self.rows, method=self.method, label=judged, progress=progress
+                )
+            finally:
+                write_claims(judged, self.claims_file)
         if name == "confidence":
             return calibrate_confidence(self.engine, self.rows, method=self.method, progress=progress, kept=self.kept)
         if name == "support":
@@ -211,7 +249,9 @@ class _Fitting:
         )
 
 
-def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: Path | None) -> list[str]:
+def _purposes(
+    given: list[str], model: str | None, settings: SelfReflectSettings, support_rows: Path | None
+) -> list[str]:
     from shared_core.evaluation.gauge_calibration import WITH_GATE
 
     for name in given:
@@ -220,16 +260,26 @@ def _purposes(given: list[str], model: str | None, pipeline: str, support_rows: 
         raise InputError("Calibrating support needs labelled claims.", hint="--support-rows FILE")
     wanted = set(given)
     if not given:
-        wanted = {"confidence"} if not model else {"gate", "answer"} if pipeline == "seakr" else {"claims"}
+        own = {"seakr": {"gate", "answer"}}.get(settings.pipeline, {"claims"})
+        own = {"self_evaluation"} if answers_closed_book(settings) else own
+        wanted = own if model else {"confidence"}
     if support_rows is not None:
         wanted.add("support")
-    if model is None and wanted & {"claims", "gate", "answer"}:
-        raise InputError("Claims, gate and answer are a language model's.", hint="Give --model or --base-url.")
+    if "self_evaluation" in wanted and not answers_closed_book(settings):
+        raise InputError(
+            "Self-evaluation is what closed-book research judges claims by.",
+            hint="--pipeline research --set research.closed_book=true",
+        )
+    if model is None and wanted & {"claims", "gate", "answer", "self_evaluation"}:
+        raise InputError(
+            "Claims, gate, answer and self-evaluation are a language model's.", hint="Give --model or --base-url."
+        )
     if model is not None and "confidence" in wanted:
         raise InputError("With a model the confidence is that of its claims.", hint="--purpose claims")
-    if wanted & {"gate", "answer"} and pipeline not in WITH_GATE:
+    if wanted & {"gate", "answer"} and settings.pipeline not in WITH_GATE:
         raise InputError(
-            f"The pipeline {pipeline} retrieves by itself: calibrations of gate and answer would be applied nowhere.",
+            f"The pipeline {settings.pipeline} retrieves by itself: calibrations of gate and answer would be applied "
+            "nowhere.",
             hint="--purpose claims",
         )
     return [name for name in PURPOSES if name in wanted]  # the gate before the answers that it decides on

@@ -108,10 +108,10 @@ def _show_fault(error: Exception) -> None:
 
 @dataclass(frozen=True)
 class BuiltEngine:
-    """An engine with the index it reads from (for reports that show a quote in its document)."""
+    """An engine with the index it reads from (for reports that show a quote in its document); none closed book."""
 
     engine: SelfReflectEngine
-    index: DocumentIndex
+    index: DocumentIndex | None
 
 
 def default_index(docs: Sequence[Path]) -> Path:
@@ -215,6 +215,11 @@ def build_model(model: str | None, base_url: str | None) -> LanguageModel | None
     return None
 
 
+def answers_closed_book(settings: SelfReflectSettings) -> bool:
+    """Whether nothing is ever retrieved: ReSearch as the paper has it."""
+    return settings.pipeline == "research" and settings.research.closed_book
+
+
 def build(
     *,
     docs: Sequence[Path] | None,
@@ -226,7 +231,10 @@ def build(
     judge: str | None = None,
     **parts: Any,
 ) -> BuiltEngine:
-    """An engine over documents, with its index. ``judge``: path of an NLI cross-encoder that scores support."""
+    """An engine over documents, with its index; without any, where the settings answer closed book.
+
+    ``judge``: path of an NLI cross-encoder that scores support.
+    """
     from shared_core.engine import SelfReflectEngine
 
     lm = build_model(model, base_url)
@@ -234,5 +242,9 @@ def build(
         from shared_core.reading.support import CrossEncoderSupportScorer
 
         parts["judge"] = CrossEncoderSupportScorer(judge)
+    if answers_closed_book(settings) and not docs and index is None and chroma_url is None:
+        from shared_core.retrieval import BM25Retriever
+
+        return BuiltEngine(SelfReflectEngine(BM25Retriever(), lm, settings, **parts), None)
     opened = open_index(docs or (), index, chroma_url)
     return BuiltEngine(SelfReflectEngine(opened.retriever(), lm, settings, **parts), opened)

@@ -36,6 +36,7 @@ PACKAGES = {
     "llama-index-core": "llamaindex",
     "langchain-core": "langchain",
     "trl": "train",
+    "ray": "ray",
     "peft": "train",
     "matplotlib": "eval",
     "scikit-learn": "eval",

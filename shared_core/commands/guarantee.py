@@ -13,8 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from shared_core.engine import SelfReflectEngine
+    from shared_core.evaluation.claim_labels import ClaimLabels
     from shared_core.evaluation.dataset import Question
     from shared_core.uncertainty.stack import AnyCalibration
+
+
+def write_claims(labels: ClaimLabels, path: Path | None) -> None:
+    """Write the questions with their claims and labels, if there are any and a file is named, and say so."""
+    if path is None or not labels.seen:
+        return
+    from shared_core.training.rows import write_json_lines
+
+    write_json_lines(labels.rows(), path)
+    out.print(f"claims: {path} (correct the labels, then calibrate with it)", markup=False, highlight=False)
 
 
 def calibrate_guarantee_command(
@@ -24,6 +35,7 @@ def calibrate_guarantee_command(
     settings: SelfReflectSettings,
     output: Path,
     kept: Mapping[str, AnyCalibration],
+    claims: Path | None = None,
 ) -> None:
     """Fit it on all the questions and write it beside what the file holds, which the answers were found with.
 
@@ -34,15 +46,22 @@ def calibrate_guarantee_command(
         settings: the configuration that it is for.
         output: the file.
         kept: the file's other calibrations.
+        claims: also write the questions with the claims that answers made and their labels, to be corrected.
     """
     from shared_core import calibration_io
+    from shared_core.evaluation.claim_labels import ClaimLabels
     from shared_core.evaluation.guarantee_calibration import calibrate_guarantee
 
     wanted = cast(GuaranteeName, settings.replace(guarantee=kind).guarantee)
     others = {name: c for name, c in kept.items() if name != calibration_io.GUARANTEE}
+    labels = ClaimLabels(rows)
     engine = build(settings.replace(calibration=output) if others else settings)
-    with question_progress(err, len(rows), "Calibrating: guarantee") as progress:
-        fitted = calibrate_guarantee(engine, rows, wanted, progress=progress)
+    try:
+        with question_progress(err, len(rows), "Calibrating: guarantee") as progress:
+            fitted = calibrate_guarantee(engine, rows, wanted, label=labels, progress=progress)
+    finally:  # what was claimed is worth having, too, where it was not enough
+        write_claims(labels, claims)
     out.print(fitted.summary(), markup=False, highlight=False)
+    out.print(labels.summary(), markup=False, highlight=False)
     calibration_io.save(output, {**others, calibration_io.GUARANTEE: fitted.calibration})
     out.print(f"written: {output}", markup=False, highlight=False)

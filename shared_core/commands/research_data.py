@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shared_core.commands.ask import BaseUrl, ChromaUrl, Docs, Index, JudgePath, Model, Target, TopK
-from shared_core.commands.common import FAILED, build, build_model, reports_errors
+from shared_core.commands.ask import BaseUrl, Calibration, ChromaUrl, Docs, Index, JudgePath, Model, Target, TopK
+from shared_core.commands.common import FAILED, answers_closed_book, build, read_calibration, reports_errors
 from shared_core.commands.console import err, out
 from shared_core.commands.options import Set, with_set
 from shared_core.commands.progress import question_progress
@@ -18,7 +18,7 @@ from shared_core.files import replace_file
 from shared_core.settings import SelfReflectSettings
 
 if TYPE_CHECKING:
-    from shared_core.engine import SelfReflectEngine
+    from shared_core.training.research.on_ray import OnRay
     from shared_core.training.research.rows import Rows
 
 _DEFAULTS = SelfReflectSettings()
@@ -42,12 +42,22 @@ def research_data_command(
     pairs: Annotated[int, typer.Option(min=1, help="So many best before so many worst for DPO.")] = 2,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Questions searched at once.")] = 8,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Search on Ray Data, several batches at the same time (needs the extra ray).")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="With --ray: engines at work at the same time.")] = 2,
+    gpus: Annotated[float, typer.Option("--ray-gpus", min=0, help="With --ray: GPUs of each engine.")] = 0.0,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="With --ray: a running cluster (auto, or its address); without it this machine alone."),
+    ] = None,
+    calibration: Calibration = None,
     changes: Set = [],  # noqa: B006
 ) -> None:
     """Search for the answer worth most to every question, and make rows of it: sft.jsonl, dpo.jsonl, rloo.jsonl.
 
     Closed book without --docs or --index, else from passages. Searches are kept as they are done: ended at any moment,
-    the same command goes on where it was, and asks again what failed.
+    the same command goes on where it was, and asks again what failed, with or without --ray.
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
@@ -55,32 +65,36 @@ def research_data_command(
     from shared_core.training.research.rows import make_rows
     from shared_core.training.research.searches import run_searches
 
+    carrier = _carrier(ray, workers, gpus, ray_address)
+    read_calibration(calibration)
     rows = read_questions(questions)[:limit]
     reads = bool(docs) or index is not None or chroma_url is not None
     settings = with_set(
         SelfReflectSettings(
-            pipeline="research", target_accuracy=target_accuracy, top_k=top_k, research={"closed_book": not reads}
+            pipeline="research",
+            target_accuracy=target_accuracy,
+            top_k=top_k,
+            research={"closed_book": not reads},
+            calibration=calibration,
         ),
         changes,
     )
     if model is None and base_url is None:
         raise InputError("Searches are a language model's.", hint="Give --model or --base-url.")
-    engine = (
-        build(
-            docs=docs,
-            index=index,
-            chroma_url=chroma_url,
-            model=model,
-            base_url=base_url,
-            settings=settings,
-            judge=judge,
-        ).engine
-        if reads
-        else _closed_book(model, base_url, settings)
-    )
+    if not reads and not answers_closed_book(settings):
+        raise InputError("There are no documents to search from.", hint="Give --docs PATH or --index DIR.")
+    engine = build(
+        docs=docs,
+        index=index,
+        chroma_url=chroma_url,
+        model=model,
+        base_url=base_url,
+        settings=settings,
+        judge=judge,
+    ).engine
     with question_progress(err, len(rows), "Searching") as progress:
         searches, failed = run_searches(
-            engine, rows, output, abstention=abstention, batch_size=batch_size, progress=progress
+            engine, rows, output, abstention=abstention, batch_size=batch_size, progress=progress, carrier=carrier
         )
     for error in sorted(set(failed.values())):
         ids = [i for i, e in failed.items() if e == error]
@@ -91,13 +105,14 @@ def research_data_command(
     _write(made, output, {"failed": len(failed), "tokens": sum(s.tokens for s in searches)})
 
 
-def _closed_book(model: str | None, base_url: str | None, settings: SelfReflectSettings) -> SelfReflectEngine:
-    from shared_core.engine import SelfReflectEngine
-    from shared_core.retrieval import BM25Retriever
+def _carrier(ray: bool, workers: int, gpus: float, address: str | None) -> OnRay | None:
+    if not ray:
+        if address is not None or gpus:
+            raise InputError("--ray-address and --ray-gpus are for --ray.", hint="Add --ray, or leave them out.")
+        return None
+    from shared_core.training.research.on_ray import OnRay
 
-    if not settings.research.closed_book:
-        raise InputError("There are no documents to search from.", hint="Give --docs PATH or --index DIR.")
-    return SelfReflectEngine(BM25Retriever(), build_model(model, base_url), settings)
+    return OnRay(workers, gpus, address)
 
 
 def _write(made: Rows, folder: Path, more: dict[str, int]) -> None:

@@ -115,27 +115,10 @@ def reclaim_command(
 
     What is not given is as the paper has it. Ended at any moment, the same command goes on from its last checkpoint.
     """
-    _train(rows, model, output, role, changes, eval_rows)
+    train_rows(rows, model, output, role, changes, eval_rows)
 
 
-@train_app.command("research")
-@reports_errors
-@takes_training_options
-def research_command(
-    rows: Rows,
-    model: Base,
-    output: Output,
-    changes: dict[str, Any],
-    eval_rows: EvalRows = [],  # noqa: B006
-) -> None:
-    """Fine-tune a model on the best answers of its own searches, sft.jsonl of `research-data`.
-
-    What is not given is as the paper has it. Ended at any moment, the same command goes on from its last checkpoint.
-    """
-    _train(rows, model, output, "research", changes, eval_rows)
-
-
-def _train(
+def train_rows(
     rows: list[Path], model: str, output: Path, role: str, changes: dict[str, Any], eval_rows: list[Path]
 ) -> None:
     """Train on the files' rows of the role, with its recipe and the changes."""

@@ -51,7 +51,7 @@ from shared_core.evaluation.reclaim import (
     reclaim_citation_scores,
 )
 from shared_core.evaluation.runner import Evaluation, evaluate
-from shared_core.evaluation.self_restraint import SelfRestraint, self_restraint
+from shared_core.evaluation.self_restraint import SelfRestraint, over_targets, self_restraint, self_restraint_by
 
 __all__ = [
     "CitationScores",
@@ -89,6 +89,7 @@ __all__ = [
     "mauve",
     "merge",
     "normalize_answer",
+    "over_targets",
     "prediction_rejection_ratio",
     "read_questions",
     "recall_at_k",
@@ -98,6 +99,7 @@ __all__ = [
     "risk_coverage_curve",
     "rouge_lsum",
     "self_restraint",
+    "self_restraint_by",
     "str_em",
     "supporting_facts",
 ]

@@ -125,7 +125,9 @@ def calibrate_gate(
     rows = _observe_recall(engine, questions, labels, form, progress, kept or KeptRows())
     gauge = choose_gauge(engine.settings, context, form=form)
     bound: dict[str, BindingValue] = {"model": context.model_identity("default"), **gauge.binding}
-    fitted = _fit(rows, bound, method, event=_event("the answer without passages is right", rows, questions, labels))
+    fitted = fit_observations(
+        rows, bound, method, event=_event("the answer without passages is right", rows, questions, labels)
+    )
     usable = [r for r in rows if r.held is not None]
     threshold = choose_threshold([r.score for r in usable], [bool(r.held) for r in usable], rule=rule, target=target)
     told = rule.replace("_", " ") + (f" {target:g}" if target is not None and rule == "target_accuracy" else "")
@@ -159,7 +161,7 @@ def calibrate_answer(
         rows = _observe_recall(engine, questions, labels, form, progress, kept)
     gauge = choose_gauge(engine.settings, context, form=form)
     bound = answer_binding(gauge, engine.settings, context)
-    fitted = _fit(rows, bound, method, event=_event("the answer is right", rows, questions, labels))
+    fitted = fit_observations(rows, bound, method, event=_event("the answer is right", rows, questions, labels))
     return FittedPurpose("answer", fitted, tuple(rows))
 
 
@@ -180,7 +182,7 @@ def calibrate_support(
         for i, (s, (_, c, label)) in enumerate(zip(scores, claims))
     ]
     bound: dict[str, BindingValue] = {**support_binding(run.context)}
-    fitted = _fit(rows, bound, method, increasing=True, event="the quote supports the claim")
+    fitted = fit_observations(rows, bound, method, increasing=True, event="the quote supports the claim")
     return FittedPurpose("support", fitted, tuple(rows))
 
 
@@ -243,7 +245,7 @@ def _observe_answers(
 
 def _read_uncertainty(answer: Answer | Exception) -> Recalled | Exception:
     if isinstance(answer, Exception):
-        _raise_if_all(answer)
+        raise_if_all(answer)
         return answer
     for decision in answer.trace:
         if decision.kind == "uncertainty":
@@ -288,7 +290,7 @@ def _each(engine: SelfReflectEngine, todo: Sequence[Flow[T]]) -> list[T | Except
     results = flows.run_many(todo, engine.resources)
     for result in results:
         if isinstance(result, Exception):
-            _raise_if_all(result)
+            raise_if_all(result)
     return results
 
 
@@ -310,7 +312,7 @@ def _check_method(method: str) -> None:
         raise InputError(f"Unknown method {method!r}.", hint="auto, isotonic or platt")
 
 
-def _raise_if_all(error: Exception) -> None:
+def raise_if_all(error: Exception) -> None:
     """Errors that every question would end in, and faults of ours, are not a question's failure."""
     from shared_core.errors import (
         BackendUnavailableError,
@@ -330,7 +332,7 @@ def _event(what: str, rows: Sequence[Observation], questions: Sequence[Question]
     return f"{what}, as far as the model's answer from passages agrees with it" if own else what
 
 
-def _fit(
+def fit_observations(
     rows: Sequence[Observation],
     bound: dict[str, BindingValue],
     method: str,
@@ -338,6 +340,11 @@ def _fit(
     event: str,
     increasing: bool = False,
 ) -> Calibration:
+    """P(event) fitted to the scores of the rows that can be judged; unknown scores are left out and counted.
+
+    Raises:
+        CalibrationError: too few rows, or all of one kind.
+    """
     usable = [r for r in rows if r.held is not None]
     if not usable:
         raise CalibrationError("No row can be judged.", hint="Give answers, or let the model label: labels='self'.")

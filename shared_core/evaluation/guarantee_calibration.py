@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING
 
 from shared_core.abstention import FittedGuarantee, fit_guarantee
 from shared_core.errors import AbstainedError, CalibrationError, InputError
+from shared_core.evaluation.claim_labels import ClaimLabels, Label, can_be_judged
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.judging import holds_answer
 from shared_core.pipelines.guarantees import signals_of
 from shared_core.settings import GuaranteeName
-from shared_core.types import Answer, Claim
+from shared_core.types import Answer
 
 if TYPE_CHECKING:
     from shared_core.engine import SelfReflectEngine
 
 TOGETHER = 8
 """Questions asked at once."""
-
-Label = Callable[[Question, Claim], bool | None]
-"""Whether a claim is right; ``None`` where nobody can tell: then it is left out, as a claim that is never shown."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ def calibrate_guarantee(
     questions: Sequence[Question],
     kind: GuaranteeName,
     *,
-    label: Label = holds_answer,
+    label: Label | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> FittedAnswers:
     """Answer every question once, judge every claim, and fit the threshold at which the promise holds.
@@ -58,9 +55,9 @@ def calibrate_guarantee(
     Args:
         engine: in the configuration that the guarantee is for (target accuracy and ``guarantee_alpha`` too), without
             one applied.
-        questions: answerable ones with answers, and unanswerable ones; others are left out.
+        questions: with answers, known as unanswerable, or with labelled claims; others are left out.
         kind: of the guarantee.
-        label: says whether a claim is right; by default whether it holds an accepted answer.
+        label: whether a claim is right; by default the questions' labels, else whether it holds an accepted answer.
         progress: told after every batch.
 
     Raises:
@@ -71,7 +68,8 @@ def calibrate_guarantee(
     settings = engine.settings
     if settings.guarantee is not None:
         raise InputError("This engine applies a guarantee already.", hint="Calibrate with guarantee=None.")
-    known = [q for q in questions if q.judgeable]
+    judge = label if label is not None else ClaimLabels(questions)
+    known = [q for q in questions if can_be_judged(q)]
     scores: list[list[float | None]] = []
     labels: list[list[bool]] = []
     seen: list[dict[str, float]] = []
@@ -83,7 +81,7 @@ def calibrate_guarantee(
             if not isinstance(answer, Answer):
                 failed, last = failed + 1, str(answer)
                 continue
-            judged = [(s, label(question, c)) for s, c in zip(answer.metadata["claim_scores"], answer.claims)]
+            judged = [(s, judge(question, c)) for s, c in zip(answer.metadata["claim_scores"], answer.claims)]
             scores.append([s for s, right in judged if right is not None])
             labels.append([right for _, right in judged if right is not None])
             supports = [c.support for c in answer.claims]
@@ -93,7 +91,7 @@ def calibrate_guarantee(
     if not scores:
         raise CalibrationError(
             f"Every question failed; the last one: {last}" if failed else "No question can be judged.",
-            hint='Give rows with "answers", or with "answerable": false.',
+            hint='Give rows with "answers", "answerable": false, or labelled "claims".',
         )
     fitted = fit_guarantee(
         kind,

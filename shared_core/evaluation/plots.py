@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from shared_core.errors import InputError, MissingDependencyError
 from shared_core.evaluation.confidence import accuracy_at, aurc, expected_calibration_error, reliability_bins
 from shared_core.evaluation.confidence import risk_coverage_curve as curve
+from shared_core.evaluation.self_restraint import SelfRestraint
 
 _BLUE, _ORANGE, _GREY, _PALE = "#1f5fa8", "#c8551b", "#6b7280", "#cfe0f3"
 _STYLE = {
@@ -96,6 +98,38 @@ def target_accuracy(
         axes.plot(targets, [k.coverage for k in kept], color=_ORANGE, linewidth=2, label="coverage")
         axes.set(xlabel="target accuracy ρ*", ylabel="share", xlim=(0, 1), ylim=(0, 1.02))
         axes.legend(loc="best")
+    return Path(path)
+
+
+def pareto(
+    curves: Mapping[str, Sequence[tuple[float, SelfRestraint]]],
+    path: str | Path,
+    *,
+    title: str = "What ρ* trades",
+) -> Path:
+    """Accuracy against claims per answer over the target accuracy, a curve for each name; right and up is better.
+
+    Args:
+        curves: (ρ*, figures) in order; without claims there is no accuracy, and no point.
+        path, title: as ``risk_coverage``.
+
+    Raises:
+        InputError: no point to plot, or the file cannot be written.
+        MissingDependencyError: matplotlib is not installed.
+    """
+    told = {name: [(rho, f) for rho, f in points if f.claims_per_answer > 0] for name, points in curves.items()}
+    if not any(told.values()):
+        raise InputError("There are no claims to plot.")
+    with figure_of(path, title) as axes:
+        for (name, points), color in zip(told.items(), cycle((_BLUE, _ORANGE, _GREY))):
+            x, y = [f.claims_per_answer for _, f in points], [f.accuracy for _, f in points]
+            axes.plot(x, y, color=color, linewidth=2, marker="o", markersize=5, label=name)
+            for (rho, _), at in zip(points, zip(x, y)):
+                axes.annotate(f"{rho:g}", at, textcoords="offset points", xytext=(6, 4), fontsize=8.5, color=color)
+        axes.set(xlabel="claims per answer", ylabel="accuracy of claims", ylim=(0, 1.06))
+        axes.set_xlim(left=0)
+        axes.margins(x=0.08)
+        axes.legend(loc="lower left", title="at ρ* as written")
     return Path(path)
 
 

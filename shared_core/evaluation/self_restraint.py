@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from shared_core.abstention import realised_utility
+from shared_core.abstention import keep_claims, realised_utility
 from shared_core.errors import InputError
 
 
@@ -63,6 +63,53 @@ def self_restraint(labels: Iterable[Sequence[bool] | None], target_accuracy: flo
         utility=realised_utility(true, claims - true, target_accuracy) / len(answers),
         answers=len(answers),
     )
+
+
+def self_restraint_by(
+    tiers: Sequence[str], labels: Sequence[Sequence[bool] | None], target_accuracy: float = 0.5
+) -> dict[str, SelfRestraint]:
+    """``self_restraint`` of the answers of each tier (popular, obscure, invented, …), in order of first occurrence.
+
+    Args:
+        tiers: (N,) of each answer.
+        labels, target_accuracy: as there.
+
+    Raises:
+        InputError: lengths differ; also as there.
+    """
+    if len(tiers) != len(labels):
+        raise InputError(f"There are {len(tiers)} tiers and {len(labels)} answers.")
+    return {
+        tier: self_restraint([one for at, one in zip(tiers, labels) if at == tier], target_accuracy)
+        for tier in dict.fromkeys(tiers)
+    }
+
+
+def over_targets(
+    probabilities: Sequence[Sequence[float | None]],
+    labels: Sequence[Sequence[bool]],
+    targets: Sequence[float],
+) -> list[SelfRestraint]:
+    """What ρ* trades on the same answers: at each target the claims of a probability above it are shown.
+
+    The utility is that at the target. (Searching at each target anew, as ``benchmarks/research.py`` does, finds other
+    answers too.)
+
+    Args:
+        probabilities: for each answer those of its claims; unknown ones are never shown.
+        labels: whether each of these claims is true.
+        targets: ρ*, each in (0, 1).
+
+    Raises:
+        InputError: the two do not have the same shape, or there are no answers.
+        SettingsError: a target is not in (0, 1).
+    """
+    if [len(p) for p in probabilities] != [len(t) for t in labels]:
+        raise InputError("Every claim needs a probability (or None) and a label.")
+    return [
+        self_restraint([[t[i] for i in keep_claims(p, target)] for p, t in zip(probabilities, labels)], target)
+        for target in targets
+    ]
 
 
 def _label(value: Any) -> bool:

@@ -425,7 +425,8 @@ def abstention_text(
     if own is not None:
         said = own.format(question=question, reason=sentence)
     else:
-        source = "what I know" if reason in (NOT_KNOWN, CERTAINTY_UNKNOWN) else "these documents"
+        closed = settings.pipeline == "research" and settings.research.closed_book
+        source = "what I know" if closed or reason in (NOT_KNOWN, CERTAINTY_UNKNOWN) else "these documents"
         said = f"I can't answer that from {source} with the certainty asked for."
         if not (nearest and reason == SUPPORT_BELOW_TARGET and settings.on_abstain != "show"):
             said += f" {sentence}"  # else the heading says it

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from shared_core.errors import InputError
 from shared_core.lm.checkpoints import context_length
@@ -21,7 +21,7 @@ from shared_core.lm.encoding import Encoder
 from shared_core.training.base import Prepare
 from shared_core.training.folder import CARD
 from shared_core.training.options import TrainingSettings
-from shared_core.training.rows import Trainable
+from shared_core.training.rows import Grouped, Trainable
 from shared_core.training.trainer import Outcome, Progress, Setup, make_config, prepare, run, steady
 
 __all__ = [
@@ -30,11 +30,15 @@ __all__ = [
     "Progress",
     "TrainingResult",
     "TrainingSettings",
+    "digest",
     "encode_rows",
     "hold_out",
     "recipe",
+    "result_of",
     "train",
 ]
+
+G = TypeVar("G", bound=Grouped)
 
 _UNKNOWN_CONTEXT = 2048
 """Tokens of a row at most, where neither the settings nor the model say."""
@@ -116,7 +120,7 @@ def encode_rows(
     return kept, dropped
 
 
-def hold_out(rows: Sequence[Trainable], share: float, seed: int = 0) -> tuple[list[Trainable], list[Trainable]]:
+def hold_out(rows: Sequence[G], share: float, seed: int = 0) -> tuple[list[G], list[G]]:
     """Rows to train on and rows to evaluate on; rows that teach about one thing are on one side.
 
     Args:
@@ -195,11 +199,12 @@ def train(
         "sources": dict(sources or {}),
         "base_model": setup.base.name or "object",
     }
-    outcome, whole = run(setup, trainer, {"rows": _digest(data), "evaluated_on": _digest(held)}, card)
-    return _result(setup, len(data), len(dropped), outcome, whole)
+    outcome, whole = run(setup, trainer, {"rows": digest(data), "evaluated_on": digest(held)}, card)
+    return result_of(setup, len(data), len(dropped), outcome, whole)
 
 
-def _result(setup: Setup, rows: int, dropped: int, outcome: Outcome, card: dict[str, Any]) -> TrainingResult:
+def result_of(setup: Setup, rows: int, dropped: int, outcome: Outcome, card: dict[str, Any]) -> TrainingResult:
+    """What a run came to, for whoever asked for the training."""
     return TrainingResult(
         setup.folder.path,
         rows,
@@ -213,7 +218,8 @@ def _result(setup: Setup, rows: int, dropped: int, outcome: Outcome, card: dict[
     )
 
 
-def _digest(data: Sequence[Mapping[str, list[int]]]) -> str:
+def digest(data: Sequence[Mapping[str, list[int]]]) -> str:
+    """Tells these encoded rows from others."""
     return hashlib.sha256(json.dumps(data).encode()).hexdigest()
 
 

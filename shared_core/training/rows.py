@@ -20,11 +20,29 @@ from shared_core.lm.encoding import plain_text
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
 
-__all__ = ["IGNORED", "Trainable", "TrainingRow", "read_json_lines", "read_rows", "write_json_lines", "write_rows"]
+__all__ = [
+    "IGNORED",
+    "Grouped",
+    "Trainable",
+    "TrainingRow",
+    "read_json_lines",
+    "read_rows",
+    "write_json_lines",
+    "write_rows",
+]
 
 IGNORED = -100
 """Label of tokens that do not count in the loss (torch's and TRL's convention)."""
 _HINT = 'Each line: {"role": …, "prompt": […], "completion": […], "untrusted": […], "ends": …}, as write_rows does.'
+
+
+class Grouped(Protocol):
+    """What may be kept apart to evaluate on."""
+
+    @property
+    def group(self) -> str:
+        """Equal for what teaches about one thing."""
+        ...
 
 
 class Trainable(Protocol):

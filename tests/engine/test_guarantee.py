@@ -16,8 +16,10 @@ from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.guarantee_calibration import FittedAnswers, calibrate_guarantee
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, Reading, ReadResult
+from shared_core.reflection import RELEASED_IDS
 from shared_core.types import Answer, Passage
 from tests.fakes import published
+from tests.pipelines.self_rag_scripts import TRAINED, response, said, shown
 
 KIND = "conformal_factuality"
 GUARANTEED = {"guarantee": KIND, "guarantee_alpha": 0.1, "target_accuracy": 0.5}
@@ -189,19 +191,35 @@ class ByNumber:
 
 def reply(request: Any) -> Any:
     text = request.prompt.text
-    number = "".join(c for c in text.rsplit("item ", 1)[1][:2] if c.isdigit())
-    said = f"Item {number} is called name{number}."
+    critic = {"How far": "fully", "How useful": "5", "leave part": "no", "yes or no": "yes"}  # Self-RAG's questions
+    if found := next((word for question, word in critic.items() if question in text), None):
+        return found
+    number = "".join(c for c in text.split("item ", 1)[1][:2] if c.isdigit())
+    name = f"Item {number} is called name{number}."
     if "<reference>" in text:
-        return f"<reference>S1</reference><claim>{said}</claim>"
+        return f"<reference>S1</reference><claim>{name}</claim>"
     if "Break the sentence" in text:
         return f"- {text.split('Sentence: ')[1].split(chr(10))[0]}"
     if "probability of the following" in text:
         return "95"
-    return [said] * request.params.n if request.params.n > 1 else f"So the answer is {said}"
+    if "Write the next sentence" in text:
+        return [name] * request.params.n
+    return [name] * request.params.n if request.params.n > 1 else f"So the answer is {name}"
 
 
-@pytest.mark.parametrize("pipeline", ["composed", "reclaim", "research", "seakr"])
+def with_tokens(request: Any) -> Any:
+    """The same, written by a model that was trained for Self-RAG."""
+    number = "".join(c for c in shown(request.prompt).split("item ", 1)[1][:2] if c.isdigit())
+    if not response(request):
+        return said("[Retrieval]")
+    return said(f"[Relevant]Item {number} is called name{number}.[Fully supported][Utility:5]")
+
+
+@pytest.mark.parametrize("pipeline", ["composed", "reclaim", "research", "seakr", "self_rag", "self_rag with tokens"])
 def test_every_pipeline_takes_one(pipeline: Any) -> None:
+    trained = ScriptedLM(with_tokens, capabilities=TRAINED, token_ids=RELEASED_IDS)
+    lm = trained if pipeline.endswith("tokens") else ScriptedLM(reply)
+    pipeline = pipeline.split()[0]
     group = {
         "research": {"samples": 2, "rounds": 1},
         "seakr": {"gate": "always", "samples": 2, "multi_hop": False},
@@ -210,9 +228,7 @@ def test_every_pipeline_takes_one(pipeline: Any) -> None:
 
     def made(calibrations: Any = None, **settings: Any) -> SelfReflectEngine:
         values = published(pipeline=pipeline, target_accuracy=0.5, **own, **settings)
-        return SelfReflectEngine(
-            Numbered(), ScriptedLM(reply), values, judge=ByNumber(), reader=Rising(), calibrations=calibrations
-        )
+        return SelfReflectEngine(Numbered(), lm, values, judge=ByNumber(), reader=Rising(), calibrations=calibrations)
 
     found = calibrate_guarantee(made(), questions(numbers=range(11, 100, 2)), KIND).calibration
     assert found.kept > 0

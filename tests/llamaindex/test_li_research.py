@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from llamaindex_selfreflect import SelfReflectQueryEngine, SelfReflectResponse
+from llamaindex_selfreflect import SelfReflectCitationQueryEngine, SelfReflectQueryEngine, SelfReflectResponse
 from shared_core import SelfReflectSettings, calibration_io
-from shared_core.errors import CalibrationError
+from shared_core.errors import AbstainedError, CalibrationError
 from shared_core.evaluation.guarantee_calibration import calibrate_guarantee
 from tests.engine.test_guarantee import Numbered, Rising, questions
 from tests.fakes import FirstSentenceReader
@@ -52,6 +52,26 @@ def test_an_abstention_is_an_ordinary_response_that_says_why() -> None:
     unknown = engine(Model([[LIT]], think=lambda r: "5"), closed_book=True).query(QUESTION)
     assert isinstance(unknown, SelfReflectResponse)
     assert unknown.answer.reason == "model does not know"
+
+
+@pytest.mark.parametrize("wrapper", [SelfReflectQueryEngine, SelfReflectCitationQueryEngine])
+def test_every_query_engine_abstains_by_target_and_guarantee(wrapper: Any, tmp_path: Path) -> None:
+    def made(**options: Any) -> Any:
+        given = {"judge": Judge({"1871": 0.95}), "reader": FirstSentenceReader(0.9), "pipeline": "research"}
+        return wrapper(NodeShelf(), llm=Model([[LIT]]).lm, **{**given, "settings": settings(), **options})
+
+    assert str(made(target_accuracy=0.5).query(QUESTION)) == f"{LIT} [1]"
+    response = made(target_accuracy=0.97).query(QUESTION)
+    assert isinstance(response, SelfReflectResponse)
+    assert response.answer.abstained
+    assert response.answer.reason == "support below target"
+    told = response.metadata["selfreflect"]
+    assert told["abstained"] is True
+    assert told["reason"] == "support below target"
+    with pytest.raises(AbstainedError):
+        made(target_accuracy=0.97, on_abstain="raise").query(QUESTION)
+    with pytest.raises(CalibrationError, match="none was fitted"):
+        made(guarantee="conformal_factuality")
 
 
 def test_a_guarantee_by_one_argument(tmp_path: Path) -> None:

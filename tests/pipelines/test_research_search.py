@@ -13,7 +13,7 @@ from shared_core.lm.base import Sample
 from shared_core.settings import ResearchSettings, SelfReflectSettings
 from shared_core.types import Answer
 from tests.fakes import FirstSentenceReader, Shelf
-from tests.pipelines.research_scripts import Judge, Model, ask, believes, closed, kind, settings
+from tests.pipelines.research_scripts import Judge, Model, ask, believes, closed, kind, sentence, settings
 
 LIT, OIL, SANK = "The lamp was lit in 1871.", "It burned whale oil.", "The lamp sank in 1900."
 
@@ -255,3 +255,21 @@ def test_a_real_model_that_makes_no_sense_leads_to_an_abstention_or_quotes(
         assert answer.abstained or closed_book
         assert answer.metadata["search"]["rounds"] >= 1
         assert answer.usage.generated_tokens > 0
+
+
+def test_thoughts_are_no_answer_no_claim_and_no_probability() -> None:
+    model = Model(
+        [["<think>It sank in 1900, or did it?</think>The lamp was lit in 1871.", "<think>I will say that it"]],
+        split=lambda request: f"<think>- It sank.</think>- {sentence(request)}",
+        think=lambda request: "<think>10? 20?</think>90",
+    )
+    answer = closed(model, rounds=1)
+    assert answer.text == "The lamp was lit in 1871."
+    assert [(c.text, c.support) for c in answer.claims] == [("The lamp was lit in 1871.", 0.9)]
+
+
+def test_out_of_time_closed_book_speaks_of_no_documents() -> None:
+    answer = closed(Model([["The lamp was lit in 1871."]]), max_calls=1)
+    assert answer.abstained
+    assert answer.reason == "out of budget"
+    assert "from what I know" in answer.text

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt
+from shared_core.lm.chat.thoughts import find_thoughts
 from shared_core.pipelines.research import prompts as paper
 from shared_core.settings import ResearchSettings
 from shared_core.types import Passage
@@ -20,6 +21,19 @@ class Fact:
 
     claim: str
     quote: str = ""
+
+
+def spoken(text: str) -> str:
+    """A reply without the model's thoughts: backends of servers take them out, models in this process do not.
+
+    Nothing, where the thoughts have no end: the answer was never begun.
+    """
+    thoughts = find_thoughts(text)
+    if not thoughts.finished:
+        return ""
+    for start, end in reversed(thoughts.stretches):
+        text = text[:start] + text[end:]
+    return text
 
 
 def _say(text: str) -> Prompt:

@@ -16,7 +16,7 @@ from shared_core.citation import split_sentences
 from shared_core.flow import Flow, Generate, Together
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Run, leans, raise_faults
-from shared_core.pipelines.research.asking import split_prompt
+from shared_core.pipelines.research.asking import split_prompt, spoken
 from shared_core.retrieval.tokenizer import Tokenizer
 
 MAX_TOKENS = 192
@@ -152,7 +152,7 @@ def read_claims(
     if isinstance(reply, Exception):
         return (), 0
     sample = reply.samples[0]
-    lines = [line for line in sample.text.splitlines() if line.strip()]
+    lines = [line for line in spoken(sample.text).splitlines() if line.strip()]
     if sample.finish_reason == "length":
         lines = lines[:-1]  # half a claim is none
     bulleted = [line for line in lines if _BULLET.match(line)]

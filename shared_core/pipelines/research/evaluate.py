@@ -13,9 +13,39 @@ from shared_core.abstention import SelfConsistency, parse_probability, random_su
 from shared_core.errors import BudgetError, CapabilityError, LimitError
 from shared_core.flow import Flow, Generate, Score, Together
 from shared_core.lm.base import Generation, SamplingParams, Scores
-from shared_core.pipelines.common import Run, raise_faults
-from shared_core.pipelines.research.asking import evaluate_prompt
+from shared_core.pipelines.common import Context, Run, raise_faults
+from shared_core.pipelines.research.asking import evaluate_prompt, spoken
 from shared_core.pipelines.support import NO, YES, share_of_yes, yes_of_first_token
+from shared_core.settings import SelfReflectSettings
+from shared_core.uncertainty.calibration import BindingValue, Calibration
+
+SELF_EVALUATION = "self_evaluation"
+"""The purpose under which what a model says of its own claims is calibrated."""
+
+
+def evaluation_binding(settings: SelfReflectSettings, context: Context) -> dict[str, BindingValue]:
+    """What a calibration of self-evaluation holds for: who writes, who judges, and how it is asked."""
+    options = settings.research
+    return {
+        "model": context.model_name("default"),
+        "judge model": context.model_name("judge"),
+        "evaluation": options.evaluation,
+        "prompts": options.prompts,
+        "self_consistency_samples": options.self_consistency_samples,
+        "subset_sentences": options.subset_sentences,
+    }
+
+
+def self_evaluation_of(settings: SelfReflectSettings, context: Context) -> Calibration | None:
+    """The calibration that was fitted for it, where there is one and self-evaluation decides (closed book).
+
+    Raises:
+        CalibrationError: it was fitted for another configuration.
+    """
+    fitted = context.calibrations.get(SELF_EVALUATION)
+    if fitted is None or settings.pipeline != "research" or not settings.research.closed_book:
+        return None
+    return fitted.require(**evaluation_binding(settings, context))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,4 +146,4 @@ def _said(reply: object, *, stated: bool) -> float | None:
         return share_of_yes(reply.totals)
     if not isinstance(reply, Generation):
         return None
-    return parse_probability(reply.text) if stated else yes_of_first_token(reply)
+    return parse_probability(spoken(reply.text)) if stated else yes_of_first_token(reply)

@@ -24,7 +24,7 @@ from shared_core.pipelines.common import (
     decide,
 )
 from shared_core.pipelines.research.claims import Candidate
-from shared_core.pipelines.research.evaluate import evaluate
+from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.research.layout import lay_out
 from shared_core.pipelines.research.search import Search, search
 from shared_core.types import Answer, Claim, ClaimSealed, Passage, Retrieved
@@ -97,6 +97,7 @@ def _decide(
     verdicts: dict[str, Verdict],
 ) -> Flow[Answer]:
     run, closed = state.run, state.options.closed_book
+    fitted = self_evaluation_of(run.settings, run.context) is not None
     scores = state.shown_by(best) if best is not None and worth else [None for _ in claims]
     return (
         yield from decide(
@@ -106,7 +107,7 @@ def _decide(
             run,
             pipeline="research",
             answerable=state.weighed.answerable,
-            calibrated=state.weighed.calibrated and not closed,
+            calibrated=fitted if closed else state.weighed.calibrated,
             unknown=state.weighed.unknown,
             scores=scores,
             whole=closed and worth,

@@ -18,9 +18,9 @@ from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.confidence import Weighed
-from shared_core.pipelines.research.asking import Fact, write_prompt
+from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
 from shared_core.pipelines.research.claims import Candidate, Splits, split
-from shared_core.pipelines.research.evaluate import evaluate
+from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.research.layout import shown_scores
 from shared_core.pipelines.research.passages import Quotes, weigh_claims
 from shared_core.settings import ResearchSettings
@@ -171,8 +171,7 @@ def _round(state: Search) -> Flow[None]:
         cache_hits=state.cache.hits,
     )
     state.candidates += candidates
-    if new:
-        yield from _weigh(state, new) if state.passages else _evaluate(state, new)
+    yield from judge_claims(state, new)
     state.history.append(max([0.0, *map(state.utility, state.candidates)]))
     yield run.note(
         "search",
@@ -184,6 +183,15 @@ def _round(state: Search) -> Flow[None]:
         cache_hits=state.cache.hits,
         tokens=state.tokens,
     )
+
+
+def judge_claims(state: Search, claims: Sequence[str]) -> Flow[None]:
+    """Ask how likely claims are that nothing is known of: by the passages or, closed book, by the model itself.
+
+    What is found stands in the state's cache and claims; after a limit (``run.trace.limit``) the rest is unknown.
+    """
+    if claims:
+        yield from _weigh(state, claims) if state.passages else _evaluate(state, claims)
 
 
 def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]:
@@ -208,10 +216,10 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
             state.passages, state._quotes = state.passages[:-dropped], None
             yield state.run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
             continue
-        return [_whole(s.text.strip(), cut=s.finish_reason == "length") for s in written.samples]
+        return [whole_sentences(spoken(s.text).strip(), cut=s.finish_reason == "length") for s in written.samples]
 
 
-def _whole(text: str, *, cut: bool) -> str:
+def whole_sentences(text: str, *, cut: bool) -> str:
     """The text; if it was cut off by length, only its complete sentences."""
     if not cut:
         return text
@@ -223,9 +231,12 @@ def _evaluate(state: Search, new: Sequence[str]) -> Flow[None]:
     """Ask the model itself (closed book); claims that a limit leaves undone stay unknown."""
     done = yield from evaluate(state.question, new, state.sentences(), len(state.cache), state.run)
     state.missing += sum(f.missing for f in done.found)
+    fitted = self_evaluation_of(state.run.settings, state.run.context)
     for i, claim in enumerate(new):
         p = done.found[i].probability if i < len(done.found) else None
-        _remember(state, Claim(claim, p))
+        _remember(state, Claim(claim, p if fitted is None else fitted.probability(p)))
+    if fitted is not None:
+        yield state.run.note("calibrate", f"fitted on {fitted.n} claims", "what the model says of its own claims")
     if done.limit is not None:
         yield state.run.stop(done.limit)
 

@@ -6,13 +6,17 @@ learned, and what is worth less is learned to be avoided.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from shared_core.errors import InputError
 from shared_core.lm.base import Prompt
-from shared_core.training.rows import TrainingRow
+from shared_core.training.rows import TrainingRow, read_json_lines
+from shared_core.types import Passage
+
+T = TypeVar("T")
 
 ROLE = "research"
 PAIRS = 2
@@ -41,6 +45,7 @@ class Searched:
         candidates: in the order in which they were written.
         abstention: what abstaining is to say.
         tokens: that the search cost.
+        passages: that claims were judged by; none closed book.
     """
 
     id: str
@@ -49,6 +54,7 @@ class Searched:
     candidates: tuple[Scored, ...] = ()
     abstention: str = "I do not know."
     tokens: int = 0
+    passages: tuple[Passage, ...] = ()
 
     def ranked(self) -> list[Scored]:
         """The distinct candidates and abstaining, the best first; of equal ones abstaining, then the first written."""
@@ -69,6 +75,7 @@ class Searched:
             "candidates": [asdict(c) for c in self.candidates],
             "abstention": self.abstention,
             "tokens": self.tokens,
+            "passages": [{"id": p.id, "title": p.title, "text": p.text} for p in self.passages],
         }
 
     @classmethod
@@ -80,7 +87,19 @@ class Searched:
             Scored(**{**c, "claims": tuple(c["claims"]), "probabilities": tuple(c["probabilities"])})
             for c in data["candidates"]
         )
-        return cls(data["id"], data["question"], row.prompt, candidates, data["abstention"], data["tokens"])
+        return cls(
+            data["id"],
+            data["question"],
+            row.prompt,
+            candidates,
+            data["abstention"],
+            data["tokens"],
+            _passages(data.get("passages", ())),
+        )
+
+
+def _passages(data: Sequence[Mapping[str, str]]) -> tuple[Passage, ...]:
+    return tuple(Passage(p["id"], p["text"], p["title"]) for p in data)
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,7 @@ def make_rows(searches: Sequence[Searched], *, pairs: int = PAIRS) -> Rows:
     if pairs < 1:
         raise InputError(f"pairs must be at least 1, not {pairs!r}.")
     written = [s for s in searches if s.candidates]  # where nothing was retrieved there is nothing to answer from
-    made = Rows(utility_sd=_spread([c.utility for s in written for c in s.ranked()]))
+    made = Rows(utility_sd=spread([c.utility for s in written for c in s.ranked()]))
     for search in written:
         best = search.ranked()[0]
         made.sft.append(TrainingRow(ROLE, search.prompt, best.text, ends=True, source=search.id))
@@ -131,10 +150,11 @@ def preferences(search: Searched, *, pairs: int = PAIRS) -> list[dict[str, Any]]
     """Each of the ``pairs`` best before each of the ``pairs`` worst that is worth strictly less."""
     ranked = search.ranked()
     best, worst = ranked[:pairs], ranked[::-1][:pairs]
-    prompt = search.to_dict()["prompt"]
+    stored = search.to_dict()
     return [
         {
-            "prompt": prompt,
+            "prompt": stored["prompt"],
+            "untrusted": stored["untrusted"],
             "chosen": [{"role": "assistant", "content": good.text}],
             "rejected": [{"role": "assistant", "content": bad.text}],
             "utilities": [good.utility, bad.utility],
@@ -148,19 +168,118 @@ def preferences(search: Searched, *, pairs: int = PAIRS) -> list[dict[str, Any]]
 
 def _online(search: Searched) -> dict[str, Any]:
     known = {c: p for one in search.candidates for c, p in zip(one.claims, one.probabilities)}
+    stored = search.to_dict()
     return {
-        "prompt": search.to_dict()["prompt"],
+        "prompt": stored["prompt"],
+        "untrusted": stored["untrusted"],
         "question": search.question,
         "claims": [{"claim": claim, "probability": p} for claim, p in known.items()],
         "candidates": [{"text": c.text, "utility": c.utility} for c in search.ranked()],
         "abstention": search.abstention,
+        "passages": stored["passages"],
         "source": search.id,
     }
 
 
-def _spread(utilities: Sequence[float]) -> float:
+def spread(utilities: Sequence[float]) -> float:
+    """Standard deviation, by which a utility is divided to be a reward; 1 where there is none."""
     if not utilities:
         return 1.0
     mean = sum(utilities) / len(utilities)
-    spread = (sum((u - mean) ** 2 for u in utilities) / len(utilities)) ** 0.5
-    return float(spread) or 1.0
+    deviation = (sum((u - mean) ** 2 for u in utilities) / len(utilities)) ** 0.5
+    return float(deviation) or 1.0
+
+
+# --- rows as trainers read them --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """A row of ``dpo.jsonl``: both answers end where they end."""
+
+    chosen: TrainingRow
+    rejected: TrainingRow
+
+    @property
+    def role(self) -> str:
+        """Of the model that it is for."""
+        return ROLE
+
+    @property
+    def source(self) -> str:
+        """What it was made from."""
+        return self.chosen.source
+
+    @property
+    def group(self) -> str:
+        """What belongs together when rows are kept apart: the pairs of one question."""
+        return self.source
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Preference:
+        """Of a line; KeyError, TypeError or ValueError if it is none."""
+        return cls(_answer(data, data["chosen"]), _answer(data, data["rejected"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """A row of ``rloo.jsonl``: what is asked, and what is known of it before training.
+
+    Attributes:
+        prompt: the model is to answer.
+        question: as asked.
+        known: P(true) of each claim that was judged, ``None`` if unknown.
+        candidates: what was written of it, with its utility; the abstention among them.
+        abstention: what abstaining is to say.
+        passages: that claims are judged by; none closed book.
+        source: id of the question.
+    """
+
+    prompt: Prompt
+    question: str
+    known: Mapping[str, float | None] = field(default_factory=dict)
+    candidates: tuple[tuple[str, float], ...] = ()
+    abstention: str = "I do not know."
+    passages: tuple[Passage, ...] = ()
+    source: str = ""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Prompted:
+        """Of a line; KeyError, TypeError or ValueError if it is none."""
+        return cls(
+            _answer(data, "x").prompt,
+            data["question"],
+            {c["claim"]: c["probability"] for c in data["claims"]},
+            tuple((c["text"], float(c["utility"])) for c in data["candidates"]),
+            data["abstention"],
+            _passages(data["passages"]),
+            str(data["source"]),
+        )
+
+
+def _answer(data: Mapping[str, Any], text: Any) -> TrainingRow:
+    if not isinstance(data["prompt"], str) and isinstance(text, str):
+        text = [{"role": "assistant", "content": text}]
+    elif isinstance(data["prompt"], str) and not isinstance(text, str):
+        (text,) = (message["content"] for message in text)
+    return TrainingRow.from_dict({**data, "role": ROLE, "completion": text, "ends": True})
+
+
+def read_preferences(path: str | Path) -> list[Preference]:
+    """The rows of a ``dpo.jsonl``; DocumentError if it cannot be read, InputError for a line that is no such row."""
+    return [_read(Preference.from_dict, where, value) for where, value in read_json_lines(path)]
+
+
+def read_prompted(path: str | Path) -> list[Prompted]:
+    """The rows of an ``rloo.jsonl``; errors as ``read_preferences``."""
+    return [_read(Prompted.from_dict, where, value) for where, value in read_json_lines(path)]
+
+
+def _read(make: Callable[[Any], T], where: str, value: Any) -> T:
+    try:
+        return make(value)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{where}: no row of this kind ({type(error).__name__}: {error}).",
+            hint="Rows are written by `selfreflect research-data`: sft.jsonl, dpo.jsonl, rloo.jsonl.",
+        ) from error

@@ -7,9 +7,10 @@ again; a question that failed is asked again, too. Another configuration is refu
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from shared_core.journal import Journal
 from shared_core.meter import Meter
 from shared_core.pipelines.common import Run
 from shared_core.pipelines.research.asking import write_prompt
+from shared_core.pipelines.research.evaluate import SELF_EVALUATION
 from shared_core.pipelines.research.loop import searched
 from shared_core.pipelines.research.search import Search
 from shared_core.training.research.rows import Scored, Searched
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
     from shared_core.evaluation.dataset import Question
 
 SEARCHES, CARD = "searches.jsonl", "searches.json"
+
+BatchResult = tuple[list[Searched], dict[str, str]]
+"""The searches of a batch of questions, and the errors of those that failed, by id."""
+Carrier = Callable[["SelfReflectEngine", Sequence[Sequence["Question"]], str], Generator[BatchResult, None, None]]
+"""Searches batches of questions with an engine, and gives each one's result once it is done."""
 
 
 class SearchStore:
@@ -83,7 +90,7 @@ class SearchStore:
         return found
 
     @contextmanager
-    def writing(self) -> Iterator[Callable[[Sequence[Searched]], None]]:
+    def writing(self) -> Generator[Callable[[Sequence[Searched]], None], None, None]:
         """A function that appends searches and returns once they are on the disk; one process at a time.
 
         Raises:
@@ -96,7 +103,10 @@ class SearchStore:
 def configuration(engine: SelfReflectEngine, abstention: str) -> dict[str, Any]:
     """What searches depend on: models, what is retrieved and how, the settings, what abstaining says."""
     settings = engine.settings
-    passages = {} if settings.research.closed_book else {"top_k": settings.top_k, "witnesses": settings.witnesses}
+    closed = settings.research.closed_book
+    passages = {} if closed else {"top_k": settings.top_k, "witnesses": settings.witnesses}
+    fitted = engine.context.calibrations.get(SELF_EVALUATION) if closed else engine.context.stack
+    calibrated = {} if fitted is None else {"calibration": _digest(fitted.to_dict())}
     return {
         "models": {role: model.name for role, model in engine.resources.models.items()},
         "target_accuracy": settings.target_accuracy,
@@ -104,7 +114,12 @@ def configuration(engine: SelfReflectEngine, abstention: str) -> dict[str, Any]:
         "research": settings.research.model_dump(mode="json"),
         "abstention": abstention,
         **passages,
+        **calibrated,
     }
+
+
+def _digest(fitted: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fitted, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def run_searches(
@@ -115,8 +130,9 @@ def run_searches(
     abstention: str = "I do not know.",
     batch_size: int = 8,
     progress: Callable[[int, int], None] | None = None,
+    carrier: Carrier | None = None,
 ) -> tuple[list[Searched], dict[str, str]]:
-    """Search every question that was not searched yet; each batch is on the disk before the next begins.
+    """Search every question that was not searched yet; each batch is put on the disk once it is done.
 
     Args:
         engine: of the pipeline ``research``.
@@ -125,6 +141,7 @@ def run_searches(
         abstention: what abstaining is to say.
         batch_size: questions searched at once.
         progress: told (done, all) after every batch, those of earlier runs included.
+        carrier: who searches the batches; one after the other in this process, or ``on_ray.OnRay``.
 
     Returns:
         The searches of all the questions that did not fail, in their order, and the errors of the others by id.
@@ -147,20 +164,28 @@ def run_searches(
         if changed:
             raise InputError(f"The question {changed[0]!r} is another than the one searched.", hint="Another folder.")
         todo = [q for q in questions if q.id not in done]
-        for start in range(0, len(todo), batch_size):
-            batch = todo[start : start + batch_size]
-            made, errors = _search(engine, batch, abstention)
-            write(made)
-            done.update((s.id, s) for s in made)
-            failed.update(errors)
-            if progress is not None:
-                progress(len(questions) - len(todo) + start + len(batch), len(questions))
+        batches = [todo[i : i + batch_size] for i in range(0, len(todo), batch_size)]
+        told = len(questions) - len(todo)
+        with closing((carrier or _here)(engine, batches, abstention)) as results:
+            for made, errors in results:
+                write(made)
+                done.update((s.id, s) for s in made)
+                failed.update(errors)
+                told += len(made) + len(errors)
+                if progress is not None:
+                    progress(told, len(questions))
     return [done[i] for i in ids if i in done], failed
 
 
-def _search(
-    engine: SelfReflectEngine, batch: Sequence[Question], abstention: str
-) -> tuple[list[Searched], dict[str, str]]:
+def _here(
+    engine: SelfReflectEngine, batches: Sequence[Sequence[Question]], abstention: str
+) -> Generator[BatchResult, None, None]:
+    for batch in batches:
+        yield search_batch(engine, batch, abstention)
+
+
+def search_batch(engine: SelfReflectEngine, batch: Sequence[Question], abstention: str) -> BatchResult:
+    """Search a batch of questions at once; a search that a limit ended counts as failed."""
     runs = [Run(engine.settings, engine.context) for _ in batch]
     waiting = [Meter(engine.settings).watch(searched(q.question.strip(), run)) for q, run in zip(batch, runs)]
     made, errors = [], {}
@@ -185,5 +210,7 @@ def _told(name: str, state: Search, abstention: str) -> Searched:
         utility = expected_utility(p, state.target)  # of the whole, which is what is learned
         candidates.append(Scored(candidate.text, utility, tuple(candidate.claims), tuple(p), candidate.round))
     prompt = write_prompt(state.question, state.passages, (), state.options)
-    made = Searched(name, state.question, prompt, tuple(candidates), abstention, state.tokens)
+    made = Searched(
+        name, state.question, prompt, tuple(candidates), abstention, state.tokens, passages=tuple(state.passages)
+    )
     return Searched.from_dict(made.to_dict())  # as it will be read: adjoining parts of the prompt are one

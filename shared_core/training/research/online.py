@@ -1,0 +1,170 @@
+"""RLOO (Ahmadian et al. 2024) on TRL: the model samples answers, and those worth more than the others become likelier.
+
+The reward is ours (``reward``): the expected utility of an answer, its claims judged by the pipeline's pieces.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from shared_core.errors import InputError
+from shared_core.lm.checkpoints import context_length
+from shared_core.lm.encoding import Encoder, plain_text
+from shared_core.training.base import ADAPTER
+from shared_core.training.recipes import TrainingResult, digest, result_of
+from shared_core.training.research.recipes import OnlineSettings
+from shared_core.training.research.reward import Sampled
+from shared_core.training.research.rows import Prompted
+from shared_core.training.trainer import Progress, Setup, is_first_process, make_config, prepare, processes, run, steady
+
+__all__ = ["Reward", "train_online"]
+
+Reward = Callable[[Sequence[Sampled]], list[float | None]]
+"""A reward for each sampled answer, ``None`` where it cannot be told; ``reward.UtilityReward`` is one."""
+
+_UNKNOWN_CONTEXT = 2048
+
+
+def train_online(
+    rows: Sequence[Prompted],
+    model: Any,
+    output: str | Path,
+    reward: Reward,
+    settings: OnlineSettings | None = None,
+    *,
+    tokenizer: Any = None,
+    sources: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    reward_card: Mapping[str, Any] | None = None,
+) -> TrainingResult:
+    """Train on rewards of what the model samples; other arguments, result and errors as ``recipes.train``.
+
+    ``card["online"]`` has the mean reward, the KL divergence from the model it started from (nats a token), the tokens
+    of an answer and the share that was cut off, at the first and the last step. Where there are fewer prompts than are
+    sampled for at a time, they are repeated.
+
+    Args:
+        model: name or path: TRL loads it once more, to compare with; under adapters, or with β = 0, also an object.
+        reward: asked about all answers that were sampled at a time.
+        reward_card: what the card is to say of it; a training that was begun with another is not gone on with.
+
+    Raises:
+        InputError: also where every prompt is too long for an answer of ``max_new_tokens`` behind it.
+        SelfReflectError: what the reward raises.
+    """
+    settings = settings or OnlineSettings()
+    if not isinstance(model, (str, Path)) and settings.beta and not settings.adapts:
+        raise InputError("RLOO compares with the model as it was: give its name or path.", hint="Or train adapters.")
+    setup = prepare(model, output, settings, tokenizer=tokenizer)
+    limit = settings.max_length or context_length(setup.base.model.config.get_text_config()) or _UNKNOWN_CONTEXT
+    prompts, dropped = _encode(rows, Encoder(setup.base.tokenizer), limit - settings.max_new_tokens, settings.too_long)
+    trainer = _make_trainer(setup, settings, prompts, reward, progress)
+    lengths = [len(ids) for _, _, ids in prompts]
+    card = {
+        "rows": {"given": len(rows), "trained_on": len(prompts), "too_long": dropped},
+        "roles": {"research rloo": len(rows)},
+        "tokens": {"longest": max(lengths), "all": sum(lengths), "limit": limit},
+        "sources": dict(sources or {}),
+        "base_model": setup.base.name or "object",
+        "reward": dict(reward_card or {}),
+    }
+    begun = {"trainer": "rloo", "reward": card["reward"], "rows": digest([{"ids": ids} for _, _, ids in prompts])}
+    outcome, whole = run(setup, trainer, begun, card)
+    whole |= _measures(outcome.log)
+    if is_first_process():
+        setup.folder.finish(whole)
+        # TRL keeps the adapter that it started from beside the trained one
+        shutil.rmtree(setup.folder.path / ADAPTER / "ref", ignore_errors=True)
+    return result_of(setup, len(prompts), dropped, outcome, whole)
+
+
+def _encode(
+    rows: Sequence[Prompted], encoder: Encoder, room: int, too_long: str
+) -> tuple[list[tuple[str, str, list[int]]], int]:
+    """(source, text, ids) of each prompt that leaves room for an answer, and how many do not."""
+    found = [(row.source, plain_text(row.prompt), encoder.encode(row.prompt)) for row in rows]
+    kept = [one for one in found if len(one[2]) <= room]
+    if not kept or (too_long == "raise" and len(kept) < len(found)):
+        raise InputError(
+            f"{len(found) - len(kept)} of {len(found)} prompts leave no room for an answer: more than {room} tokens.",
+            hint="Give a smaller max_new_tokens, a larger max_length, or rows: research-data makes rloo.jsonl.",
+        )
+    return kept, len(found) - len(kept)
+
+
+def _make_trainer(
+    setup: Setup,
+    settings: OnlineSettings,
+    prompts: Sequence[tuple[str, str, list[int]]],
+    reward: Reward,
+    progress: Progress | None,
+) -> Any:
+    from datasets import Dataset
+    from trl import RLOOConfig, RLOOTrainer
+
+    ids = {text: given for _, text, given in prompts}
+    ends = _ends(setup)
+
+    class Encoded(RLOOTrainer):  # type: ignore[misc]  # TRL is not typed
+        def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+            """The ids are those of inference; TRL would take all of a prompt for trusted text."""
+            return [ids[prompt] for prompt in prompts], None, {}
+
+    def utility(completions: list[str], completion_ids: list[list[int]], source: list[str], **_: Any) -> Any:
+        cut = [not (given and given[-1] in ends) for given in completion_ids]
+        return reward([Sampled(s, t, not c) for s, t, c in zip(source, completions, cut)])
+
+    arguments = setup.arguments()
+    steps = _generation_steps(settings, arguments)
+    together = steps * setup.micro * processes() // settings.samples
+    chosen = list(prompts) * -(-together // len(prompts))  # TRL leaves out a batch that is not full
+    arguments |= {
+        "beta": settings.beta,
+        "num_generations": settings.samples,
+        "max_completion_length": settings.max_new_tokens,
+        "temperature": settings.temperature,
+        "steps_per_generation": steps,
+        "generation_kwargs": {"use_cache": True},
+    }
+    return steady(Encoded)(
+        model=setup.model,
+        reward_funcs=utility,
+        args=make_config(RLOOConfig, arguments),
+        train_dataset=Dataset.from_list([{"prompt": text, "source": source} for source, text, _ in chosen]),
+        processing_class=setup.base.tokenizer,
+        callbacks=setup.callbacks(progress),
+    )
+
+
+def _ends(setup: Setup) -> set[int]:
+    """Ids with which the model ends an answer."""
+    own = setup.base.model.generation_config.eos_token_id
+    return {setup.base.tokenizer.eos_token_id, *([own] if isinstance(own, int) else own or ())}
+
+
+def _generation_steps(settings: OnlineSettings, arguments: Mapping[str, Any]) -> int:
+    """How many of a step's accumulated batches are sampled at a time: whole groups, no more than memory is given for.
+
+    All of them are whole groups, as the settings see to.
+    """
+    micro, accumulated = arguments["per_device_train_batch_size"], arguments["gradient_accumulation_steps"]
+    whole = [
+        n for n in range(1, accumulated + 1) if accumulated % n == 0 and n * micro * processes() % settings.samples == 0
+    ]
+    return max([n for n in whole if n * micro <= settings.sample_batch], default=whole[0])
+
+
+def _measures(log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """For the card: rewards and what became of the answers, at the first and the last step."""
+    steps = [e for e in log if "reward" in e]
+    names = {"reward": "reward", "kl": "kl", "tokens": "completions/mean_length", "cut": "completions/clipped_ratio"}
+    return {
+        "online": {
+            name: {"first": float(steps[0][key]), "last": float(steps[-1][key])}
+            for name, key in names.items()
+            if steps and key in steps[0] and key in steps[-1]
+        }
+    }
