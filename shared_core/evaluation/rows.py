@@ -129,11 +129,11 @@ def over(rows: Sequence[Row], figure: str) -> int | None:
     """How many questions a figure is over; ``None`` for a figure that is not known here."""
     kind, _, bar = figure.rpartition("_")
     if kind == "kept_accuracy":
-        return _count(rows, lambda row: _judged(row) and not row.record.error and _above(row, float(bar)))
+        return _count(rows, lambda row: _ranked(row) and not row.record.abstained and _above(row, float(bar)))
     if kind == "utility":
         return _count(rows, _judged)
     if kind == "coverage":
-        return _count(rows, lambda row: _judged(row) and not row.record.error)
+        return len(rows)
     if figure in _OVER:
         return _count(rows, _OVER[figure])
     measured = [row for row in rows if figure in row.measures]
