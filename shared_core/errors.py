@@ -16,6 +16,7 @@ Every error says what happened, to what, and (``hint``) what to do about it::
     │   └── IndexCorruptedError                there is one, and it cannot be trusted
     ├── RetrievalError                         a retriever failed while answering a query
     ├── CalibrationError                       a calibration is missing, too small, or of another configuration
+    │   └── CalibrationInputError (InputError) what was given to fit it cannot be fitted, whatever is asked
     ├── LanguageModelError                     anything a language model backend refuses or fails at
     │   ├── ModelLoadError                     no model could be made from that name or path
     │   ├── CapabilityError                    the backend cannot do what the pipeline needs

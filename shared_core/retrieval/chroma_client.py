@@ -42,7 +42,8 @@ def connect(path: str | Path | None, url: str | None, *, create: bool) -> Any:
     if not create and not (folder / _DATABASE).is_file():
         raise IndexMissingError(f"There is no index in {folder}.", hint="Make one: selfreflect index FILES.")
     with guard(str(folder)):
-        return chromadb.PersistentClient(str(folder), settings=settings)
+        # Chroma keeps one client for each spelling of a path: a relative one would stay where the process was before
+        return chromadb.PersistentClient(str(folder.resolve()), settings=settings)
 
 
 def open_collection(client: Any, name: str, bound: dict[str, Any], place: str, *, create: bool) -> Any:

@@ -63,6 +63,7 @@ def test_nobody_is_always_asked_first() -> None:
 
 KILLED = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 from shared_core.evaluation import compare
 from tests.evaluation.systems import Dice, questions
 

@@ -21,6 +21,7 @@ from shared_core.pipelines.gating.prompts import step_prompt
 from shared_core.pipelines.seakr.answer import cite_answer
 from shared_core.types import Passage
 from shared_core.uncertainty import Calibration, choose_answer, final_answer
+from tests.fakes import FirstSentenceReader
 from tests.pipelines.scripts import DEMO, SURE, made, scripted, states
 from tests.pipelines.seakr_scripts import (
     BUILT,
@@ -302,9 +303,12 @@ def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None
         Passage("b", "The barn is red, 1841."),
     ]
     options = made(multi_hop=False, threshold=-1e9, target=0.5)
-    answer = SelfReflectEngine(Library(passages), scripted(reply), options, judge=witness).answer("Which colour?")
+    made_of = SelfReflectEngine(
+        Library(passages), scripted(reply), options, judge=witness, reader=FirstSentenceReader(0.95)
+    )
+    answer = made_of.answer("Which colour?")
     assert [p.id for p in answer.passages] == ["b"]
-    assert answer.claims[0].support == 0.9
+    assert answer.claims[0].signals.entailed == 0.9
     assert [s.text for s in answer.numbered_spans()] == ["The barn is red, 1841."]
     assert {premise for premise, _ in witness.asked} <= {"The barn is red, 1841."}
 

@@ -208,3 +208,16 @@ def test_an_index_moves_to_a_server(server: str, tmp_path: Path, docs: Path) -> 
 
 def size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def test_a_relative_path_is_of_the_folder_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("here", "there"):
+        (tmp_path / place / "docs").mkdir(parents=True)
+        (tmp_path / place / "docs" / "a.md").write_text(f"It is {place}.\n")
+        monkeypatch.chdir(tmp_path / place)
+        with DocumentIndex("index", embedder=HashEmbedder()) as index:
+            index.update("docs")
+            assert [p.text for p in index.retriever().retrieve("It is where?", 5)] == [f"It is {place}."]
+    shutil.rmtree(tmp_path / "here")
+    with DocumentIndex("index", embedder=HashEmbedder()) as index:
+        assert [p.text for p in index.retriever().retrieve("It is where?", 5)] == ["It is there."]
