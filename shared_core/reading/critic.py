@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
 from shared_core.portable import Remade
 from shared_core.reading.base import Rate, Verdict
+from shared_core.reading.beside import Beside
 from shared_core.reading.candidates import log_sum
 from shared_core.reading.confidence import sigmoid
-from shared_core.reading.features import Tokens, surface, words_of
+from shared_core.reading.evidence import EVIDENCE_FIGURES, evidence_figures
 from shared_core.reading.language import is_english
 from shared_core.reading.loading import load_network
-from shared_core.reading.model import Logits, ReadingModel, each, log_odds, model_folder
-from shared_core.reading.network import REFUTED
+from shared_core.reading.model import ReadingModel, each, model_folder
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.retrieval.base import Embedder
 from shared_core.types import Passage
@@ -27,9 +27,10 @@ class CriticSupportScorer(Remade):
     """P(evidence supports claim) by the shipped critic; a ``SupportScorer`` and a ``PassageRater``.
 
     The reader's network with a head of its own, trained on claims that people labelled and on statements made of
-    questions with known answers. Evidence longer than a window counts by the window that supports best. English
-    only: texts in other languages, and empty ones, are unknown (``None``). The same pair gives the same result,
-    whatever else is scored with it. Loaded at first use; may be used from several threads.
+    questions with known answers; beside what it says counts which of the claim's words the evidence holds. Evidence
+    longer than a window counts by the window that supports best. English only: texts in other languages, and empty
+    ones, are unknown (``None``). The same pair gives the same result, whatever else is scored with it. Loaded at first
+    use; may be used from several threads.
 
     Args:
         embedder: a ``MiniLMEmbedder`` whose model folder to use; ``None`` looks in the usual places.
@@ -58,7 +59,7 @@ class CriticSupportScorer(Remade):
         return [verdict.supported if verdict else None for verdict in self.judge(pairs)]
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
-        """Support (calibrated) and refutation (not calibrated) of each pair; arguments and errors as for ``score``."""
+        """P(supported) and P(refuted) of each pair, 1 together at most; arguments and errors as for ``score``."""
         for pair in pairs:
             if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise InputError(f"score takes (premise, hypothesis) pairs of strings, not {pair!r}.")
@@ -73,19 +74,30 @@ class CriticSupportScorer(Remade):
     def _loaded(self) -> tuple[ReadingModel, Weights]:
         return load_network(self._path, self._folder)
 
-    def _judge(self, pair: tuple[str, str]) -> Verdict | None:
+    def figures(self, pairs: Sequence[tuple[str, str]]) -> list[NDArray[np.float64] | None]:
+        """What the verdict on each (evidence, claim) is made of (``evidence.EVIDENCE_FIGURES``); for fitting.
+
+        ``None`` where unknown: other languages than English, and texts without words.
+        """
+        return each(self._figures, list(pairs))
+
+    def _figures(self, pair: tuple[str, str]) -> NDArray[np.float64] | None:
         evidence, claim = pair
         if not (evidence.strip() and claim.strip() and is_english(claim) and is_english(evidence)):
             return None
-        model, weights = self._loaded()
-        slope, intercept = weights.support
-        best: Verdict | None = None
-        for logits in _beside(model, weights, claim, evidence, "", claim=True):
-            supported = sigmoid(slope * log_odds(logits.support) + intercept)
-            refuted = min(float(np.exp(logits.support[REFUTED])), 1 - supported)
-            if best is None or supported > best.supported:
-                best = Verdict(supported, refuted)
-        return best
+        return evidence_figures(Beside(*self._loaded(), claim, claim=True), evidence)
+
+    def _judge(self, pair: tuple[str, str]) -> Verdict | None:
+        found = self._figures(pair)
+        if found is None:
+            return None
+        weights = self._loaded()[1]
+        supported, against = (
+            model.probability(found[None], EVIDENCE_FIGURES)[0] for model in (weights.support, weights.against)
+        )
+        if supported is None or against is None:
+            return None
+        return Verdict(supported, (1 - supported) * against)
 
     def _rate(self, pair: tuple[str, Passage]) -> float | None:
         question, passage = pair
@@ -93,22 +105,6 @@ class CriticSupportScorer(Remade):
             return None
         model, weights = self._loaded()
         slope, intercept = weights.relevance
-        odds = [log_sum(logits.sentence) for logits in _beside(model, weights, question, passage.text, passage.title)]
+        read = Beside(model, weights, question).read(passage.text, passage.title)
+        odds = [log_sum(logits.sentence) for logits in read]
         return sigmoid(slope * max(odds) + intercept) if odds else None
-
-
-def _beside(
-    model: ReadingModel, weights: Weights, asked: str, text: str, title: str, *, claim: bool = False
-) -> Iterator[Logits]:
-    """What the network says of a question or claim beside each window of a text; nothing where one has no words."""
-    pieces = model.tokenizer.asked(asked)
-    if not len(pieces.starts):
-        return
-    words, told = words_of(asked, weights.rarity), words_of(text, weights.rarity)
-    tokens = Tokens.of(words, pieces.body_ids, pieces.starts, [])
-    of_title = words_of(title, weights.rarity).content
-    apart, sentences = model.apart(pieces), split_sentences(text)
-    for window in model.tokenizer.windows(text, title, sentences):
-        here = Tokens.of(told, window.body_ids, window.starts, sentences)
-        seen = surface(words, tokens, told, here, of_title)
-        yield model.together(apart, model.apart(window), seen, claim=claim)

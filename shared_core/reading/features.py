@@ -161,9 +161,9 @@ def sentences_of_tokens(starts: NDArray[np.int64], sentences: Sequence[tuple[int
     return np.maximum(np.searchsorted(begins, starts, side="right") - 1, 0)
 
 
-def _among(codes: NDArray[np.int64], pool: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_among(codes: NDArray[np.int64], pool: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(len(codes),) whether each is in ``pool``; faster than ``np.isin`` for the few there are."""
-    return np.asarray((codes[:, None] == pool[None, :]).any(axis=1))
+    return np.asarray((codes[:, None] == pool[None, :]).any(axis=1), dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,15 +233,15 @@ def surface(
     matched = hits.any(axis=1)
 
     table = np.zeros((len(words), 15), dtype=np.float32)
-    table[:, 0] = content & _among(words.exact, question.exact[keep])
+    table[:, 0] = content & is_among(words.exact, question.exact[keep])
     table[:, 1] = matched
-    table[:, 2] = ~content & _among(words.exact, question.exact[~keep])
+    table[:, 2] = ~content & is_among(words.exact, question.exact[~keep])
     table[:, 3] = words.static[:, RARITY]
     table[:, 4] = words.static[:, RARITY] * matched
     table[:, 5:15] = words.static
-    table[:, 14] = content & _among(words.stem, title)
+    table[:, 14] = content & is_among(words.stem, title)
     prefixes = question.prefix[keep & (question.prefix > 0)]
-    table[:, 10] = content & _among(words.prefix, prefixes)  # in place of rarity, which stands in column 3
+    table[:, 10] = content & is_among(words.prefix, prefixes)  # in place of rarity, which stands in column 3
 
     inside = tokens.word >= 0
     out = np.zeros((len(tokens.ids), TOKEN_FEATURES), dtype=np.float32)
@@ -257,7 +257,7 @@ def surface(
         found |= here
         coverage[int(number)] = float(weights[here].sum()) / total if total else 1.0
         out[mask, 18] = coverage[int(number)]
-    in_title = _among(stems, title)
+    in_title = is_among(stems, title)
     out[:, 19] = float(weights[found].sum()) / total if total else 1.0
     out[:, 20] = float(weights[found | in_title].sum()) / total if total else 1.0
     return Surface(
@@ -271,7 +271,7 @@ def _question_features(
     question: Words, tokens: Tokens, found: NDArray[np.int64], title: NDArray[np.int64]
 ) -> NDArray[np.float32]:
     keep = ~question.stop
-    here = keep & _among(question.stem, found)
+    here = keep & is_among(question.stem, found)
     missing = keep & ~here
     named = (question.static[:, CAPITAL] > 0) & (np.arange(len(question)) > 0)
     number = question.static[:, NUMBER] > 0
@@ -283,7 +283,7 @@ def _question_features(
             number,
             question.static[:, WH],
             here,
-            keep & _among(question.stem, title),
+            keep & is_among(question.stem, title),
             missing * question.static[:, RARITY],
             missing & number,
             missing & named,

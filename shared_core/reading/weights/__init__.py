@@ -39,7 +39,8 @@ class Weights:
         together: windows that are read together with the question, at least 1; the cheap score chooses them.
         answerable: P(what was read holds an answer); ``right``: P(a candidate is right, if there is an answer).
         expected: share of questions with an answer that ``answerable`` was fitted on.
-        support: (slope, intercept) of the critic's log-odds; relevance: those of a passage's against "no answer".
+        support: P(evidence supports a claim); ``against``: P(it refutes the claim, if it does not support it).
+        relevance: (slope, intercept) of a passage's log-odds against "no answer".
         version: of weights and calibration together.
     """
 
@@ -51,7 +52,8 @@ class Weights:
     answerable: Logistic
     right: Logistic
     expected: float
-    support: tuple[float, float]
+    support: Logistic
+    against: Logistic
     relevance: tuple[float, float]
     version: str
 
@@ -80,18 +82,29 @@ class Weights:
             tensors = load(raw)
             rarity = tensors.pop("rarity").numpy().astype(np.float32) / np.float32(RARITY_STEPS)
             numbers = [float(about[name]) for name in ("span_share", "rank_prior", "together", "expected")]
-            support, relevance = ((float(a), float(b)) for a, b in (about["support"], about["relevance"]))
-            answerable, right = about["answerable"], about["right"]
+            relevance = float(about["relevance"][0]), float(about["relevance"][1])
+            fitted = [about[name] for name in ("answerable", "right", "support", "against")]
         except Exception as error:
             raise ModelLoadError(f"The reader's weights in {path} are damaged: {error}", hint=_HINT) from error
         span_share, rank_prior, together, expected = numbers
         fine = 0 <= span_share <= 1 and 0 <= rank_prior < math.inf and together >= 1 and 0 < expected < 1
-        if rarity.shape != (RARITY_BUCKETS,) or not fine or not np.isfinite([*support, *relevance]).all():
+        if rarity.shape != (RARITY_BUCKETS,) or not fine or not np.isfinite(relevance).all():
             raise CalibrationError(f"The reader's weights in {path} are of another version.", hint=_HINT)
         version = _version(about)
-        models = Logistic.from_dict(answerable), Logistic.from_dict(right)
+        answerable, right, support, against = map(Logistic.from_dict, fitted)
         return cls(
-            tensors, rarity, span_share, rank_prior, int(together), *models, expected, support, relevance, version
+            tensors,
+            rarity,
+            span_share,
+            rank_prior,
+            int(together),
+            answerable,
+            right,
+            expected,
+            support,
+            against,
+            relevance,
+            version,
         )
 
     def score(self, sentence: float, span: float, rank: int) -> float:

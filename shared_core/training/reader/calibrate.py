@@ -20,18 +20,15 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from shared_core.evaluation.answers import contains_answer
-from shared_core.evaluation.confidence import auroc, expected_calibration_error
-from shared_core.reading.base import Rate
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS
 from shared_core.retrieval.cached_embedder import CachedEmbedder
-from shared_core.training.reader.confidence import Measured, fit, fit_support, measure
-from shared_core.training.reader.data import read_lines
+from shared_core.training.reader.confidence import Measured, fit, identity, measure
+from shared_core.training.reader.critic import fit_critic
 from shared_core.training.reader.export import describe
 from shared_core.training.reader.mixture import FITTED, SETS, World
 from shared_core.training.reader.sets import Case
-from shared_core.types import Passage
 
 UNANSWERABLE: Mapping[str, float] = {"removed": 0.35, "stranger": 0.25, "near miss": 0.2, "adversarial": 0.2}
 """What unanswerable questions are like: most ask for what the documents don't hold, few were written to mislead."""
@@ -39,10 +36,6 @@ ANSWERABLE = 0.6
 """Share of answerable questions in the mixture; ``expected_answerable`` moves the probabilities from it."""
 RANK_PRIORS = (0.0, 0.15, 0.3, 0.5, 0.8, 1.2)
 SPAN_SHARES = (0.0, 0.15, 0.3, 0.5)
-PAIRS = 1000
-"""(evidence, claim) pairs that the critic is fitted on."""
-QUESTIONS = 100
-"""Questions with sentences, relevant and not, that it is fitted on."""
 
 
 def gather(world: World, each: int, seed: int = 0) -> dict[str, list[Case]]:
@@ -120,34 +113,11 @@ def fit_reader(reader: ExtractiveReader, cases: Mapping[str, Sequence[Case]]) ->
     return fit([m for some in measured.values() for m in some])
 
 
-def fit_critic(critic: CriticSupportScorer, data: Path) -> dict[str, Any]:
-    """Platt's numbers for the critic's two probabilities."""
-    rng = random.Random(0)
-    rows = [r for r in read_lines(data / "support/tune.jsonl.gz") if r["source"] in ("begin_v1", "scitail")]
-    rows = rng.sample(rows, min(PAIRS, len(rows)))
-    said = critic.score([(r["premise"], r["hypothesis"]) for r in track(rows, "claims")])
-    support = _platt(said, [r["label"] == "supported" for r in rows], "supported")
-    asked: dict[str, list[dict[str, Any]]] = {}
-    for r in read_lines(data / "relevance/wikiqa_tune.jsonl.gz"):
-        asked.setdefault(r["question"], []).append(r)
-    mixed = [some for some in asked.values() if any(r["relevant"] for r in some)][:QUESTIONS]
-    requests = [Rate(s[0]["question"], tuple(Passage(str(i), r["sentence"]) for i, r in enumerate(s))) for s in mixed]
-    rated = [p for some in critic.rate(requests) for p in some]
-    relevance = _platt(rated, [bool(r["relevant"]) for some in mixed for r in some], "relevant")
-    return {"support": list(support), "relevance": list(relevance)}
-
-
-def _platt(said: Sequence[float | None], labels: Sequence[bool], name: str) -> tuple[float, float]:
-    known = [(float(np.log(p) - np.log1p(-p)), y) for p, y in zip(said, labels) if p is not None and 0 < p < 1]
-    x: NDArray[np.float64] = np.array([a for a, _ in known])
-    y = [b for _, b in known]
-    slope, intercept = fit_support(list(x), y)
-    sure = 1 / (1 + np.exp(-(slope * x + intercept)))
-    error = expected_calibration_error(list(sure), y)
-    print(
-        f"{name}: {len(y)} pairs, AUROC {auroc(list(x), y):.3f}, error {error:.3f} (of the pairs fitted on)", flush=True
-    )
-    return slope, intercept
+def calibrate_critic(data: Path, weights: Path) -> None:
+    """Fit the critic's probabilities alone; what is fitted of the reader stays."""
+    about = json.loads(weights.with_suffix(".json").read_text("utf-8"))
+    describe(weights, about | identity("support", "against", "relevance"))
+    describe(weights, about | fit_critic(CriticSupportScorer(weights=weights), data))
 
 
 def calibrate(data: Path, weights: Path, each: int, cache: Path | None) -> None:
@@ -177,7 +147,11 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=WEIGHTS)
     parser.add_argument("--each", type=int, default=300, help="cases of each set")
     parser.add_argument("--cache", type=Path, help="file that keeps vectors of passages between runs")
+    parser.add_argument("--critic", action="store_true", help="fit the critic's probabilities only (minutes)")
     options = parser.parse_args()
+    if options.critic:
+        calibrate_critic(options.data, options.weights)
+        return
     calibrate(options.data, options.weights, options.each, options.cache)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,8 +132,18 @@ def fit_support(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[floa
     return float(slope), float(intercept)
 
 
-def identity() -> Mapping[str, Any]:
-    """Probability models that say what the network says, for measuring before anything is fitted."""
-    name = "log_probability"
-    one = {"intercept": 0.0, "figures": {name: [0.0, 1.0, -9.0, 0.0, 1.0]}, "products": {name: [0.0]}}
-    return {"answerable": one, "right": one, "expected": 0.5, "support": [1.0, 0.0], "relevance": [1.0, 0.0]}
+def identity(*names: str) -> dict[str, Any]:
+    """Probability models that say what the network says, to measure before anything is fitted; all, or those named."""
+
+    def one(figure: str, low: float, high: float) -> dict[str, Any]:
+        return {"intercept": 0.0, "figures": {figure: [0.0, 1.0, low, high, 1.0]}, "products": {figure: [0.0]}}
+
+    whole = {
+        "answerable": one("log_probability", -9.0, 0.0),
+        "right": one("log_probability", -9.0, 0.0),
+        "expected": 0.5,
+        "support": one("whole", -15.0, 15.0),
+        "against": one("against", -15.0, 15.0),
+        "relevance": [1.0, 0.0],
+    }
+    return {name: whole[name] for name in names or whole}

