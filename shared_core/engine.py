@@ -16,13 +16,14 @@ from shared_core.bindings import BindingValue
 from shared_core.checker import Passages, SelfReflectChecker
 from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfReflectError
 from shared_core.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
-from shared_core.lm.base import Generation, LanguageModel, Prompt, SamplingParams
+from shared_core.lm.base import Generation, LanguageModel, SamplingParams
 from shared_core.lm.identity import identity_of
 from shared_core.meter import Meter
 from shared_core.mistakes import checks_names
 from shared_core.parts import Parts, compares_meanings, load, require_retriever
 from shared_core.pipelines import load_pipeline
 from shared_core.pipelines.common import Run, decide
+from shared_core.pipelines.gating.prompts import memory_prompt
 from shared_core.pipelines.research.evaluate import self_evaluation_of
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
@@ -345,12 +346,9 @@ def _fail(error: SelfReflectError) -> Flow[Answer]:
 
 def _fall_back(answer: Answer, run: Run, meter: Meter) -> Flow[Answer]:
     """The model's own answer, marked as standing on nothing; ``abstained`` stays true."""
-    prompt = Prompt.trusted("Answer the question briefly from what you know.\nQuestion: ") + Prompt.untrusted(
-        answer.question
-    )
     params = SamplingParams(max_tokens=256, stop=("\nQuestion:",), seed=run.settings.seed)
     try:
-        own = yield from meter.watch(_write(Generate(prompt + Prompt.trusted("\nAnswer:"), params)))
+        own = yield from meter.watch(_write(Generate(memory_prompt(answer.question), params)))
     except LimitError as error:
         yield run.note("fallback", "left out", error.message)
         return dataclasses.replace(answer, trace=tuple(run.trace.decisions))

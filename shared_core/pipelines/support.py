@@ -16,6 +16,7 @@ from shared_core.errors import BudgetError, LanguageModelError, LimitError
 from shared_core.flow import Flow, Generate, Judge, Score, Together
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
 from shared_core.pipelines.common import Context, Run, raise_faults
+from shared_core.pipelines.gating.prompts import own_word_prompt
 from shared_core.reading.base import Verdict
 from shared_core.uncertainty import parse_probability
 
@@ -121,19 +122,29 @@ class _Asked:
     claim: str
     question: str = ""
 
-    def prompt(self, ask: str) -> Prompt:
-        """As a model is asked; ``ask`` says what to judge and how to reply."""
-        parts = [("Question: ", self.question)] if self.question else []
-        parts += [("Quote: ", self.quote), ("Claim: ", self.claim)]
-        prompt = Prompt.trusted("Judge only by the quote, not by what you know.", role="user")
-        for label, text in parts:
-            prompt += Prompt.trusted(f"\n{label}", role="user") + Prompt.untrusted(text, role="user")
-        return prompt + Prompt.trusted(f"\n{ask}", role="user")
+    def prompt(self, way: JudgeWay) -> Prompt:
+        """As a model is asked."""
+        return judge_prompt(way, self.quote, self.claim, self.question)
 
-    @property
-    def matter(self) -> str:
-        """What is to be judged, as a clause."""
-        return "the quote show that the claim is a right answer" if self.question else "the quote support the claim"
+
+JudgeWay = Literal["score", "logprobs", "verbalised"]
+"""How a model says what it judges: by scores of yes and no, by its first token, or by a percentage."""
+
+
+def judge_prompt(way: JudgeWay, quote: str, claim: str, question: str = "") -> Prompt:
+    """Does the quote support the claim? With a question: does it show that the claim is a right answer?"""
+    parts = [("Question: ", question)] if question else []
+    parts += [("Quote: ", quote), ("Claim: ", claim)]
+    prompt = Prompt.trusted("Judge only by the quote, not by what you know.", role="user")
+    for label, text in parts:
+        prompt += Prompt.trusted(f"\n{label}", role="user") + Prompt.untrusted(text, role="user")
+    matter = "the quote show that the claim is a right answer" if question else "the quote support the claim"
+    asks: dict[JudgeWay, str] = {
+        "score": f"Does {matter}? Answer yes or no.",
+        "logprobs": f"Does {matter}? Answer with the single word yes or no.",
+        "verbalised": f"How probable is it, from 0 to 100, that {_plain(matter)}? Reply with the number only.",
+    }
+    return prompt + Prompt.trusted(f"\n{asks[way]}", role="user")
 
 
 def _within_limits(method: str | None, asked: Sequence[_Asked], run: Run) -> Flow[list[float | None]]:
@@ -168,7 +179,7 @@ def support_binding(context: Context) -> dict[str, str | None]:
 
 
 def _score_by_continuations(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
-    requests = [Score(a.prompt(f"Does {a.matter}? Answer yes or no."), (*YES, *NO), model="judge") for a in asked]
+    requests = [Score(a.prompt("score"), (*YES, *NO), model="judge") for a in asked]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
     return [share_of_yes(r.totals) if isinstance(r, Scores) else None for r in results]
@@ -185,10 +196,7 @@ def share_of_yes(totals: Sequence[float]) -> float | None:
 
 def _score_by_first_token(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
     params = SamplingParams(max_tokens=3, logprobs=True)
-    requests = [
-        Generate(a.prompt(f"Does {a.matter}? Answer with the single word yes or no."), params, model="judge")
-        for a in asked
-    ]
+    requests = [Generate(a.prompt("logprobs"), params, model="judge") for a in asked]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
     return [yes_of_first_token(r) if isinstance(r, Generation) else None for r in results]
@@ -208,14 +216,7 @@ def yes_of_first_token(generation: Generation) -> float | None:
 
 def _score_by_percentage(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
     params = SamplingParams(max_tokens=12)
-    requests = [
-        Generate(
-            a.prompt(f"How probable is it, from 0 to 100, that {_plain(a.matter)}? Reply with the number only."),
-            params,
-            model="judge",
-        )
-        for a in asked
-    ]
+    requests = [Generate(a.prompt("verbalised"), params, model="judge") for a in asked]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
     return [parse_probability(r.text) if isinstance(r, Generation) else None for r in results]
@@ -231,15 +232,10 @@ def own_word(question: str, text: str, context: Context) -> Flow[float | None]:
     model = context.model("default")
     if model is None or not model.score:
         return None
-    prompt = (
-        Prompt.trusted("Question: ")
-        + Prompt.untrusted(question)
-        + Prompt.trusted("\nProposed answer: ")
-        + Prompt.untrusted(text)
-        + Prompt.trusted("\nIs the proposed answer true or false? It is")
-    )
     try:
-        scores: Scores = yield Score(prompt, (Prompt.trusted(" true"), Prompt.trusted(" false")))
+        scores: Scores = yield Score(
+            own_word_prompt(question, text), (Prompt.trusted(" true"), Prompt.trusted(" false"))
+        )
     except LanguageModelError:
         return None
     true, false = scores.totals

@@ -14,17 +14,13 @@ from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scor
 from shared_core.pipelines.common import raise_faults
 from shared_core.pipelines.gating.attended import attended_words
 from shared_core.pipelines.gating.choose import Gauge
+from shared_core.pipelines.gating.prompts import CONFIDENCE_ASK, SUFFICIENCY_ASK, TRUTH_ASK
 from shared_core.uncertainty import SampleStatistics, cluster_by_entailment, cluster_by_similarity, plan_pairs
 
 SAME_MEANING = 0.85
 """Cosine of MiniLM embeddings from which two samples count as saying the same, where nothing judges entailment."""
 
-_ASKS = {
-    "verbalised": "\n\nHow sure are you that what was just written is right, from 0 to 100? Reply with the number only."
-    "\nConfidence:",
-    "sufficiency": "\n\nIs the knowledge at hand sufficient to answer? Reply with yes or no only.\nSufficient:",
-}
-_IS_IT_TRUE = "\n\nIs what was just written true or false? It is"
+_ASKS = {"verbalised": CONFIDENCE_ASK, "sufficiency": SUFFICIENCY_ASK}
 _TRUE, _FALSE = " True", " False"
 
 Meanings = tuple[NDArray[np.float64] | None, tuple[int, ...] | None]
@@ -130,7 +126,7 @@ def _ask_each(drawn: Sequence[Drawn], ask: str, model: str) -> Flow[list[tuple[s
 
 def _ask_for_truth(drawn: Sequence[Drawn], gauge: Gauge, model: str) -> Flow[list[tuple[float, float]]]:
     """(log P(true), log P(false)) for each."""
-    asked = [d.then(_IS_IT_TRUE) for d in drawn]
+    asked = [d.then(TRUTH_ASK) for d in drawn]
     requests: list[Generate | Score]
     if "score" in gauge.abilities:
         verdicts = (Prompt.trusted(_TRUE), Prompt.trusted(_FALSE))

@@ -95,6 +95,11 @@ def weigh_answer(
     return replace(weighed, claims=[replace(found, signals=signals, support=support)], answerable=None)
 
 
+def state_answer(question: str, text: str) -> str:
+    """A short answer as a claim that passages can support."""
+    return f"The answer to the question “{question}” is: {text}"
+
+
 def _statements(question: str, text: str, grounds: Sequence[Ground]) -> tuple[str, list[Ground]]:
     """What the cited sentence is to state, and the steps that must hold besides.
 
@@ -104,7 +109,7 @@ def _statements(question: str, text: str, grounds: Sequence[Ground]) -> tuple[st
     steps = [(p, step) for p, step in grounds if final_answer(step) is None]
     giving = [i for i, (_, step) in enumerate(steps) if holds is not None and holds.search(_folded(step))]
     if len(steps) < 2 or not giving:
-        return f"The answer to the question “{question}” is: {text}", []
+        return state_answer(question, text), []
     return steps[giving[-1]][1], [s for i, s in enumerate(steps) if i < giving[-1]]
 
 
