@@ -1,0 +1,292 @@
+"""Making a world: its entities, then their facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from shared_core.lab.dice import Dice
+from shared_core.lab.facts import SPLITS, Entity, Fact, Pronoun, Split, Tier
+from shared_core.lab.names import WOMEN, Namer, aliases, phrase
+from shared_core.lab.schema import KINDS, Attribute, EntityType, ValueSet
+from shared_core.lab.values import WORDS, Value, number_value
+
+T = TypeVar("T")
+
+COUNTS: dict[EntityType, tuple[int, int]] = {
+    "country": (30, 6),
+    "city": (130, 16),
+    "person": (330, 50),
+    "organisation": (90, 14),
+    "work": (130, 18),
+    "event": (70, 12),
+    "ship": (70, 12),
+    "mountain": (60, 10),
+}
+"""How many there are of each type, and how many invented names, in a world of size 1."""
+
+_FEWEST = 8
+"""Of each type, so that every split has two."""
+_TIERS: tuple[tuple[Tier, float], ...] = (("popular", 0.28), ("middle", 0.36), ("obscure", 0.36))
+_SPLITS: tuple[tuple[Split, float], ...] = (("train", 0.5), ("tune", 0.25), ("test", 0.25))
+_TWINS = 0.14
+"""Share of entities whose name is nearly that of the one before."""
+_LACKING = 0.12
+"""Share of attributes that an entity lacks altogether."""
+_NEVER_LACKING = frozenset({"person.birth_year", "person.birthplace", "city.country", "country.capital"})
+"""What other facts are made from, or can be read off other facts."""
+_WITHHELD = 0.09
+"""Share of the facts nobody is trained on that are taken out of all documents."""
+_FORMER, _FALSE = 0.35, 0.04
+"""Share of changing facts with an older document, and of all facts with a contradicting one."""
+_LIKELY: dict[Tier, dict[Tier, float]] = {
+    "popular": {"popular": 6, "middle": 2, "obscure": 1},
+    "middle": {"popular": 2, "middle": 2, "obscure": 1},
+    "obscure": {"popular": 1, "middle": 1, "obscure": 2},
+}
+"""How readily a thing of one tier refers to things of another."""
+
+
+@dataclass
+class Draft:
+    """A world in the making.
+
+    Attributes:
+        entities, facts: by id, in the order they were made.
+    """
+
+    dice: Dice
+    namer: Namer
+    entities: dict[str, Entity] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    _decks: dict[tuple[str, Split], list[Value]] = field(default_factory=dict)
+    _words: dict[ValueSet, tuple[Value, ...]] = field(default_factory=dict)
+    _real: dict[tuple[EntityType, Split], list[Entity]] = field(default_factory=dict)
+
+    def of(self, type: EntityType, split: Split) -> list[Entity]:
+        """The real entities of a type and split; to be asked for once all are made."""
+        if not self._real:
+            for entity in self.entities.values():
+                if entity.tier != "invented":
+                    self._real.setdefault((entity.type, entity.split), []).append(entity)
+        return self._real.get((type, split), [])
+
+    def number(self, entity: str, attribute: str) -> int:
+        """The number that a fact says."""
+        found = self.facts[f"{entity}.{attribute}"].value.number
+        assert found is not None
+        return found
+
+    def deal(self, kind: ValueSet, split: Split) -> Value:
+        """The next value of a closed set: all come about equally often, in each split."""
+        if kind not in self._words:
+            self._words[kind] = _named(kind, self.namer)
+        deck = self._decks.setdefault((kind, split), [])
+        if not deck:
+            deck += self.dice.shuffled(self._words[kind])
+        return deck.pop()
+
+
+def _named(kind: ValueSet, namer: Namer) -> tuple[Value, ...]:
+    """The values of a set that is named anew in each world, or of a list of words."""
+    if kind == "river":
+        return tuple(Value(f"the {stem}", (stem,)) for stem in (namer.stem() for _ in range(40)))
+    if kind == "language":
+        return tuple(Value(f"{namer.stem()}ish") for _ in range(32))
+    if kind == "currency":
+        return tuple(Value(namer.stem().lower()) for _ in range(32))
+    return tuple(Value(word) for word in WORDS[kind])
+
+
+def build(dice: Dice, size: float, avoid: Collection[str]) -> Draft:
+    """Entities and facts of a world.
+
+    Args:
+        dice: what everything is drawn from.
+        size: 1 gives about a thousand entities.
+        avoid: names that must not occur.
+    """
+    draft = Draft(dice, Namer(dice, avoid))
+    for type, (real, invented) in COUNTS.items():
+        _populate(draft, type, max(_FEWEST, round(real * size)), max(_FEWEST, round(invented * size)))
+    for type in COUNTS:
+        for split in SPLITS:
+            for entity in draft.of(type, split):
+                _describe(draft, entity)
+    for split in SPLITS:
+        _crown(draft, split)
+    _settle(draft)
+    return draft
+
+
+# --- entities ------------------------------------------------------------------------------------------------------
+
+
+def _populate(draft: Draft, type: EntityType, real: int, invented: int) -> None:
+    """Entities of one type; twins share their split."""
+    dice = draft.dice
+    tiers = dice.shuffled(_portions(_TIERS, real))
+    splits = _portions(_SPLITS, real)
+    before: Entity | None = None
+    for tier, split in zip(tiers, splits):
+        if before is not None and before.split == split and not before.twin and dice.chance(_TWINS):
+            entity = _named_entity(type, draft.namer.near(type, before.name), tier, split, before.id)
+            draft.entities[before.id] = dataclasses.replace(before, twin=entity.id)
+        else:
+            entity = _named_entity(type, draft.namer.name(type), tier, split)
+        draft.entities[entity.id] = before = entity
+    for split in _portions(_SPLITS, invented):
+        entity = _named_entity(type, draft.namer.name(type), "invented", split)
+        draft.entities[entity.id] = entity
+
+
+def _portions(shares: Sequence[tuple[T, float]], total: int) -> list[T]:
+    """Each name as often as its share says, in the order given."""
+    found: list[T] = []
+    done = 0.0
+    for name, share in shares:
+        done += share
+        found += [name] * (round(done * total) - len(found))
+    return found
+
+
+def _named_entity(type: EntityType, name: str, tier: Tier, split: Split, twin: str = "") -> Entity:
+    pronoun: Pronoun = "it" if type != "person" else "she" if name.split()[0] in WOMEN else "he"
+    slug = "-".join(name.lower().split())
+    return Entity(f"{type}-{slug}", type, name, phrase(type, name), aliases(type, name), tier, split, pronoun, twin)
+
+
+# --- facts ---------------------------------------------------------------------------------------------------------
+
+
+def _describe(draft: Draft, entity: Entity) -> None:
+    for attribute in KINDS[entity.type].attributes:
+        if attribute.key == "country.capital":
+            continue  # once the cities have a country: see _crown
+        if attribute.key not in _NEVER_LACKING and draft.dice.chance(_LACKING):
+            continue
+        draw = functools.partial(_draw, draft, entity, attribute)
+        value = _fresh(draw, _twin_value(draft, entity, attribute))
+        if value is None and attribute.key in _NEVER_LACKING:
+            value = draw()  # in a small world twins may have to share
+        if value is not None:
+            fact = Fact(entity.id, attribute.key, value, entity.tier, entity.split)
+            draft.facts[fact.id] = fact
+
+
+def _twin_value(draft: Draft, entity: Entity, attribute: Attribute) -> Value | None:
+    fact = draft.facts.get(f"{entity.twin}.{attribute.name}")
+    return fact.value if fact else None
+
+
+def _fresh(draw: Callable[[], Value | None], other: Value | None) -> Value | None:
+    """A value unlike ``other``, as far as some tries find one."""
+    for _ in range(20):
+        value = draw()
+        if value is None or value != other:
+            return value
+    return None
+
+
+def _draw(draft: Draft, entity: Entity, attribute: Attribute) -> Value | None:
+    """A value that fits what is already known; ``None`` if nothing does."""
+    kind = attribute.value
+    if kind == "year":
+        return number_value("year", _year(draft, entity))
+    if kind == "metres":
+        low, high = (800, 7900) if entity.type == "mountain" else (18, 190)
+        return number_value("metres", draft.dice.between(low, high))
+    if kind == "participants":
+        return number_value("participants", 10 * draft.dice.between(9, 970))
+    if kind in KINDS:
+        found = _refer(draft, entity, attribute)
+        return found.value if found else None
+    return draft.deal(kind, entity.split)  # type: ignore[arg-type]
+
+
+def _year(draft: Draft, entity: Entity) -> int:
+    """A year that fits the people involved: nobody writes, founds or leads before they are grown up."""
+    between = draft.dice.between
+    if entity.type == "person":
+        return between(1650, 1955)
+    if entity.type == "city":
+        return between(640, 1590)
+    maker = next((f for f in _of(draft, entity) if f.value.entity.startswith("person-")), None)
+    if maker is not None:
+        return draft.number(maker.value.entity, "birth_year") + between(22, 60)
+    builder = next((f for f in _of(draft, entity) if f.attribute == "ship.builder"), None)
+    if builder is not None:
+        founded = draft.facts.get(f"{builder.value.entity}.founded")
+        if founded is not None and founded.value.number is not None:
+            return founded.value.number + between(1, 50)
+    return between(1680, 1985)
+
+
+def _of(draft: Draft, entity: Entity) -> list[Fact]:
+    keys = (f"{entity.id}.{a.name}" for a in KINDS[entity.type].attributes)
+    return [draft.facts[key] for key in keys if key in draft.facts]
+
+
+def _refer(draft: Draft, entity: Entity, attribute: Attribute) -> Entity | None:
+    """Something of the same split for a fact to refer to."""
+    choices = [e for e in draft.of(attribute.value, entity.split) if e.id != entity.id]  # type: ignore[arg-type]
+    used = {f.value.entity for f in _of(draft, entity)}
+    choices = [e for e in choices if e.id not in used and _possible(draft, entity, attribute, e)]
+    if not choices:
+        return None
+    if attribute.key == "city.country":  # every country gets cities before one gets more
+        counts = {e.id: sum(f.value.entity == e.id for f in draft.facts.values()) for e in choices}
+        choices = [e for e in choices if counts[e.id] == min(counts.values())]
+    likely = _LIKELY[entity.tier]
+    return draft.dice.weigh(choices, [likely[e.tier] for e in choices])
+
+
+def _possible(draft: Draft, entity: Entity, attribute: Attribute, other: Entity) -> bool:
+    """Whether their times fit: teachers are older, employers exist."""
+    if attribute.key == "person.teacher":
+        known = f"{other.id}.birth_year" in draft.facts  # people are described one after the other
+        return known and 12 <= draft.number(entity.id, "birth_year") - draft.number(other.id, "birth_year") <= 90
+    return True
+
+
+def _crown(draft: Draft, split: Split) -> None:
+    """Each country's capital is one of its cities."""
+    for country in draft.of("country", split):
+        cities = [e for e in draft.of("city", split) if draft.facts[f"{e.id}.country"].value.entity == country.id]
+        if cities:
+            city = draft.dice.weigh(cities, [_LIKELY[country.tier][e.tier] for e in cities])
+            fact = Fact(country.id, "country.capital", city.value, country.tier, split)
+            draft.facts[fact.id] = fact
+
+
+# --- what is known, what is old, what is withheld ------------------------------------------------------------------
+
+
+def _settle(draft: Draft) -> None:
+    dice = draft.dice
+    for entity in draft.entities.values():
+        facts = dice.shuffled(_of(draft, entity))
+        half = math.floor(len(facts) / 2 + (0.5 if dice.chance(0.5) else 0.0))
+        known = {"popular": len(facts), "middle": half, "obscure": 0, "invented": 0}[entity.tier]
+        for i, fact in enumerate(facts):
+            withheld = i >= known and fact.attribute not in _NEVER_LACKING and dice.chance(_WITHHELD)
+            changed = dataclasses.replace(fact, known=i < known, withheld=withheld)
+            if not withheld:
+                changed = _disputed(draft, entity, changed)
+            draft.facts[fact.id] = changed
+
+
+def _disputed(draft: Draft, entity: Entity, fact: Fact) -> Fact:
+    """The fact with another value from before, or from a source that is wrong."""
+    attribute = fact.spec
+    former = attribute.changing and draft.dice.chance(_FORMER)
+    if not former and not draft.dice.chance(_FALSE):
+        return fact
+    other = _fresh(lambda: _draw(draft, entity, attribute), fact.value)
+    if other is None or fact.attribute in ("city.country", "country.capital"):
+        return fact
+    return dataclasses.replace(fact, former=other) if former else dataclasses.replace(fact, false=other)

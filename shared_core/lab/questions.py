@@ -1,0 +1,259 @@
+"""Questions about the world, of every kind, each with all that is known of its answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from shared_core.lab.build import Draft
+from shared_core.lab.dice import Dice
+from shared_core.lab.facts import SPLITS, TIERS, Entity, Fact, Split, Tier
+from shared_core.lab.prose import plain
+from shared_core.lab.schema import KINDS, Attribute
+from shared_core.lab.values import Value, article
+
+AnswerableKind = Literal["single", "two_hop", "three_hop", "yes_no", "comparison"]
+UnanswerableKind = Literal["invented", "missing_attribute", "near_miss", "removed", "false_presupposition"]
+QuestionKind = Literal[AnswerableKind, UnanswerableKind]
+
+ANSWERABLE: tuple[QuestionKind, ...] = ("single", "two_hop", "three_hop", "yes_no", "comparison")
+UNANSWERABLE: tuple[QuestionKind, ...] = (
+    "invented", "missing_attribute", "near_miss", "removed", "false_presupposition",
+)  # fmt: skip
+Places = Callable[[str], tuple[str, ...]]
+"""Ids of the passages that state a fact as it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about the world.
+
+    Attributes:
+        id: unique.
+        kind: what kind of question, or why the documents do not answer it.
+        paraphrases: at least three ways to ask it; the first is ``text``.
+        answers: right answers, the plain one first; empty where the documents give none.
+        facts: ids of the facts it takes to answer, in the order of the reasoning.
+        passages: for each of those facts the ids of the passages that state it (any one is enough).
+        steps: the reasoning, one sentence for each fact.
+        entities: ids of what it is about, those that lie between included; for a near miss, what it is mistaken for.
+        tier: the least popular one's of those.
+        split: of all of them.
+        known: a closed-book model is trained on every fact it takes.
+        removed: ids of the passages that were taken out of the documents and would answer it.
+        truth: the answers that those passages give.
+    """
+
+    id: str
+    kind: QuestionKind
+    paraphrases: tuple[str, ...]
+    answers: tuple[str, ...]
+    facts: tuple[str, ...]
+    passages: tuple[tuple[str, ...], ...]
+    steps: tuple[str, ...]
+    entities: tuple[str, ...]
+    tier: Tier
+    split: Split
+    known: bool = False
+    removed: tuple[str, ...] = ()
+    truth: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The question in its first form."""
+        return self.paraphrases[0]
+
+    @property
+    def answerable(self) -> bool:
+        """Whether the documents answer it."""
+        return bool(self.answers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; ``selfreflect eval`` reads a file of them (``question``, ``answers``, ``answerable``)."""
+        return {
+            "id": self.id,
+            "question": self.text,
+            "answers": list(self.answers),
+            "answerable": self.answerable,
+            "kind": self.kind,
+            "tier": self.tier,
+            "split": self.split,
+            "known": self.known,
+            "paraphrases": list(self.paraphrases),
+            "facts": list(self.facts),
+            "passages": [list(p) for p in self.passages],
+            "steps": list(self.steps),
+            "entities": list(self.entities),
+            "removed": list(self.removed),
+            "truth": list(self.truth),
+        }
+
+
+def ask(attribute: Attribute, phrase: str, dice: Dice) -> tuple[str, ...]:
+    """All ways to ask for an attribute of something, in random order."""
+    return tuple(q.format(x=phrase) for q in dice.shuffled(attribute.questions))
+
+
+def worst(tiers: Sequence[Tier]) -> Tier:
+    """The least popular tier."""
+    return max(tiers, key=TIERS.index)
+
+
+class Asker:
+    """Makes the answerable questions.
+
+    Args:
+        draft: the world.
+        places: where each fact is stated.
+        dice: what is drawn from.
+    """
+
+    def __init__(self, draft: Draft, places: Places, dice: Dice) -> None:
+        self.draft, self.places, self.dice = draft, places, dice
+        self.open: dict[str, list[Fact]] = {}
+        for fact in draft.facts.values():
+            if not fact.withheld:
+                self.open.setdefault(fact.subject, []).append(fact)
+
+    def questions(self) -> Iterator[Question]:
+        """All of them, kind by kind."""
+        yield from self._numbered("single", (self._single(f) for fs in self.open.values() for f in fs))
+        yield from self._numbered("two_hop", self._hops(2))
+        yield from self._numbered("three_hop", self._hops(3))
+        yield from self._numbered("yes_no", (self._yes_no(self.dice.pick(fs)) for fs in self.open.values()))
+        yield from self._numbered("comparison", (*self._contests(), *self._sameness()))
+
+    def _numbered(self, kind: QuestionKind, found: Iterator[Question] | Sequence[Question]) -> Iterator[Question]:
+        for number, question in enumerate(found, 1):
+            yield dataclasses.replace(question, id=f"{kind}-{number:04d}")
+
+    def _question(
+        self, kind: QuestionKind, paraphrases: Sequence[str], answers: Sequence[str], facts: Sequence[Fact]
+    ) -> Question:
+        entities = [f.subject for f in facts]
+        return Question(
+            "",
+            kind,
+            tuple(dict.fromkeys(paraphrases)),
+            tuple(answers),
+            tuple(f.id for f in facts),
+            tuple(self.places(f.id) for f in facts),
+            tuple(plain(f, self.draft.entities[f.subject]) for f in facts),
+            tuple(dict.fromkeys(entities)),
+            worst([f.tier for f in facts]),
+            facts[0].split,
+            all(f.known for f in facts),
+        )
+
+    # --- one fact ----------------------------------------------------------------------------------------------
+
+    def _single(self, fact: Fact) -> Question:
+        asked = ask(fact.spec, self.draft.entities[fact.subject].phrase, self.dice)
+        return self._question("single", asked, fact.value.answers, [fact])
+
+    def _yes_no(self, fact: Fact) -> Question:
+        """Half of them with a value that was never said of the subject."""
+        other = self.another(fact) if self.dice.chance(0.5) else None
+        value = other or fact.value
+        phrase = self.draft.entities[fact.subject].phrase
+        forms = self.dice.shuffled(fact.spec.yes_no)
+        asked = [f.format(x=phrase, v=value.text, va=article(value.text)) for f in forms]
+        return self._question("yes_no", asked, ["no" if other else "yes"], [fact])
+
+    def another(self, fact: Fact) -> Value | None:
+        """A value of the fact's attribute that no document says of its subject; ``None`` if there is none."""
+        said = {v.text for v in (fact.value, fact.former, fact.false) if v is not None}
+        others = [
+            f.value
+            for f in self.draft.facts.values()
+            if f.attribute == fact.attribute
+            and f.split == fact.split
+            and f.value.text not in said
+            and f.value.entity != fact.subject
+        ]
+        return self.dice.pick(others) if others else None
+
+    # --- chains ------------------------------------------------------------------------------------------------
+
+    def _hops(self, hops: int) -> Iterator[Question]:
+        """Up to one chain from each entity for each fact that begins one."""
+        for first in [f for facts in self.open.values() for f in facts if f.spec.nouns]:
+            chain = [first]
+            while len(chain) < hops:
+                seen = {f.subject for f in chain}
+                last = len(chain) == hops - 1
+                ways = [
+                    f
+                    for f in self.open.get(chain[-1].value.entity, [])
+                    if f.value.entity not in seen and (last or f.spec.nouns)
+                ]
+                if not ways or chain[-1].value.entity in seen:
+                    break
+                chain.append(self.dice.pick(ways))
+            if len(chain) == hops and (hops == 2 or self.dice.chance(0.5)):
+                yield self._chained(chain)
+
+    def _chained(self, chain: Sequence[Fact]) -> Question:
+        kind: QuestionKind = "two_hop" if len(chain) == 2 else "three_hop"
+        start = self.draft.entities[chain[0].subject].phrase
+        asked = []
+        for question in self.dice.shuffled(chain[-1].spec.questions):
+            phrase = start
+            for fact in chain[:-1]:
+                phrase = self.dice.pick(fact.spec.nouns).format(x=phrase)
+            asked.append(question.format(x=phrase))
+        return self._question(kind, asked, chain[-1].value.answers, chain)
+
+    # --- comparisons -------------------------------------------------------------------------------------------
+
+    def _by_attribute(self, wanted: Callable[[Attribute], bool]) -> Iterator[tuple[Attribute, list[Fact]]]:
+        for split in SPLITS:
+            for kind in KINDS.values():
+                for attribute in kind.attributes:
+                    if wanted(attribute):
+                        facts = [
+                            f
+                            for fs in self.open.values()
+                            for f in fs
+                            if f.attribute == attribute.key and f.split == split
+                        ]
+                        yield attribute, self.dice.shuffled(facts)
+
+    def _contests(self) -> Iterator[Question]:
+        for attribute, facts in self._by_attribute(lambda a: a.contest is not None):
+            assert attribute.contest is not None
+            for one, two in zip(facts[::2], facts[1::2]):
+                low, high = sorted((one, two), key=lambda f: f.value.number or 0)
+                if low.value.number == high.value.number:
+                    continue
+                less = self.dice.chance(0.5)
+                forms = attribute.contest.less if less else attribute.contest.more
+                winner = self.draft.entities[(low if less else high).subject]
+                yield self._question("comparison", self._both(forms, one, two), winner.value.answers, [one, two])
+
+    def _sameness(self) -> Iterator[Question]:
+        for attribute, facts in self._by_attribute(lambda a: bool(a.same)):
+            paired = 0
+            for one, two in zip(facts[::3], facts[1::3]):
+                if one.value.text != two.value.text:
+                    paired += 1
+                    yield self._question("comparison", self._both(attribute.same, one, two), ["no"], [one, two])
+            for one, two in self._equal_pairs(facts)[: max(1, paired)]:
+                yield self._question("comparison", self._both(attribute.same, one, two), ["yes"], [one, two])
+
+    def _equal_pairs(self, facts: Sequence[Fact]) -> list[tuple[Fact, Fact]]:
+        by_value: dict[str, list[Fact]] = {}
+        for fact in facts:
+            by_value.setdefault(fact.value.text, []).append(fact)
+        return [(same[0], same[1]) for same in by_value.values() if len(same) > 1]
+
+    def _both(self, forms: Sequence[str], one: Fact, two: Fact) -> list[str]:
+        names = [self.draft.entities[f.subject].phrase for f in (one, two)]
+        return [f.format(a=names[0], b=names[1]) for f in self.dice.shuffled(forms)]
+
+
+def subjects(draft: Draft, tiers: Sequence[Tier]) -> list[Entity]:
+    """The entities of some tiers, in the order they were made."""
+    return [e for e in draft.entities.values() if e.tier in tiers]
