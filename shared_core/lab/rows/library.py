@@ -1,0 +1,150 @@
+"""What training rows are drawn from: a world, or some splits of one, with passages beside what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
+
+from shared_core.citation import split_sentences
+from shared_core.lab.dice import Dice
+from shared_core.lab.facts import SPLITS, Entity, Fact, Split
+from shared_core.lab.prose import Statement
+from shared_core.lab.questions import Question, QuestionKind
+from shared_core.lab.schema import KINDS, EntityType
+from shared_core.lab.values import Value
+from shared_core.lab.world import World
+from shared_core.types import Passage
+
+__all__ = ["Library"]
+
+
+class Library:
+    """A world as training draws from it.
+
+    Args:
+        world: of which everything is known.
+        splits: of it that may be read and asked about.
+        learned: whether a model is trained on what this world calls known; practice worlds are read only.
+    """
+
+    def __init__(self, world: World, splits: Collection[Split] = SPLITS, *, learned: bool = True) -> None:
+        self.world, self.learned = world, learned
+        self.splits = frozenset(splits)
+        self.passages = [p for p in world.documents() if p.metadata["split"] in self.splits]
+        self.entities = [e for e in world.entities if e.split in self.splits]
+        self.facts = [f for f in world.facts if f.split in self.splits]
+        self.stated = [f for f in self.facts if self.current(f.id)]
+        self.disputed = [f for f in self.stated if f.former is not None or f.false is not None]
+        self._by_type: dict[EntityType, list[Passage]] = {type: [] for type in KINDS}
+        for passage in self.passages:
+            self._by_type[passage.metadata["type"]].append(passage)  # type: ignore[index]
+
+    def knows(self, fact: Fact) -> bool:
+        """Whether the model is trained on the fact."""
+        return self.learned and fact.known
+
+    # --- what is said where ------------------------------------------------------------------------------------
+
+    def current(self, fact: str) -> list[Statement]:
+        """The statements of a fact as it is now."""
+        return [s for s in self.world.statements(fact) if s.status == "current"]
+
+    def entity(self, fact: Fact) -> Entity:
+        """Whom or what a fact is about."""
+        return self.world.entity(fact.subject)
+
+    def stated_in(self, passages: Iterable[Passage]) -> list[Fact]:
+        """The facts that some of the passages state as they are now, each once, in order of the text."""
+        found: dict[str, None] = {}
+        for passage in passages:
+            for statement in self.world.statements_in(passage.id):
+                if statement.status == "current":
+                    found.setdefault(statement.fact)
+        return [self.world.fact(id) for id in found]
+
+    def mentioned_in(self, passages: Iterable[Passage]) -> frozenset[str]:
+        """Ids of the facts that the passages state in any way, rightly or not."""
+        return frozenset(s.fact for p in passages for s in self.world.statements_in(p.id))
+
+    def evidence(self, statement: Statement) -> tuple[str, ...]:
+        """The sentences that together state the fact and name its subject, in the order of the passage.
+
+        The sentence itself; before it, where it has only a pronoun, the last one that has the name; before a row of a
+        table its head.
+        """
+        passage = self.world.passage(statement.passage)
+        sentence = passage.text[statement.start : statement.end]
+        if passage.metadata["kind"] == "table":
+            return passage.text.split("\n")[0], sentence
+        entity = self.entity(self.world.fact(statement.fact))
+        if entity.name in sentence:
+            return (sentence,)
+        before = [passage.text[a:b] for a, b in split_sentences(passage.text) if b <= statement.start]
+        naming = next((s for s in reversed(before) if entity.name in s), None)
+        return (sentence,) if naming is None else (naming, sentence)
+
+    def quote_from(self, fact: Fact, passages: Sequence[Passage], dice: Dice) -> tuple[str, ...] | None:
+        """``evidence`` of one of the passages' statements of the fact, prose rather than tables; ``None`` if none."""
+        ids = {p.id: p for p in passages}
+        found = [s for s in self.current(fact.id) if s.passage in ids]
+        prose = [s for s in found if ids[s.passage].metadata["kind"] != "table"]
+        return self.evidence(dice.pick(prose or found)) if found else None
+
+    # --- what to put side by side ------------------------------------------------------------------------------
+
+    def passage_of(self, fact: Fact, dice: Dice) -> Passage:
+        """A passage that states the fact as it is now."""
+        return self.world.passage(dice.pick(self.current(fact.id)).passage)
+
+    def beside(self, entity: Entity, dice: Dice, count: int, chosen: Sequence[Passage] = ()) -> list[Passage]:
+        """Other passages, near misses among them: of the entity itself, its twin, things of its type, anything."""
+        own = [p for p in self._about.get(entity.id, []) if p not in chosen]
+        twin = self._about.get(entity.twin, [])
+        found = list(chosen)
+        for _ in range(count):
+            pool = dice.weigh((own, twin, self._by_type[entity.type], self.passages), (0.15, 0.2, 0.4, 0.25))
+            fresh = [p for p in (dice.pick(pool) for _ in range(3) if pool) if p not in found]
+            if fresh:
+                found.append(fresh[0])
+        return found[len(chosen) :]
+
+    def context(self, facts: Sequence[Fact], size: int, dice: Dice) -> list[Passage]:
+        """Passages that state the facts, among others, in random order; ``size`` of them, or more if facts are."""
+        chosen = list({p.id: p for p in (self.passage_of(f, dice) for f in facts)}.values())
+        chosen += self.beside(self.entity(facts[0]), dice, max(0, size - len(chosen)), chosen)
+        return dice.shuffled(chosen)
+
+    @cached_property
+    def _about(self) -> dict[str, list[Passage]]:
+        found: dict[str, list[Passage]] = {}
+        for passage in self.passages:
+            found.setdefault(str(passage.metadata.get("entity", "")), []).append(passage)
+        return found
+
+    # --- what to ask -------------------------------------------------------------------------------------------
+
+    def questions(self, kind: QuestionKind) -> list[Question]:
+        """The questions of a kind about these splits."""
+        if kind not in self._questions:
+            self._questions[kind] = [q for q in self.world.questions(kind=kind) if q.split in self.splits]
+        return self._questions[kind]
+
+    @cached_property
+    def _questions(self) -> dict[QuestionKind, list[Question]]:
+        return {}
+
+    def wrong_value(self, fact: Fact, dice: Dice) -> Value | None:
+        """A value of the same attribute that no document gives to the fact's subject."""
+        said = {v.text for v in (fact.value, fact.former, fact.false) if v is not None}
+        others = [
+            f.value for f in dice.sample(self._by_attribute[fact.attribute], 8)
+            if f.value.text not in said and f.value.entity != fact.subject
+        ]  # fmt: skip
+        return others[0] if others else None
+
+    @cached_property
+    def _by_attribute(self) -> dict[str, list[Fact]]:
+        found: dict[str, list[Fact]] = {}
+        for fact in self.facts:
+            found.setdefault(fact.attribute, []).append(fact)
+        return found
