@@ -40,8 +40,10 @@ def conclude(steps: Sequence[str], answer: str) -> str:
     return f" {' '.join(steps)}{ANSWER_LEAD} {answer}."
 
 
-def step_task(dice: Dice) -> str:
-    """Which demonstrations stand before a question of several steps."""
+def step_task(dice: Dice, *, single: bool = False) -> str:
+    """Which demonstrations stand before a question of several steps, or (``single``) one that is thought over."""
+    if single and dice.chance(0.5):
+        return "simple"
     return dice.weigh(_STEP_TASKS, (7, 1, 1, 1))
 
 
@@ -66,7 +68,7 @@ def sentences(known: Sequence[Fact], library: Library, dice: Dice) -> list[LabRo
 def closed_book(known: Sequence[Fact], library: Library, dice: Dice) -> list[LabRow]:
     """Questions about what is known, without passages: the answer alone, or after the sentence that says it."""
     stepwise = dice.chance(0.3)
-    task = step_task(dice)
+    task = step_task(dice, single=True)
     rows = []
     for fact in dice.sample(known, 2 * _ROWS):
         entity = library.entity(fact)
@@ -128,7 +130,7 @@ def reading(library: Library, dice: Dice, ease: float = 0.0) -> list[LabRow]:
     if other and len(passages) < 5:
         passages = dice.shuffled([*passages, library.world.passage(dice.pick(other))])
     stepwise = dice.chance(0.25)
-    task = step_task(dice)
+    task = step_task(dice, single=True)
     told = [f for f in library.stated_in(passages) if f.id != anchor.id]
     rows = [_read(f, passages, library, dice, task if stepwise else None) for f in [anchor, *dice.sample(told, 9)]]
     for question, entity, attribute in unanswered(passages, library, dice, 3):
