@@ -11,25 +11,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from shared_core.errors import InputError, ModelLoadError
+from shared_core.errors import InputError
+from shared_core.lab.checkpoint import CARD
 from shared_core.lab.packing import Batch
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from shared_core.lm.transformers import TransformersLM
-
 __all__ = [
-    "CARD", "SIZES", "FamilyScores", "ModelSize", "attend_densely", "fuse_layers", "load_lab_model", "make_model",
+    "SIZES", "FamilyScores", "ModelSize", "attend_densely", "fuse_layers", "make_model",
     "save_model", "score_batch", "size_of",
 ]  # fmt: skip
 
-CARD = "lab.json"
-"""Name of the file beside the weights that says what they were made from."""
 _DENSE = "lab_dense"
-CHECKPOINT = Path(__file__).parent / "checkpoint"
-"""Where the model that is shipped lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,26 +203,6 @@ def save_model(
     tokenizer.save_pretrained(folder)
     text = json.dumps(dict(card), indent=2, ensure_ascii=False) + "\n"
     (folder / CARD).write_text(text, encoding="utf-8")
-
-
-def load_lab_model(folder: str | Path | None = None) -> TransformersLM:
-    """The lab's model as a white-box backend.
-
-    Args:
-        folder: of a checkpoint that ``python -m shared_core.lab.train`` wrote; the shipped one if not given.
-
-    Raises:
-        ModelLoadError: there is none.
-        MissingDependencyError: torch or transformers is not installed.
-    """
-    from shared_core.lm.transformers import TransformersLM
-
-    path = Path(folder) if folder is not None else CHECKPOINT
-    if not (path / "config.json").is_file():
-        raise ModelLoadError(
-            f"There is no lab model in {path}.", hint="Make one: python -m shared_core.lab.train --out DIR --minutes 60"
-        )
-    return TransformersLM(str(path), name="lab")
 
 
 def size_of(name: str) -> ModelSize:

@@ -1,0 +1,55 @@
+"""The lab's model as it is shipped: where it lies, what it was made from, and how it is loaded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shared_core.errors import ModelLoadError
+
+if TYPE_CHECKING:
+    from shared_core.lm.transformers import TransformersLM
+
+__all__ = ["CARD", "CHECKPOINT", "lab_card", "load_lab_model"]
+
+CARD = "lab.json"
+"""Name of the file beside the weights that says what they were made from."""
+CHECKPOINT = Path(__file__).parent / "weights"
+"""Where the model that is shipped lies."""
+
+
+def load_lab_model(folder: str | Path | None = None, *, device: str | None = None) -> TransformersLM:
+    """The lab's model as a white-box backend: grammars, log-probabilities, hidden states, verdicts.
+
+    Args:
+        folder: of a checkpoint that ``selfreflect lab train`` wrote; the shipped one if not given.
+        device: such as ``cuda``; the CPU if not given: the model is so small that nothing is faster.
+
+    Raises:
+        ModelLoadError: there is none.
+        MissingDependencyError: torch or transformers is not installed.
+    """
+    from shared_core.lm.transformers import TransformersLM
+
+    path = _checked(folder)
+    return TransformersLM(str(path), device=device or "cpu", dtype="float32", name="lab")
+
+
+def lab_card(folder: str | Path | None = None) -> dict[str, Any]:
+    """What the model was made from, and how it fared: settings, world, losses by family, curves.
+
+    Raises:
+        ModelLoadError: there is none.
+    """
+    found: dict[str, Any] = json.loads((_checked(folder) / CARD).read_text(encoding="utf-8"))
+    return found
+
+
+def _checked(folder: str | Path | None) -> Path:
+    path = Path(folder) if folder is not None else CHECKPOINT
+    if not (path / "config.json").is_file() or not (path / CARD).is_file():
+        raise ModelLoadError(
+            f"There is no lab model in {path}.", hint="Make one: selfreflect lab train --out DIR --minutes 60"
+        )
+    return path
