@@ -1,4 +1,4 @@
-"""The command line: ``selfreflect ask | index | eval | eval-merge | calibrate | train | research-data | doctor``."""
+"""The command line: `selfreflect ask | check | index | eval | eval-merge | calibrate | train | research-data | lab | …`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from shared_core.commands.doctor import doctor_command
 from shared_core.commands.eval import eval_command
 from shared_core.commands.eval_compare import eval_merge_command
 from shared_core.commands.index import index_command
+from shared_core.commands.lab import lab_app
 from shared_core.commands.research_data import research_data_command
 from shared_core.commands.train import train_app
 from shared_core.commands.train_research import research_command
@@ -44,6 +45,7 @@ train_app.command("reclaim-answers")(reclaim_answers_command)
 train_app.command("research")(research_command)
 train_app.add_typer(self_rag_app, name="self-rag")
 app.add_typer(train_app, name="train")
+app.add_typer(lab_app, name="lab")
 
 
 def _version(value: bool) -> None:

@@ -11,18 +11,18 @@ from shared_core.errors import CalibrationError
 from shared_core.evaluation.claims_calibration import calibrate_claims
 from shared_core.evaluation.confidence import auroc, expected_calibration_error
 from shared_core.evaluation.gauge_calibration import calibrate_answer, calibrate_gate
+from shared_core.lab.engines import PIPELINES, lab_settings
 from shared_core.lab.measure.knowing import measured
 from shared_core.lab.measure.setting import Counts, Figures, Lab, answers_of, as_asked, is_right, mean, shown, worth
 from shared_core.lab.questions import UNANSWERABLE, Question
 from shared_core.lab.world import World
-from shared_core.settings import PipelineName, SeakrSettings, SelfReflectSettings
+from shared_core.settings import PipelineName, SelfReflectSettings
 from shared_core.types import Answer
 from shared_core.uncertainty.stack import AnyCalibration
 
 __all__ = ["Fitted", "compare", "fit", "other_world"]
 
 Say = Callable[[str], None]
-PIPELINES: tuple[PipelineName, ...] = ("composed", "self_rag", "seakr", "reclaim", "research")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +37,9 @@ class Fitted:
         return Fitted(self.settings, {k: v for k, v in self.calibrations.items() if k not in purposes})
 
 
-def settings_of(pipeline: PipelineName) -> SelfReflectSettings:
-    """As each is run here: fewer samples than the papers', since the model is small and certain."""
-    settings = SelfReflectSettings(pipeline=pipeline, top_k=4, seakr=SeakrSettings(samples=10, max_step_tokens=40))
-    research = settings.research.replace(samples=4, rounds=2, max_tokens=64)
-    return settings.replace(
-        research=research,
-        self_rag=settings.self_rag.replace(max_depth=2),
-        reclaim=settings.reclaim.replace(max_pairs=3),
-    )
-
-
 def fit(lab: Lab, pipeline: PipelineName, counts: Counts) -> Fitted:
     """Fit claims (or, for SeaKR, gate and answer) on questions of the tuning split."""
-    settings = settings_of(pipeline)
+    settings = lab_settings(pipeline)
     tune = as_asked(lab.mixture(counts.fit, "tune"))
     engine = lab.engine(settings)
     found: dict[str, AnyCalibration] = {}
@@ -76,30 +65,30 @@ def ask(lab: Lab, fitted: Fitted, questions: Sequence[Question]) -> list[Answer]
     return answers_of(lab.engine(fitted.settings, fitted.calibrations), questions)
 
 
-def compare(lab: Lab, counts: Counts, say: Say = lambda line: None) -> tuple[Figures, Fitted, list[Answer]]:
+def compare(lab: Lab, counts: Counts, say: Say = lambda line: None) -> tuple[Figures, dict[PipelineName, Fitted]]:
     """Utility, accuracy and coverage at ρ* = .5 of every pipeline on the same questions of the test split.
 
     Returns:
-        Figures, the composed pipeline as fitted, its answers.
+        Figures, and the pipelines as fitted.
     """
     questions = lab.mixture(counts.compare, "test")
     figures: Figures = {}
-    composed = Fitted(SelfReflectSettings(), {})
+    every: dict[PipelineName, Fitted] = {}
     own: list[Answer] = []
     for pipeline in PIPELINES:
-        fitted = fit(lab, pipeline, counts)
-        answers = ask(lab, fitted, questions)
+        every[pipeline] = fit(lab, pipeline, counts)
+        answers = ask(lab, every[pipeline], questions)
         figures |= outcome(pipeline, [shown(a) for a in answers], questions)
         figures[f"calls_{pipeline}"] = mean(a.usage.calls for a in answers)
         figures[f"tokens_{pipeline}"] = mean(a.usage.prompt_tokens + a.usage.generated_tokens for a in answers)
-        if pipeline == "composed":
-            composed, own = fitted, answers
+        own = answers if pipeline == "composed" else own
         say(f"{pipeline}: utility {figures[f'utility_{pipeline}']:.3f}")
+    composed = every["composed"]
     always = ask(lab, composed.without("gate", "answer"), questions)
     figures |= outcome("always", [shown(a) for a in always], questions)
     figures |= outcome("never", [m.text for m in measured(lab, questions)], questions)
     figures |= _confidence(own, questions)
-    return figures | abstention(lab, composed, counts), composed, own
+    return figures | abstention(lab, composed, counts), every
 
 
 def outcome(name: str, texts: Sequence[str], questions: Sequence[Question]) -> Figures:

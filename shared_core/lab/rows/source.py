@@ -69,11 +69,29 @@ SKILLS: Mapping[str, Skill] = MappingProxyType(
 
 _WARM_UP = 9000
 """Groups over which the weights go from ``early`` to ``weight``."""
-_PRACTICE = 0.6
-"""Share of reading and judging that is done in other worlds, whose names come and go: it cannot be learned by heart."""
-_PRACTICE_SIZE = 0.3
-_PRACTICE_GROUPS = 2000
-"""Groups after which another practice world takes over."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Practice:
+    """Reading and judging in other worlds.
+
+    Attributes:
+        share: of reading and judging that is done there.
+        size: of such a world.
+        groups: after which another one takes over.
+    """
+
+    share: float
+    size: float
+    groups: int
+
+
+_FIRST, _LATER = _Practice(0.6, 0.3, 2000), _Practice(0.8, 0.06, 100)
+"""At first worlds that stay for long teach the prose. Then small ones come and go so fast that nothing of them can be
+learned by heart: what their passages say has to be read. (With the first kind alone a model learns each by heart and
+hardly learns to read.)"""
+_CHANGE = 7359
+"""Groups after which the one gives way to the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +177,9 @@ class RowSource:
     # --- making ------------------------------------------------------------------------------------------------
 
     def _make(self, skill: str, dice: Dice, number: int, ease: float) -> list[LabRow]:
-        practice = self.split == "train" and not SKILLS[skill].memory and dice.chance(_PRACTICE)
-        library = self._practice_world(number // _PRACTICE_GROUPS) if practice else self._own
+        way = _FIRST if number < _CHANGE else _LATER
+        practice = self.split == "train" and not SKILLS[skill].memory and dice.chance(way.share)
+        library = self._practice_world(number // way.groups, way.size) if practice else self._own
         known = list(dict.fromkeys(dice.pick(self._weighted) for _ in range(24)))
         makers: Mapping[str, Callable[[], list[LabRow]]] = {
             "sentences": lambda: sentences(known, self._all, dice),
@@ -185,7 +204,7 @@ class RowSource:
         }
         return makers[skill]()
 
-    def _make_practice(self, number: int) -> Library:
+    def _make_practice(self, number: int, size: float) -> Library:
         """A small world of names that the model's own world does not have."""
         seed = 1_000_003 * (self.seed + 1) + number
-        return Library(World(seed, size=_PRACTICE_SIZE, avoid=self._names), learned=False)
+        return Library(World(seed, size=size, avoid=self._names), learned=False)

@@ -1,0 +1,51 @@
+"""Plots of what was measured: estimators side by side, risk against coverage of the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from shared_core.errors import MissingDependencyError
+from shared_core.evaluation import plots
+from shared_core.lab.measure.knowing import Measured
+from shared_core.lab.measure.setting import Figures
+
+__all__ = ["draw"]
+
+_BLUE, _ORANGE = "#1f5fa8", "#c8551b"
+
+
+def draw(figures: Figures, closed: Sequence[Measured], opened: Sequence[Measured], folder: Path) -> list[Path]:
+    """``lab_estimators.png``: both AUROC of every estimator; ``lab_risk_coverage.png``: answers from passages by Gram.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+        InputError: the folder cannot be written to.
+    """
+    sure = [-m.values["gram"] for m in opened]
+    right = [float(m.right) for m in opened]
+    curve = plots.risk_coverage(sure, right, folder / "lab_risk_coverage.png", title="Answers from passages, by Gram")
+    return [_bars(figures, folder / "lab_estimators.png"), curve]
+
+
+def _bars(figures: Figures, path: Path) -> Path:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("matplotlib", extra="eval", purpose="Drawing plots") from error
+    names = [n.removeprefix("auroc_answer_") for n in figures if n.startswith("auroc_answer_")]
+    names.sort(key=lambda n: figures[f"auroc_{n}"])
+    figure = Figure(figsize=(7.2, 0.32 * len(names) + 1.4), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    rows = range(len(names))
+    axes.barh([r + 0.2 for r in rows], [figures[f"auroc_{n}"] for n in names], 0.38, color=_BLUE)
+    axes.barh([r - 0.2 for r in rows], [figures[f"auroc_answer_{n}"] for n in names], 0.38, color=_ORANGE)
+    axes.set_yticks(list(rows), [n.replace("_", " ") for n in names])
+    axes.set(xlim=(0.4, 1.0), xlabel="AUROC")
+    axes.axvline(0.5, color="#6b7280", linestyle=":")
+    axes.legend(["chance", "known against unknown facts", "right against wrong, with passages"], loc="lower right")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path
