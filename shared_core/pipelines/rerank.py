@@ -15,6 +15,7 @@ from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.types import Passage, Span
+from shared_core.uncertainty import is_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,22 @@ def _ranked(passage: Passage, score: float, reading: Reading | None, *, first: b
     return Ranked(passage, score, reading.probability, reading.quote, reason)
 
 
-def least_uncertain(uncertainties: Sequence[float]) -> list[int]:
-    """Places by rising uncertainty; ties and unknown ones (not finite, last) keep their order."""
-    return sorted(
-        range(len(uncertainties)), key=lambda i: uncertainties[i] if _is_known(uncertainties[i]) else math.inf
-    )
+def least_uncertain(uncertainties: Sequence[float], texts: Sequence[str] | None = None) -> list[int]:
+    """Places by rising uncertainty; ties and unknown ones (not finite, last) keep their order.
+
+    Args:
+        uncertainties: of what was written with each passage.
+        texts: what was written. A model that reads may be very sure that a passage does not say it: what declines to
+            answer comes behind everything that answers, however sure the model is of declining.
+    """
+
+    def place(i: int) -> tuple[int, float]:
+        if not _is_known(uncertainties[i]):
+            return 2, 0.0
+        declined = texts is not None and not is_answer(texts[i])
+        return int(declined), uncertainties[i]
+
+    return sorted(range(len(uncertainties)), key=place)
 
 
 def _is_known(value: float) -> bool:
@@ -102,9 +114,9 @@ def _is_known(value: float) -> bool:
 def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Ranked]]:
     """Best first by how sure the model is of its answer with each passage (SeaKR, section 3.3), all in one batch.
 
-    Scores are minus the uncertainty; a passage whose uncertainty is unknown comes last, and so does one that does not
-    fit the model's context (``on_overflow="raise"``: raised). ``reason`` says how far the passage lowers the
-    uncertainty against no passage at all, by which estimator.
+    Scores are minus the uncertainty; a passage with which the model says that it does not know comes behind all others,
+    then one whose uncertainty is unknown, or that does not fit the model's context (``on_overflow="raise"``: raised).
+    ``reason`` says how far the passage lowers the uncertainty against no passage at all, by which estimator.
     """
     if not passages:
         return []
@@ -121,13 +133,16 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Run) 
     yield run.note("estimator", gauge.estimator.name, gauge.reason, without_passage=without.known)
     values = [m.uncertainty for m in measured]
     floor = min((-v for v in values if _is_known(v)), default=0.0)
-    unknown = (floor - 1.0 - n for n in itertools.count())
+    last = (floor - 1.0 - n for n in itertools.count())
     ranked = []
-    for i in least_uncertain(values):
+    for i in least_uncertain(values, [m.text for m in measured]):
         known = _is_known(values[i])
+        answers = known and is_answer(measured[i].text)
         reason = _say_effect(values[i], without.uncertainty) if known else _why_unknown(measured[i])
+        if known and not answers:
+            reason = "with it the model says that it does not know"
         by = gauge.estimator.name if gauge.estimator.name == settings.seakr.estimator else gauge.reason
-        ranked.append(Ranked(passages[i], -values[i] if known else next(unknown), None, None, f"{reason} ({by})"))
+        ranked.append(Ranked(passages[i], -values[i] if answers else next(last), None, None, f"{reason} ({by})"))
     return ranked
 
 

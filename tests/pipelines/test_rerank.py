@@ -73,6 +73,19 @@ def test_unknown_uncertainty_comes_last_with_finite_scores(level: float) -> None
     assert "unknown" in ranked[1].reason
 
 
+@pytest.mark.parametrize("said", [" unknown.\n", " It is unknown.\n"])
+def test_a_model_that_is_sure_of_not_knowing_is_not_sure_of_an_answer(said: str) -> None:
+    """One that reads declines where a passage is beside the point, and is surest of that."""
+    ranked = reranker(scripted(lambda b: (" In 1871.\n", UNSURE) if "gamma" in b else (said, SURE))).rerank(
+        QUESTION, GREEK
+    )
+    assert [r.passage.id for r in ranked] == ["gamma", "alpha", "beta"]
+    assert "does not know" in ranked[1].reason
+    scores = [r.score for r in ranked]
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) == 3
+
+
 def test_a_passage_with_which_nothing_is_written_comes_last() -> None:
     ranked = reranker(scripted(lambda b: ("\n", SURE) if "beta" in b else (" x.\n", UNSURE))).rerank(QUESTION, GREEK)
     assert [r.passage.id for r in ranked] == ["alpha", "gamma", "beta"]

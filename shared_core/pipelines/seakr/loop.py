@@ -211,7 +211,7 @@ def _with_best(
 ) -> Flow[Measurement | None]:
     """Write on with each passage in turn, in one batch; keep the one of least uncertainty. ``None`` if none fits."""
     measured = yield from _measure_each(state, [(p,) for p in found], lead, stop, max_tokens=max_tokens)
-    best = least_uncertain([m.uncertainty for m in measured])[0]
+    best = least_uncertain([m.uncertainty for m in measured], [m.text for m in measured])[0]
     fitting = [i for i, m in enumerate(measured) if m.error is None]
     if not fitting:
         return None
