@@ -38,7 +38,7 @@ from rich.table import Table
 from shared_core import calibration_io
 from shared_core.lab import World, load_lab_model
 from shared_core.lab.engines import calibration_file
-from shared_core.lab.measure.knowing import estimators, gate, rerank
+from shared_core.lab.measure.knowing import estimators, gate, gram_by_state, rerank
 from shared_core.lab.measure.pipelines import compare, other_world, outcome
 from shared_core.lab.measure.plots import draw
 from shared_core.lab.measure.quoting import reclaim
@@ -56,7 +56,7 @@ def knowing(lab: Lab, counts: Counts, plots: Path | None) -> Figures:
     figures, closed, opened = estimators(lab, counts)
     if plots is not None:
         draw(figures, closed, opened, plots)
-    return figures
+    return figures | gram_by_state(lab, counts)
 
 
 def pipelines(lab: Lab, counts: Counts, plots: Path | None) -> Figures:

@@ -19,11 +19,11 @@ from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
-from shared_core.settings import SelfReflectSettings
+from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.types import Passage
 from shared_core.uncertainty import ESTIMATORS, final_answer, is_answer
 
-__all__ = ["Measured", "estimators", "gate", "measured", "rerank"]
+__all__ = ["Measured", "estimators", "gate", "gram_by_state", "measured", "rerank"]
 
 _TOGETHER = 10
 _TOKENS = 32
@@ -54,9 +54,10 @@ def measured(
     questions: Sequence[Question],
     passages: Sequence[Sequence[Passage]] | None = None,
     also: Sequence[str] = (),
+    options: SeakrSettings | None = None,
 ) -> list[Measured]:
     """Answers with their uncertainty by Gram and further estimators, from memory or from passages."""
-    engine = lab.engine(SelfReflectSettings())
+    engine = lab.engine(SelfReflectSettings(seakr=options or SeakrSettings()))
     gauge = choose_gauge(engine.settings, engine.context, also=also)
     demos = demonstrations("simple")
     found = []
@@ -103,6 +104,23 @@ def _auroc(rows: Sequence[Measured], name: str, held: Sequence[bool]) -> float:
     if len(set(held)) < 2:
         return math.nan
     return auroc(-np.array([m.values[name] for m in rows]), np.array(held, dtype=float))
+
+
+def gram_by_state(lab: Lab, counts: Counts) -> Figures:
+    """Known against unknown by Gram, by which hidden state it reads: a small model keeps its answers elsewhere than
+    the large ones for which the middle layer was chosen. ``auroc_gram_KIND_POSITION_LAYER``."""
+    half = counts.estimators // 4
+    questions = [
+        *lab.questions(("single",), half, "tune", known=True),
+        *lab.questions(("single",), half, "tune", known=False),
+    ]
+    figures: Figures = {}
+    for kind, position in (("mlp", "eos"), ("mlp", "last"), ("residual", "last")):
+        for layer in (2, 3, 5):
+            options = SeakrSettings(layer=layer, hidden=kind, position=position)  # type: ignore[arg-type]
+            rows = measured(lab, questions, options=options)
+            figures[f"auroc_gram_{kind}_{position}_{layer}"] = _auroc(rows, "gram", [m.question.known for m in rows])
+    return figures
 
 
 def _beside_the_point(lab: Lab, strange: Sequence[Measured], names: Sequence[str]) -> Figures:

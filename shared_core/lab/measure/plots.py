@@ -40,12 +40,15 @@ def _bars(figures: Figures, path: Path) -> Path:
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     rows = range(len(names))
-    axes.barh([r + 0.2 for r in rows], [figures[f"auroc_{n}"] for n in names], 0.38, color=_BLUE)
-    axes.barh([r - 0.2 for r in rows], [figures[f"auroc_answer_{n}"] for n in names], 0.38, color=_ORANGE)
+    for shift, prefix, colour, label in (
+        (0.2, "auroc_", _BLUE, "known against unknown facts"),
+        (-0.2, "auroc_answer_", _ORANGE, "right against wrong, with passages"),
+    ):
+        axes.barh([r + shift for r in rows], [figures[prefix + n] for n in names], 0.38, color=colour, label=label)
     axes.set_yticks(list(rows), [n.replace("_", " ") for n in names])
     axes.set(xlim=(0.4, 1.0), xlabel="AUROC")
-    axes.axvline(0.5, color="#6b7280", linestyle=":")
-    axes.legend(["chance", "known against unknown facts", "right against wrong, with passages"], loc="lower right")
+    axes.axvline(0.5, color="#6b7280", linestyle=":", label="chance")
+    axes.legend(loc="lower right")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path

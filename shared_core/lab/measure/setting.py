@@ -35,17 +35,17 @@ class Counts:
         biographies: entities of each tier that are written about.
     """
 
-    fit: int = 160
+    fit: int = 120
     estimators: int = 200
     gate: int = 200
     rerank: int = 60
     verdicts: int = 400
     quotes: int = 80
-    compare: int = 120
-    unanswerable: int = 100
+    compare: int = 96
+    unanswerable: int = 80
     attack: int = 60
     check: int = 60
-    biographies: int = 6
+    biographies: int = 4
 
     @classmethod
     def quick(cls) -> Counts:

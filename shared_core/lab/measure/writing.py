@@ -34,7 +34,7 @@ def iterative_and_wide(lab: Lab, counts: Counts) -> Figures:
     for name, rounds, samples in (("iterative", 3, 4), ("wide", 1, 12)):
         options = ResearchSettings(
             closed_book=True, prompts="biography", rounds=rounds, samples=samples, max_tokens=96, patience=None,
-            own_word=False,
+            own_word=False, splitter="sentences", self_consistency_samples=2,
         )  # fmt: skip
         engine = lab.engine(SelfReflectSettings(pipeline="research", research=options))
         answers: list[Answer] = []

@@ -92,6 +92,9 @@ learned by heart: what their passages say has to be read. (With the first kind a
 hardly learns to read.)"""
 _CHANGE = 7359
 """Groups after which the one gives way to the other."""
+_RECALL, _RECALL_TIMES = 16454, 2.5
+"""Groups from which on what is known by heart comes so many times as often, the middling as often as the popular:
+facts stick best while the learning rate falls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,8 @@ class RowSource:
         while True:
             dice = Dice("rows", self.seed, self.split, number, attempt)
             done = min(1.0, number / _WARM_UP)
-            weights = [s.early + done * (s.weight - s.early) for s in SKILLS.values()]
+            times = _RECALL_TIMES if number >= _RECALL else 1.0
+            weights = [(s.early + done * (s.weight - s.early)) * (times if s.memory else 1.0) for s in SKILLS.values()]
             skill = dice.weigh(tuple(SKILLS), weights)
             rows = self._make(skill, dice, number, 1 - done)
             if rows:
@@ -180,7 +184,8 @@ class RowSource:
         way = _FIRST if number < _CHANGE else _LATER
         practice = self.split == "train" and not SKILLS[skill].memory and dice.chance(way.share)
         library = self._practice_world(number // way.groups, way.size) if practice else self._own
-        known = list(dict.fromkeys(dice.pick(self._weighted) for _ in range(24)))
+        drawn = self._known if number >= _RECALL else self._weighted
+        known = list(dict.fromkeys(dice.pick(drawn) for _ in range(24)))
         makers: Mapping[str, Callable[[], list[LabRow]]] = {
             "sentences": lambda: sentences(known, self._all, dice),
             "closed_book": lambda: closed_book(known, self._all, dice),

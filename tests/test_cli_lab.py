@@ -1,0 +1,53 @@
+"""``selfreflect lab``: the tutorial, the world as files, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from shared_core.cli import app
+from shared_core.evaluation.dataset import read_questions
+
+pytest.importorskip("transformers")
+
+
+def test_one_question_through_every_pipeline() -> None:
+    result = CliRunner().invoke(app, ["lab", "--brief", "--json"])
+    assert result.exit_code in (0, 3), result.output
+    told = json.loads(result.stdout)
+    assert set(told) == {"composed", "self_rag", "seakr", "reclaim", "research"}
+    assert all(answer["trace"] for answer in told.values())
+    assert len({answer["question"] for answer in told.values()}) == 1
+
+
+def test_the_tutorial_says_what_is_true() -> None:
+    result = CliRunner().invoke(app, ["lab"])
+    assert result.exit_code in (0, 3), result.output
+    for words in ("trained on", "never seen", "truth:", "self_rag", "A name that nobody has"):
+        assert words in result.stdout
+
+
+def test_a_world_is_written_as_files_that_other_commands_read(tmp_path: Path) -> None:
+    folder = tmp_path / "world"
+    result = CliRunner().invoke(app, ["lab", "write", str(folder), "--size", "0.1"])
+    assert result.exit_code == 0, result.output
+    questions = read_questions(folder / "questions_test.jsonl")
+    assert {q.answerable for q in questions} == {True, False}
+    assert all(q.answers for q in questions if q.answerable)
+    assert len(list((folder / "docs").glob("*.md"))) > 50
+    again = CliRunner().invoke(app, ["lab", "write", str(folder)])
+    assert again.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--model", "nowhere"], ["train", "--out", "x", "--minutes", "0"], ["train", "--out", "x", "--size", "huge"]],
+)
+def test_bad_input_is_refused(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["lab", *arguments])
+    assert result.exit_code in (1, 2), result.output
+    assert "Traceback" not in result.output
