@@ -201,8 +201,8 @@ def save_model(
     plain.set_attn_implementation("sdpa")
     plain.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    text = json.dumps(dict(card), indent=2, ensure_ascii=False) + "\n"
-    (folder / CARD).write_text(text, encoding="utf-8")
+    lines = (f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in card.items())
+    (folder / CARD).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def size_of(name: str) -> ModelSize:

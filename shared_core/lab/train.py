@@ -312,7 +312,7 @@ class Training:
             "device": self.device,
             "rows_too_long": self.dropped,
             "tune": tuned,
-            "curve": _thinned(self._log_lines(), 200),
+            "curve": _thinned(self._log_lines(), 60),
             "versions": {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers")},
         }
         place = self.folder / MODEL

@@ -179,9 +179,15 @@ def rerank(lab: Lab, counts: Counts) -> Figures:
             cases.append((question, found))
         if len(cases) == counts.rerank:
             break
-    ways = {"": rerank_by_uncertainty, "_critic": rerank_by_rating, "_reader": rerank_by_reading}
+    by_words = lab.engine(SelfReflectSettings(seakr=SeakrSettings(estimator="perplexity")))
+    ways = {
+        "": (rerank_by_uncertainty, engine),
+        "_perplexity": (rerank_by_uncertainty, by_words),
+        "_critic": (rerank_by_rating, engine),
+        "_reader": (rerank_by_reading, engine),
+    }
     figures: Figures = {"rerank_questions": float(len(cases))}
-    for name, way in ways.items():
+    for name, (way, engine) in ways.items():
         hits = []
         for question, found in cases:
             ranked: list[Ranked] = run(

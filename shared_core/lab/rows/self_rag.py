@@ -122,7 +122,7 @@ def _verdicts(
 
 
 def _judged(question: str, text: str, passage: Passage, verdict: str, utility: str, source: str) -> LabRow:
-    pieces = [_shown(passage), _control(RELEVANT, learned=False), _prose(text, learned=False)]
+    pieces = [_shown(passage), _control(RELEVANT), _prose(text, learned=False)]
     return _row(question, [*pieces, _control(verdict, utility)], source)
 
 

@@ -92,9 +92,9 @@ learned by heart: what their passages say has to be read. (With the first kind a
 hardly learns to read.)"""
 _CHANGE = 7359
 """Groups after which the one gives way to the other."""
-_RECALL, _RECALL_TIMES = 16454, 2.5
-"""Groups from which on what is known by heart comes so many times as often, the middling as often as the popular:
-facts stick best while the learning rate falls."""
+_RECALL = ((16_454, 2.5), (20_813, 0.4))
+"""(group, times): from that group on what is known by heart comes so many times as often, the middling as often as the
+popular. Facts stick best while the learning rate falls; once they do, the rest of the time is for reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class RowSource:
         while True:
             dice = Dice("rows", self.seed, self.split, number, attempt)
             done = min(1.0, number / _WARM_UP)
-            times = _RECALL_TIMES if number >= _RECALL else 1.0
+            times = next((times for start, times in reversed(_RECALL) if number >= start), 1.0)
             weights = [(s.early + done * (s.weight - s.early)) * (times if s.memory else 1.0) for s in SKILLS.values()]
             skill = dice.weigh(tuple(SKILLS), weights)
             rows = self._make(skill, dice, number, 1 - done)
@@ -184,7 +184,7 @@ class RowSource:
         way = _FIRST if number < _CHANGE else _LATER
         practice = self.split == "train" and not SKILLS[skill].memory and dice.chance(way.share)
         library = self._practice_world(number // way.groups, way.size) if practice else self._own
-        drawn = self._known if number >= _RECALL else self._weighted
+        drawn = self._known if number >= _RECALL[0][0] else self._weighted
         known = list(dict.fromkeys(dice.pick(drawn) for _ in range(24)))
         makers: Mapping[str, Callable[[], list[LabRow]]] = {
             "sentences": lambda: sentences(known, self._all, dice),
