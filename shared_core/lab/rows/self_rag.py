@@ -96,11 +96,11 @@ def _irrelevant(question: str, fact: Fact, entity: Entity, passage: Passage, kno
 def _verdicts(
     question: str, fact: Fact, entity: Entity, passage: Passage, library: Library, dice: Dice
 ) -> list[LabRow]:
-    """Verdicts on sentences that are given: a wrong one, one of which half is in the passage, one that is all in it.
+    """Verdicts on sentences that are given: the right one, a wrong one, one of which half is in the passage.
 
     Only the verdicts are learned: a model must know a wrong sentence without learning to write it.
     """
-    rows = []
+    rows = [_judged(question, plain(fact, entity), passage, FULLY_SUPPORTED, USEFUL, fact.id)]
     wrong = library.wrong_value(fact, dice)
     if wrong is not None:
         rows.append(_judged(question, plain(fact, entity, wrong), passage, NO_SUPPORT, USELESS, fact.id))
