@@ -76,7 +76,7 @@ def test_quotes_are_verbatim_and_offsets_exact(lab: Lab) -> None:
             assert text[span.start : span.end] == span.text
 
 
-@pytest.mark.parametrize("pipeline", ["composed", "reclaim"])
+@pytest.mark.parametrize("pipeline", ["composed"])
 def test_right_claims_are_written_from_documents_and_none_is_shown_of_nobody(pipeline: PipelineName, lab: Lab) -> None:
     """Uncalibrated confidences are shy: what is written counts, shown or not."""
     engine = lab.engine(SelfReflectSettings(pipeline=pipeline, top_k=3))
