@@ -1,4 +1,4 @@
-"""The command line: `selfreflect ask | check | index | eval | eval-merge | calibrate | train | research-data | lab | …`."""
+"""The command line: `selfreflect ask`, `check`, `index`, `eval`, `calibrate`, `train`, `lab`, `doctor` and more."""
 
 from __future__ import annotations
 
