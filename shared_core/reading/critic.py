@@ -59,7 +59,7 @@ class CriticSupportScorer(Remade):
         return [verdict.supported if verdict else None for verdict in self.judge(pairs)]
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
-        """P(supported) and P(refuted) of each pair, 1 together at most; arguments and errors as for ``score``."""
+        """Support (calibrated) and refutation (not), 1 together at most; arguments and errors as for ``score``."""
         for pair in pairs:
             if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise InputError(f"score takes (premise, hypothesis) pairs of strings, not {pair!r}.")
@@ -91,13 +91,12 @@ class CriticSupportScorer(Remade):
         found = self._figures(pair)
         if found is None:
             return None
-        weights = self._loaded()[1]
-        supported, against = (
-            model.probability(found[None], EVIDENCE_FIGURES)[0] for model in (weights.support, weights.against)
-        )
-        if supported is None or against is None:
+        supported = self._loaded()[1].support.probability(found[None], EVIDENCE_FIGURES)[0]
+        if supported is None:
             return None
-        return Verdict(supported, (1 - supported) * against)
+        refuted, nearest = (float(found[EVIDENCE_FIGURES.index(name)]) for name in ("refuted", "nearest"))
+        # the network alone takes silence for contradiction; what no sentence speaks of, none contradicts
+        return Verdict(supported, min(refuted, nearest, 1 - supported))
 
     def _rate(self, pair: tuple[str, Passage]) -> float | None:
         question, passage = pair

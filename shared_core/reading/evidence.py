@@ -14,7 +14,7 @@ import numpy as np
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.features import NUMBER, NUMBER_WORD, RARITY, Words, is_among
 from shared_core.reading.model import log_odds
-from shared_core.reading.network import REFUTED, UNSUPPORTED
+from shared_core.reading.network import REFUTED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ EVIDENCE_FIGURES = (
     "rare_words",  # the same of content words' stems, weighed by their rarity
     "nearest",  # the same within one sentence
     "numbers",  # -ln(1 + numbers of the claim that the evidence lacks)
-    "against",  # log-odds of "refuted" against "unsupported" in the window that supports best, -15 to 15
+    "refuted",  # P("refuted") by the window that supports best, as the network says
 )
 
 
@@ -55,7 +55,7 @@ def evidence_figures(claim: Beside, evidence: str) -> NDArray[np.float64] | None
             _rare_share(said, held),
             max(shares, default=0.0),
             -np.log1p(numbers.sum()),
-            float(np.clip(best[REFUTED] - best[UNSUPPORTED], -15.0, 15.0)),
+            float(np.exp(best[REFUTED])),
         ]
     )
 

@@ -39,7 +39,7 @@ class Weights:
         together: windows that are read together with the question, at least 1; the cheap score chooses them.
         answerable: P(what was read holds an answer); ``right``: P(a candidate is right, if there is an answer).
         expected: share of questions with an answer that ``answerable`` was fitted on.
-        support: P(evidence supports a claim); ``against``: P(it refutes the claim, if it does not support it).
+        support: P(evidence supports a claim), of ``evidence.EVIDENCE_FIGURES``.
         relevance: (slope, intercept) of a passage's log-odds against "no answer".
         version: of weights and calibration together.
     """
@@ -53,7 +53,6 @@ class Weights:
     right: Logistic
     expected: float
     support: Logistic
-    against: Logistic
     relevance: tuple[float, float]
     version: str
 
@@ -83,7 +82,7 @@ class Weights:
             rarity = tensors.pop("rarity").numpy().astype(np.float32) / np.float32(RARITY_STEPS)
             numbers = [float(about[name]) for name in ("span_share", "rank_prior", "together", "expected")]
             relevance = float(about["relevance"][0]), float(about["relevance"][1])
-            fitted = [about[name] for name in ("answerable", "right", "support", "against")]
+            fitted = [about[name] for name in ("answerable", "right", "support")]
         except Exception as error:
             raise ModelLoadError(f"The reader's weights in {path} are damaged: {error}", hint=_HINT) from error
         span_share, rank_prior, together, expected = numbers
@@ -91,7 +90,7 @@ class Weights:
         if rarity.shape != (RARITY_BUCKETS,) or not fine or not np.isfinite(relevance).all():
             raise CalibrationError(f"The reader's weights in {path} are of another version.", hint=_HINT)
         version = _version(about)
-        answerable, right, support, against = map(Logistic.from_dict, fitted)
+        answerable, right, support = map(Logistic.from_dict, fitted)
         return cls(
             tensors,
             rarity,
@@ -102,7 +101,6 @@ class Weights:
             right,
             expected,
             support,
-            against,
             relevance,
             version,
         )

@@ -116,7 +116,7 @@ def fit_reader(reader: ExtractiveReader, cases: Mapping[str, Sequence[Case]]) ->
 def calibrate_critic(data: Path, weights: Path) -> None:
     """Fit the critic's probabilities alone; what is fitted of the reader stays."""
     about = json.loads(weights.with_suffix(".json").read_text("utf-8"))
-    describe(weights, about | identity("support", "against", "relevance"))
+    describe(weights, about | identity("support", "relevance"))
     describe(weights, about | fit_critic(CriticSupportScorer(weights=weights), data))
 
 

@@ -143,7 +143,6 @@ def identity(*names: str) -> dict[str, Any]:
         "right": one("log_probability", -9.0, 0.0),
         "expected": 0.5,
         "support": one("whole", -15.0, 15.0),
-        "against": one("against", -15.0, 15.0),
         "relevance": [1.0, 0.0],
     }
     return {name: whole[name] for name in names or whole}

@@ -28,13 +28,10 @@ WEIGHED = {"begin_v1": "tune", "scitail": "tune", "climate_fever": "train"}
 """Sources of pairs that weights are fitted on, by part; beside them claims made of SQuAD 2.0's tune questions."""
 PRECISE = ("begin_v1", "scitail")
 """Sources whose pairs say how sure to be: people's judgements that the network did not see."""
-AGAINST = {"snli": "tune", "climate_fever": "train"}
-"""Sources that tell refuted claims from unsupported ones; one of three is taken to be refuted."""
 PENALTY = 1.0
 """L2 penalty on the weights of figures with deviation 1. So strong that figures which agree share their weight: a
 smaller one trusts the network alone, which is best for pairs like those it was trained on and worse for all others."""
 SUPPORTED_BY = ("whole", "sentence", "around", "words", "rare_words", "nearest", "numbers")
-REFUTED_BY = ("against", "words", "rare_words", "nearest")
 QUESTIONS = 100
 """Questions with sentences, relevant and not, that relevance is fitted on."""
 
@@ -47,24 +44,18 @@ class Labelled(NamedTuple):
 
 
 def fit_critic(critic: CriticSupportScorer, data: Path) -> dict[str, Any]:
-    """Models of support, refutation and relevance, as they are written beside the weights."""
+    """Models of support and relevance, as they are written beside the weights."""
     rng = random.Random(0)
     parts = {part: read_lines(data / f"support/{part}.jsonl.gz") for part in ("tune", "train")}
 
-    def pairs(source: str, part: str, labels: Sequence[str], most: int = EACH) -> list[tuple[str, str, str]]:
-        rows = [r for r in parts[part] if r["source"] == source and r["label"] in labels]
-        return [(r["premise"], r["hypothesis"], r["label"]) for r in rng.sample(rows, min(most, len(rows)))]
+    def pairs(source: str, part: str) -> list[tuple[str, str, str]]:
+        rows = [r for r in parts[part] if r["source"] == source and r["label"] != "partial"]
+        return [(r["premise"], r["hypothesis"], r["label"]) for r in rng.sample(rows, min(EACH, len(rows)))]
 
-    every = ("supported", "not_supported", "refuted")
-    weighed = {s: _labelled(critic, pairs(s, part, every), s) for s, part in WEIGHED.items()}
+    weighed = {s: _labelled(critic, pairs(s, part), s) for s, part in WEIGHED.items()}
     weighed["squad2"] = _labelled(critic, _from_questions(data, rng), "squad2")
-    against = {
-        s: _labelled(critic, pairs(s, part, ["refuted"], EACH // 2) + pairs(s, part, ["not_supported"]), s)
-        for s, part in AGAINST.items()
-    }
     return {
         "support": _model(weighed, "supported", SUPPORTED_BY, PRECISE).to_dict(),
-        "against": _model(against, "refuted", REFUTED_BY, tuple(against)).to_dict(),
         "relevance": list(_relevance(critic, data)),
     }
 

@@ -25,7 +25,7 @@ SOURCES = [
     "PolicyQA, parts of its questions (Ahmad et al. 2020; MIT)",
     "BEGIN (Dziri et al. 2022; Apache-2.0), FoolMeTwice (Eisenschlos et al. 2021; Apache-2.0)",
     "calibration only: 2WikiMultiHopQA (Apache-2.0), Natural Questions (CC BY-SA 3.0), COVID-QA (Apache-2.0), SubjQA, "
-    "SciTail and WikiQA (research)",
+    "SciTail, Climate-FEVER and WikiQA (research)",
 ]
 SETTINGS: dict[str, float] = {"span_share": 0.3, "rank_prior": 0.5, "together": 6}
 
