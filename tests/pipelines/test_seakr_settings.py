@@ -302,7 +302,7 @@ def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None
         *BARN[2:],
         Passage("b", "The barn is red, 1841."),
     ]
-    options = made(multi_hop=False, threshold=-1e9, target=0.5)
+    options = made(multi_hop=False, threshold=-1e9, target=0.2)
     made_of = SelfReflectEngine(
         Library(passages), scripted(reply), options, judge=witness, reader=FirstSentenceReader(0.95)
     )
