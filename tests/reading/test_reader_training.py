@@ -11,8 +11,10 @@ import pytest
 
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.confidence import auroc
+from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.candidates import FIGURES
 from shared_core.reading.confidence import Logistic, sigmoid
+from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.features import RARITY_BUCKETS, words_of
 from shared_core.reading.model import model_folder
 from shared_core.reading.network import initial
@@ -20,9 +22,10 @@ from shared_core.reading.pieces import PieceTokenizer
 from shared_core.training.reader.batches import Examples, Recipe, batch, batches, targets
 from shared_core.training.reader.build import base_parameters
 from shared_core.training.reader.claims import ClaimRow
-from shared_core.training.reader.confidence import LEAST, Measured, fit, fit_support
+from shared_core.training.reader.confidence import LEAST, Measured, fit, fit_support, measure
 from shared_core.training.reader.data import OPPOSITE, Corpus, Row, rarities, replaced, rows_of, swapped
 from shared_core.training.reader.learn import loss, rate_at, train
+from shared_core.training.reader.sets import Case
 from shared_core.types import Passage
 
 torch = pytest.importorskip("torch")
@@ -261,3 +264,21 @@ def test_the_critic_s_fit_gives_probabilities() -> None:
     assert sigmoid(intercept) == pytest.approx(0.27, abs=0.05)
     with pytest.raises(CalibrationError):
         fit_support(-x, labels)
+
+
+def test_probabilities_are_fitted_on_the_figures_they_are_computed_from() -> None:
+    """Shares and margins depend on how much was read: of the first sentences alone they are others."""
+    text = (
+        "The lighthouse of Skarn was finished in 1871. It stands on a rock. Its lamp burned whale oil. The keeper was "
+        "Ila Venn. She lived there for ten years. The tower is painted red. Ships pass it in the night."
+    )
+    passages = (Passage("a", text, "Skarn"), Passage("b", "The mill was finished in 1902. It ground rye.", "Mills"))
+    case = Case("When was the lighthouse of Skarn finished?", ("1871",), passages, "answerable", ("a",))
+    reader = ExtractiveReader()
+    weights = reader.loaded()[1]
+    measured = measure(reader, case)
+    assert measured is not None
+    (fitted,) = weights.answerable.probability(measured.rows[:1], FIGURES)
+    (asked,) = reader.read([Read(case.question, passages, 3, expected=weights.expected)])
+    assert isinstance(asked, ReadResult)
+    assert asked.answerable == pytest.approx(fitted)

@@ -40,13 +40,14 @@ class Measured:
 
 def measure(reader: ExtractiveReader, case: Case, weight: float = 1.0) -> Measured | None:
     """Figures and labels of a case's first candidates; ``None`` if the reader found none."""
-    found = reader.candidates(case.question, case.passages)[:VERIFIED]
-    if not found:
+    every = reader.candidates(case.question, case.passages)
+    if not every:
         return None
+    # Shares and margins are among all that was read, as they are when a question is answered; of these the first count.
+    found, rows = every[:VERIFIED], figures(every, reader.count_words(case.question))[:VERIFIED]
     texts = [case.passages[c.passage].text for c in found]
     right = [contains_answer(text[c.start : c.end], case.answers) for text, c in zip(texts, found)]
     held = any(contains_answer(p.text, case.answers) for p in case.passages)
-    rows = figures(found, reader.count_words(case.question))
     return Measured(rows, np.array(right, dtype=bool), held and bool(case.answers), weight)
 
 

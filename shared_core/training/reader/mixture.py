@@ -41,6 +41,15 @@ def _squad2(world: World) -> list[Case]:
     return sets.cases(sets.squad2(world.data, world.half), world.wikipedia(), removed=0)
 
 
+def _paragraphs(world: World) -> list[Case]:
+    """SQuAD 2.0's questions, each with the one paragraph it was asked about: documents that are a paragraph long."""
+    passages = {p.id: p for p in sets.wikipedia(world.data)}
+    return [
+        Case(a.question, a.answers, (passages[a.gold[0]],), "answerable" if a.answers else "adversarial", a.gold)
+        for a in sets.squad2(world.data, world.half)
+    ]
+
+
 def _hops(name: str) -> Callable[[World], list[Case]]:
     return lambda world: sets.cases(sets.multi_hop(world.data, name), world.wikipedia(), removed=0)
 
@@ -72,6 +81,7 @@ def _strangers(world: World) -> list[Case]:
 
 SETS: dict[str, Callable[[World], list[Case]]] = {
     "squad2": _squad2,
+    "paragraph": _paragraphs,
     "hotpotqa": _hops("hotpotqa"),
     "musique": _hops("musique"),
     "twowiki": lambda world: sets.hops(world.data, world.half),
