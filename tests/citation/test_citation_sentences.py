@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.citation import SentenceSplitter, split_sentences
+from shared_core.citation.sentences import ends_sentence
 
 DATA = Path(__file__).parents[2] / "../shared/data"
 
@@ -134,3 +135,22 @@ def test_boundary_f1_on_gold_sentences() -> None:
     assert boundary_f1(hotpotqa()) >= 0.98
     # Web pages with headings and menu items joined by spaces: half the ends carry no punctuation at all.
     assert boundary_f1(wice()) >= 0.65
+
+
+def test_a_sentence_as_long_as_a_page_is_cut_at_its_semicolons() -> None:
+    clauses = [
+        f"the tenant of house number {i} shall keep the stairs clean, dry and free of ice in winter" for i in range(8)
+    ]
+    text = f"It is agreed: {'; '.join(clauses)}."
+    found = [text[a:b] for a, b in split_sentences(text)]
+    assert len(found) == 8
+    assert all(part.endswith((";", ".")) for part in found)
+    assert " ".join(found) == text
+
+
+def test_short_sentences_and_stumps_are_not_cut_at_semicolons() -> None:
+    short = "The lamp was lit; the ship came in; nobody slept."
+    assert split_sentences(short) == [(0, len(short))]
+    listed = "The parts are " + "; ".join(["a nut", "a bolt"] * 30) + "."
+    assert all(b - a > 50 for a, b in split_sentences(listed))
+    assert ends_sentence(f"{'x' * 390} alpha; {'y' * 70}.")
