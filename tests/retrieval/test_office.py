@@ -14,6 +14,7 @@ import pytest
 
 from shared_core.errors import DocumentError
 from shared_core.retrieval.loaders import limits, package
+from shared_core.retrieval.loaders.grid import table_text
 from tests.retrieval.reading import headings, made_by, read, refuses
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -68,7 +69,7 @@ def test_docx_in_order_with_headings_and_tables() -> None:
 def test_minutes_by_a_word_processor(kind: str) -> None:
     document = made_by(f"libreoffice_minutes.{kind}")
     assert headings(document) == [(1, "The dredger"), (2, "Soundings"), (1, "The lifeboat"), (1, "Other business")]
-    assert "Place\tMarch\tJune\nEntrance\t6.1 m\t5.6 m\nCoal quay\t7.4 m\t7.3 m" in document.text
+    assert "Place: Entrance; March: 6.1 m; June: 5.6 m\nPlace: Coal quay; March: 7.4 m; June: 7.3 m" in document.text
     assert document.text.endswith("is kept with the papers of the meeting.")  # the footnote, behind the text
     assert "installation required a further fortnight.\n\n" in document.text
     assert "confidential" not in document.text
@@ -77,7 +78,7 @@ def test_minutes_by_a_word_processor(kind: str) -> None:
 
 def test_documents_by_a_converter() -> None:
     document = made_by("pandoc_handbook.docx")
-    assert "Year\tHives\tHoney in kg\n1975\t31\t620" in document.text
+    assert "Year: 1975; Hives: 31; Honey in kg: 620\n" in document.text
     assert "weight = hive - empty_hive\nif weight < 11:\n    feed(11 - weight)" in document.text
     listed = made_by("pandoc_toc.docx")
     assert "Contents" not in listed.text
@@ -242,3 +243,37 @@ def test_time_is_looked_at_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     message = refuses(docx(paragraph("word " * 1_000_000)), "a.docx", max_seconds=20).message
     assert message.startswith("Reading it took longer than 20 seconds")
     assert next(ticks) < 40
+
+
+HEADED = [["Mill", "Built", "Miller"], ["North", "1871", "Ila Venn"], ["South", "1902", "Tom Hale"]]
+
+
+def test_rows_carry_the_names_of_their_columns() -> None:
+    """A row alone says nothing of what its numbers are."""
+    assert table_text(HEADED).split("\n") == [
+        "Mill: North; Built: 1871; Miller: Ila Venn",
+        "Mill: South; Built: 1902; Miller: Tom Hale",
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row[:2] for row in HEADED],  # two columns: names and values as often as a header
+        HEADED[:2],  # one row below
+        [["North", "1871", "Ila Venn"], *HEADED[1:]],  # the first row is like the others
+        [["Mill", "Mill", "Miller"], *HEADED[1:]],
+        [["Mill", "", "Miller"], *HEADED[1:]],
+        [["Mill", "Built", "Miller"], ["North", "long ago", "Ila Venn"], ["South", "1902", "Tom Hale"]],
+        [*HEADED, ["East", "1903"]],
+    ],
+)
+def test_other_tables_keep_their_cells(rows: list[list[str]]) -> None:
+    assert table_text(rows) == "\n".join("\t".join(row) for row in rows)
+
+
+def test_empty_rows_and_cells_say_nothing() -> None:
+    assert table_text([]) == ""
+    assert table_text([["", " "], [" "]]) == ""
+    assert table_text([*HEADED, ["", "", ""]]) == table_text(HEADED)
+    assert table_text([*HEADED, ["East", "1903", ""]]).endswith("\nMill: East; Built: 1903")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from shared_core.retrieval.loaders.grid import table_text
 from shared_core.retrieval.loaders.package import attribute
 
 _WORD = frozenset(
@@ -101,7 +102,7 @@ class DocxReader:
         self._paragraphs: list[_Paragraph] = []  # open ones: a text box stands within a paragraph
         self._cells: list[list[str]] = []  # texts in each open cell, innermost last
         self._rows: list[list[str]] = []  # finished cells of the open rows
-        self._tables: list[list[str]] = []  # finished rows of the open tables
+        self._tables: list[list[list[str]]] = []  # finished rows of the open tables
         self._skipped = 0  # depth within what is not read
         self._in_text = False
         self._runs = 0
@@ -153,9 +154,9 @@ class DocxReader:
         elif name == "tc" and self._cells and self._rows:
             self._rows[-1].append(" ".join(" ".join(text.split()) for text in self._cells.pop()))
         elif name == "tr" and self._rows and self._tables:
-            self._tables[-1].append("\t".join(self._rows.pop()))
+            self._tables[-1].append(self._rows.pop())
         elif name == "tbl" and self._tables:
-            self._block("\n".join(row for row in self._tables.pop() if row.strip()), 0)
+            self._block(table_text(self._tables.pop()), 0)
 
     def data(self, text: str) -> None:
         """Text, which counts within ``t`` only."""

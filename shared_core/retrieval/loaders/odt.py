@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from shared_core.retrieval.loaders.grid import table_text
 from shared_core.retrieval.loaders.package import attribute, local
 
 _PARAGRAPHS = frozenset(("p", "h"))
@@ -28,7 +29,7 @@ class OdtReader:
         self._paragraphs: list[tuple[list[str], int]] = []
         self._cells: list[list[str]] = []
         self._rows: list[list[str]] = []
-        self._tables: list[list[str]] = []
+        self._tables: list[list[list[str]]] = []
         self._skipped = self._notes = 0
 
     @property
@@ -85,9 +86,9 @@ class OdtReader:
         if name == "table-cell" and self._cells and self._rows:
             self._rows[-1].append(" ".join(" ".join(text.split()) for text in self._cells.pop()))
         elif name == "table-row" and self._rows and self._tables:
-            self._tables[-1].append("\t".join(self._rows.pop()))
+            self._tables[-1].append(self._rows.pop())
         elif name == "table" and self._tables:
-            self._block("\n".join(row for row in self._tables.pop() if row.strip()), 0)
+            self._block(table_text(self._tables.pop()), 0)
 
     def data(self, text: str) -> None:
         """Text; white space collapses as in HTML."""

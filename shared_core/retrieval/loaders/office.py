@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def load_docx(data: bytes, budget: Budget) -> Extracted:
-    """A Word document: paragraphs and tables of its body in order (cells by tab, rows by line), then its notes.
+    """A Word document: paragraphs and tables of its body in order (``table_text``), then its notes.
 
     Headings are told by style or outline level. Tables of contents, headers, footers, comments, deleted and hidden text
     are not read. A text of the most that is unpacked (128 MiB) takes some seconds and its own length in memory.
