@@ -180,7 +180,16 @@ class SelfReflectEngine:
             "critic": self.context.critic,
             "top_k": self.settings.top_k,
             "witnesses": self.settings.witnesses,
+            "second_reading": self._second_reading,
         }
+
+    @property
+    def _second_reading(self) -> str | None:
+        """How claims come about besides quoting; ``None`` where they do not."""
+        settings = self.settings
+        if settings.pipeline != "composed" or not settings.second_reading:
+            return None
+        return "steps" if settings.seakr.multi_hop else "short"
 
     def guarantee_binding(self, kind: GuaranteeName) -> dict[str, BindingValue]:
         """What a guarantee for this engine's answers is bound to: all that decides what is found and how it scores."""

@@ -366,6 +366,11 @@ class SelfReflectSettings(Settings):
         description="Composed pipeline: where calibrations of gate and answer say that the model knows by itself, show "
         "its answer from memory, which has no quote, marked as such. Otherwise passages are always retrieved.",
     )
+    second_reading: bool = Field(
+        default=True,
+        description="Composed pipeline: where nothing that the model quoted is sure enough, ask it once more for a "
+        "short answer from the same passages, cited by the sentences that hold it. One or two calls, only then.",
+    )
     on_overflow: Literal["drop", "raise"] = Field(
         default="drop",
         description="Prompt longer than the model's context: leave out the lowest-ranked passages, or raise.",

@@ -2,8 +2,8 @@
 
 Without a language model: quote (``extractive``). With one: ask first whether it knows (SeaKR's gate, where calibrated),
 re-rank candidates by what answers (critic, reader; or SeaKR's uncertainty where that is asked for), write each claim
-after a verbatim quote (ReClaim), estimate every claim's support, keep what raises expected utility at the target
-accuracy (ReSearch).
+after a verbatim quote (ReClaim), estimate every claim's support, where none is worth showing read the passages once
+more for a short answer, keep what raises expected utility at the target accuracy (ReSearch).
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step
 from shared_core.pipelines.gating.query import decide_retrieval
 from shared_core.pipelines.reclaim.loop import write
 from shared_core.pipelines.rerank import rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
+from shared_core.pipelines.rereading import read_again
 from shared_core.pipelines.seakr.answer import answer_claim
 from shared_core.types import Answer, Claim, Passage, Retrieved
 from shared_core.uncertainty import final_answer
 
 
 def composed(question: str, run: Run) -> Flow[Answer]:
-    """See the module. The trace holds ``gate rerank write support keep``, then ``answer`` or ``abstain``."""
+    """See the module. The trace holds ``gate rerank write support keep``, and
+    ``read again`` where nothing quoted was worth showing, then ``answer`` or ``abstain``."""
     if run.context.model("default") is None:
         return (yield from extractive(question, run))
     settings = run.settings
@@ -50,6 +52,7 @@ def composed(question: str, run: Run) -> Flow[Answer]:
         except UnusableReplies as error:
             return (yield from answer_without_model(question, error, passages, run, pipeline="composed"))
         weighed = yield from weigh(question, merge_duplicates(claims), passages, run)
+        weighed = yield from read_again(question, weighed, passages, run)
     return (yield from decide_weighed(question, weighed, passages, run, pipeline="composed"))
 
 

@@ -7,6 +7,7 @@ witness knows that alone, and a model is not the only judge of itself where anot
 - ``answers``: does the passage around the quote support the claim as an answer to this question? (critic)
 - ``quoted``: does the quoted sentence hold a right answer? ``sufficient``: do the passages hold one at all? (reader)
 - ``certain``: how sure is the model? ``agreement``: do independent answers say the same?
+- ``likely``: how probable were its words to it, having read the passages? (heard by a stack only)
 
 They are put together by a stack that was fitted for this configuration (``Context.stack``), or else by the
 rule of the most doubtful witness (``most_doubtful``).
@@ -25,7 +26,7 @@ from shared_core.pipelines.support import ask_model, model_method, support, supp
 from shared_core.reading.base import ReadResult
 from shared_core.types import Answer, Claim, Passage, Signals, Span
 
-WITNESSES = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement")
+WITNESSES = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement", "likely")
 """Signals in the order of a stack's figures."""
 
 
@@ -136,7 +137,7 @@ def put_together(signals: Signals, run: Run) -> float | None:
     """A claim's support: by the stack of this configuration, else by the most doubtful witness."""
     stack = run.context.stack
     if stack is not None:
-        return stack.combine([getattr(signals, name) for name in WITNESSES])
+        return stack.combine([getattr(signals, name) for name in stack.names])
     return signals.entailed if run.settings.witnesses == "judge" else most_doubtful(signals)
 
 

@@ -50,7 +50,8 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
         lines.write('{"key": "half a li')  # killed while it wrote
     again = lamps.engine()
     resumed = calibrate_claims(again, lamps.QUESTIONS, kept=KeptRows(file))
-    assert len(again.resources.models["default"].requests) == len(lamps.QUESTIONS) - 24  # type: ignore[attr-defined]
+    asked = [r for r in again.resources.models["default"].requests if "numbered sentences" in r.prompt.text]  # type: ignore[attr-defined]
+    assert len(asked) == len(lamps.QUESTIONS) - 24
     whole = calibrate_claims(lamps.engine(), lamps.QUESTIONS)
     assert resumed.calibration == whole.calibration
     assert sorted(r.question for r in resumed.rows) == sorted(r.question for r in whole.rows)

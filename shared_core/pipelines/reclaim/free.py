@@ -36,6 +36,10 @@ _SHARED = 0.6  # of a sentence's content words
 _FEWEST = 2  # content words of a sentence that says something
 
 
+DECLINED = "no answer"
+"""Outcome in the trace where the model says so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """One pair of a reply; ``citation`` is ``None`` where nothing verifiable was cited, ``problem`` says why."""
@@ -76,7 +80,7 @@ def write_freely(question: str, passages: Sequence[Passage], index: CitationInde
             best = parsed
         problems = " ".join(dict.fromkeys(p.problem for p in parsed if p.problem))
         if not parsed and (_NO_ANSWER.search(reply.text) or is_refusal(reply.text)):
-            yield run.note("write", "no answer", "the model says the passages do not answer", attempt=attempt + 1)
+            yield run.note("write", DECLINED, "the model says the passages do not answer", attempt=attempt + 1)
             return []
         grounded = sum(p.citation is not None for p in parsed)
         problems = problems or ("" if parsed else "it holds no line of the form asked for.")

@@ -52,7 +52,7 @@ def answer_claim(
         grounds: steps with their passages. An answer of several steps is supported as far as its weakest step is.
     """
     statement, others = _statements(question, text, grounds)
-    citations = yield from _cite(text, statement, passages, run)
+    citations = yield from choose_citations(text, statement, passages, run)
     known = uncertainty if math.isfinite(uncertainty) else None
     yield run.note("uncertainty", gauge.estimator.name, "of the answer", uncertainty=known, answer=text)
     calibration = run.context.calibrations.get("answer")
@@ -133,7 +133,7 @@ def _support(
     return min([max(by_cited), *known])
 
 
-def _cite(text: str, statement: str, passages: Sequence[Passage], run: Run) -> Flow[tuple[Citation, ...]]:
+def choose_citations(text: str, statement: str, passages: Sequence[Passage], run: Run) -> Flow[tuple[Citation, ...]]:
     """At most two sentences that hold the answer and do not deny it: by the critic or judge, where there is one.
 
     A sentence may lean on the one before it ("It was painted red."), so that a doubt is enough to leave one out only

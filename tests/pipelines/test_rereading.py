@@ -1,0 +1,147 @@
+"""Where what was quoted is refused, the model's short answer from the same passages is judged like any other claim."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from shared_core import SelfReflectEngine
+from shared_core.errors import ContextOverflowError, GenerationError
+from shared_core.lm.base import Capabilities, Generate, Sample
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.types import Answer
+from tests.fakes import FirstSentenceReader, Shelf, published
+
+QUESTION = "When was the lamp lit?"
+QUOTED = "<reference>S1</reference><claim>It was painted red.</claim>"
+FOUND = " 1871."
+
+
+class Doubts:
+    """Supports what does not speak of paint."""
+
+    name = "doubts"
+
+    def score(self, pairs: Any) -> list[float | None]:
+        return [0.05 if "red" in claim else 0.95 for _, claim in pairs]
+
+
+def writes(short: Any, quoted: str = QUOTED) -> Callable[[Generate], Any]:
+    return lambda request: short if request.prompt.text.endswith("So the answer is") else quoted
+
+
+def ask(
+    reply: Callable[[Generate], Any], model: Mapping[str, Any] | None = None, **settings: Any
+) -> tuple[Answer, int]:
+    lm = ScriptedLM(reply, **(model or {}))
+    made = published(**{"seakr": {"multi_hop": False}, **settings})
+    engine = SelfReflectEngine(Shelf(), lm, made, judge=Doubts(), reader=FirstSentenceReader(0.9))
+    answer = engine.answer(QUESTION)
+    asked = [r for r in lm.requests if isinstance(r, Generate) and r.prompt.text.endswith("So the answer is")]
+    return answer, len(asked)
+
+
+def test_the_short_answer_stands_where_the_quote_is_refused() -> None:
+    answer, asked = ask(writes(FOUND))
+    assert asked == 1
+    assert answer.text == "1871 [1]"
+    (span,) = answer.numbered_spans()
+    assert span.text == "The lamp was lit in 1871."
+    assert [c.status for c in answer.claims] == ["kept", "dropped"]
+
+
+def test_nothing_is_asked_again_where_a_quote_is_sure_enough() -> None:
+    answer, asked = ask(writes(FOUND, "<reference>S1</reference><claim>It was lit in 1871.</claim>"))
+    assert asked == 0
+    assert answer.text == "It was lit in 1871. [1]"
+
+
+def test_a_model_that_says_that_nothing_answers_is_not_asked_to_think_again() -> None:
+    answer, asked = ask(writes(FOUND, "NO ANSWER"))
+    assert asked == 0
+    assert answer.abstained
+
+
+def test_it_can_be_turned_off() -> None:
+    answer, asked = ask(writes(FOUND), second_reading=False)
+    assert asked == 0
+    assert answer.abstained
+
+
+@pytest.mark.parametrize(
+    "short",
+    [
+        "",
+        " unknown.",
+        " I cannot answer that.",
+        " 1492.",
+        " yes",
+        "\x00",
+        " The passages do not say.",
+        GenerationError("x"),
+    ],
+)
+def test_an_answer_that_stands_in_no_passage_is_none(short: Any) -> None:
+    answer, asked = ask(writes(short))
+    assert asked == 1
+    assert answer.abstained
+    assert all(c.citations for c in answer.claims)
+
+
+def test_a_refused_short_answer_is_not_shown() -> None:
+    answer, _ = ask(writes(" red"), target_accuracy=0.96)
+    assert answer.abstained
+
+
+def test_it_keeps_within_the_calls_that_are_allowed() -> None:
+    answer, asked = ask(writes(FOUND), max_calls=1)
+    assert asked == 0
+    assert answer.reason == "out of budget"
+
+
+def test_passages_that_do_not_fit_are_left_out() -> None:
+    def reply(request: Generate) -> Any:
+        if not request.prompt.text.endswith("So the answer is"):
+            return QUOTED
+        long = request.prompt.text.count("\n[") > 1
+        return ContextOverflowError(200, 100) if long else FOUND
+
+    lm = ScriptedLM(reply)
+    made = published(seakr={"multi_hop": False})
+    engine = SelfReflectEngine(Shelf(), lm, made, judge=Doubts(), reader=FirstSentenceReader(0.9))
+    answer = engine.answer("When was the lamp of the captain lit?")
+    assert not answer.abstained
+    assert any(d.kind == "context" for d in answer.trace)
+
+
+def test_how_probable_its_words_were_is_told_but_decides_nothing_by_rule() -> None:
+    sample = Sample(FOUND, tokens=(" 18", "71", "."), logprobs=(math.log(0.5), math.log(0.5), math.nan))
+
+    def reply(request: Generate) -> Any:
+        return sample if request.prompt.text.endswith("So the answer is") else QUOTED
+
+    answer, _ = ask(reply, {"capabilities": Capabilities(token_logprobs=True)})
+    shown = answer.kept_claims[0]
+    assert shown.signals.likely == pytest.approx(0.5)
+    assert answer.confidence is not None
+    assert answer.confidence > 0.5
+
+
+@pytest.mark.parametrize(
+    ("written", "calls"),
+    [(" It was lit when the tower was done. So the answer is: 1871.", 1), (" The tower was done in 1871.", 2)],
+)
+def test_questions_of_several_steps_are_thought_over(written: str, calls: int) -> None:
+    """Where the steps do not end in an answer, it is asked for."""
+
+    def reply(request: Generate) -> str:
+        text = request.prompt.text
+        return FOUND if text.endswith("So the answer is") else written if text.endswith("\nAnswer:") else QUOTED
+
+    lm = ScriptedLM(reply)
+    engine = SelfReflectEngine(Shelf(), lm, published(), judge=Doubts(), reader=FirstSentenceReader(0.9))
+    assert engine.answer(QUESTION).text == "1871 [1]"
+    assert sum("Answer in the same format" in r.prompt.text for r in lm.requests if isinstance(r, Generate)) == calls
