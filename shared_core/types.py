@@ -195,6 +195,8 @@ class Signals:
         quoted: the quoted sentence holds a right answer to the question (reader).
         sufficient: the passages answer the question at all (reader).
         certain: the model's own certainty: its word, its log-probabilities, or one minus its samples' uncertainty.
+        named: share of the question's names and numbers that the passages cited hold: of something with nearly the same
+            name they speak as plainly. Heard by a fitted stack only.
         likely: geometric mean of the model's probabilities of the words that it wrote, having read the passages. No
             probability of being right: only a fitted stack makes something of it.
         agreement: share of independent answers (the reader's, other samples') that say the same.
@@ -207,6 +209,7 @@ class Signals:
     sufficient: float | None = None
     certain: float | None = None
     agreement: float | None = None
+    named: float | None = None
     likely: float | None = None
     refuted: float | None = None
 

@@ -7,6 +7,7 @@ witness knows that alone, and a model is not the only judge of itself where anot
 - ``answers``: does the passage around the quote support the claim as an answer to this question? (critic)
 - ``quoted``: does the quoted sentence hold a right answer? ``sufficient``: do the passages hold one at all? (reader)
 - ``certain``: how sure is the model? ``agreement``: do independent answers say the same?
+- ``named``: do the passages cited hold the names and numbers that were asked about? (heard by a stack only)
 - ``likely``: how probable were its words to it, having read the passages? (heard by a stack only)
 
 They are put together by a stack that was fitted for this configuration (``Context.stack``), or else by the
@@ -26,7 +27,7 @@ from shared_core.pipelines.support import ask_model, model_method, support, supp
 from shared_core.reading.base import ReadResult
 from shared_core.types import Answer, Claim, Passage, Signals, Span
 
-WITNESSES = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement", "likely")
+WITNESSES = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement", "named", "likely")
 """Signals in the order of a stack's figures."""
 
 
@@ -86,6 +87,7 @@ def weigh(
             quoted=_heard(quoted[i]),
             sufficient=_heard(read.answerable),
             agreement=_agree(claim.text, said) if said else claim.signals.agreement,
+            named=_named(question, claim, passages),
         )
         for i, claim in enumerate(cited)
     ]
@@ -221,6 +223,18 @@ def _ask_critic(
     except SelfReflectError as error:
         yield run.note("critic", "unknown", error.message)
     return [None] * len(claims)
+
+
+_NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
+"""Words, but for the question's first, and numbers."""
+
+
+def _named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | None:
+    """Share of the question's names and numbers that stand in the passages cited; ``None`` where it has none."""
+    names = {n.casefold() for n in _NAME.findall(question) if n[0].isupper() or n[0].isdigit()}
+    cited = {s.passage_id for s in _spans(claim)}
+    held = set(re.findall(r"\w+|\d+(?:[.,]\d+)*", "\n".join(_whole(p) for p in passages if p.id in cited).casefold()))
+    return sum(n in held for n in names) / len(names) if names and cited else None
 
 
 def _whole(passage: Passage) -> str:

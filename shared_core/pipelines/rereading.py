@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Sequence
 
 from shared_core.errors import ContextOverflowError, LanguageModelError, LimitError
@@ -82,13 +83,19 @@ def _short_answer(question: str, passages: Sequence[Passage], run: Run) -> Flow[
     said = final_answer(text if run.settings.seakr.multi_hop else f"the answer is {text}")
     if said is None and text:
         said = yield from conclude(question, [text], read, _demonstrations(run), run.settings)
-    if said is None or not is_answer(said) or is_refusal(said):
+    if said is None or not is_answer(said) or is_refusal(said) or _repeats(said, question):
         yield run.note("read again", "declined", text[:200])
         return None
     citations = yield from choose_citations(said, state_answer(question, said), passages, run)
     likely = _mean_probability(written)
     yield run.note("read again", "answered" if citations else "stands in no passage", text[:200], likely=likely)
     return Claim(said, None, citations, short_answer=said, signals=Signals(likely=likely)) if citations else None
+
+
+def _repeats(said: str, question: str) -> bool:
+    """Whether an answer only says what was asked about; one of several that are offered is an answer."""
+    words, asked = ({w.casefold() for w in re.findall(r"\w+", text)} for text in (said, question))
+    return words <= asked and "or" not in asked
 
 
 def _ask(question: str, passages: list[Passage], run: Run) -> Flow[Sample]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from shared_core.lab.engines import lab_settings
-from shared_core.lab.measure import estimating
+from shared_core.lab.measure import estimating, tuning
 from shared_core.lab.measure.estimating import JUDGED, cost, estimators, gram_by_state
 from shared_core.lab.measure.knowing import gate, measured, rerank
 from shared_core.lab.measure.pipelines import Fitted, ask, outcome
@@ -27,7 +27,7 @@ from shared_core.uncertainty import ESTIMATORS
 
 TINY = Counts(
     fit=20, estimators=4, gate=4, rerank=2, verdicts=8, quotes=2, compare=4, unanswerable=5, attack=2, check=3,
-    biographies=1, judged=2, cost=1,
+    biographies=1, judged=2, cost=1, confidence=4, tuned=6,
 )  # fmt: skip
 SHARES = ("auroc_", "accuracy_", "lowered_", "answered_", "retrievals_", "rerank_hit", "verbatim", "cas", "verdict_")
 
@@ -104,6 +104,17 @@ def test_every_other_part_runs(lab: Lab, measure: object, expected: set[str]) ->
     assert callable(measure)
     figures = measure(lab, TINY)
     assert expected <= figures.keys()
+    sane(figures)
+
+
+def test_a_model_is_trained_on_its_own_searches(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("trl")
+    monkeypatch.setattr(tuning, "SFT", {**tuning.SFT, "max_steps": 2, "batch_size": 2})
+    monkeypatch.setattr(tuning, "DPO", {**tuning.DPO, "max_steps": 2, "batch_size": 2})
+    monkeypatch.setattr(tuning, "fit", lambda lab, pipeline, counts: Fitted(lab_settings(pipeline), {}))
+    figures = tuning.tuned(lab, TINY)
+    assert {"utility_base", "utility_sft", "rows_abstaining", "searches_failed"} <= figures.keys()
+    assert figures["searches_failed"] == 0
     sane(figures)
 
 

@@ -110,6 +110,25 @@ def test_every_skill_is_practised(world: World) -> None:
     assert {source.group(number).skill for number in range(30_000, 30_800)} == set(SKILLS)
 
 
+def test_as_much_is_to_be_looked_up_as_is_known(world: World) -> None:
+    """From worlds of which nothing is known alone, a model learns to look everything up."""
+    source = RowSource(world)
+    groups = [g for g in map(source.group, range(30_000, 30_400)) if g.skill == "deciding"]
+    assert groups
+    for group in groups:
+        decided = [row.completion.startswith("[No Retrieval]") for row in group.rows]
+        assert sum(decided) == len(decided) - sum(decided)
+        assert decided == [world.fact(row.source).known for row in group.rows]
+
+
+def test_several_questions_share_the_passages_they_are_quoted_from(world: World) -> None:
+    """Reading the passages is what a row costs; most of what is asked is about one and the same thing."""
+    source = RowSource(world)
+    groups = [g for g in map(source.group, range(30_000, 30_200)) if g.skill == "reclaim"]
+    asked = [len({row.prompt.text for row in g.rows if "Question: " in row.prompt.text}) for g in groups]
+    assert max(asked) > 4
+
+
 def test_obscure_facts_are_never_learned_by_heart(rows: list[LabRow], world: World) -> None:
     families = {"closed_book", "sentences", "memory", "closed_chain", "recalled"}
     strange = {f.id for f in world.facts if not f.known}

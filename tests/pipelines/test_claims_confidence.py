@@ -126,3 +126,23 @@ def test_uncalibrated_confidences_are_warned_of_once(caplog: pytest.LogCaptureFi
     caplog.clear()
     assert SelfReflectEngine(Shelf(), reader=FirstSentenceReader(0.9)).answer(QUESTION).calibrated
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("Was the lamp of Ila Venn lit in 1871?", 1 / 3),
+        ("Was the lamp lit in 1871?", 1.0),
+        ("Was the lamp lit in 1872?", 0.0),
+        ("Who lit the lamp?", None),
+        ("WHEN", None),
+    ],
+)
+def test_names_and_numbers_that_the_passage_lacks_are_told(question: str, named: float | None) -> None:
+    lm = bold("The lamp was lit in 1871.")
+    made = SelfReflectEngine(
+        Shelf(), lm, SelfReflectSettings(pipeline="reclaim"), reader=Judging(0.9), critic=Critic(0.9)
+    )
+    answer = made.answer(f"{question} lamp")
+    lamp = next(c for c in answer.claims if c.citations[0].primary[0].passage_id == "lamp")
+    assert lamp.signals.named == (None if named is None else pytest.approx(named))

@@ -91,6 +91,18 @@ def test_an_answer_that_stands_in_no_passage_is_none(short: Any) -> None:
     assert all(c.citations for c in answer.claims)
 
 
+@pytest.mark.parametrize(("short", "shown"), [(" The lamp", False), (" lamp", False), (" 1871", True)])
+def test_saying_what_was_asked_about_is_no_answer(short: str, shown: bool) -> None:
+    assert ask(writes(short))[0].abstained is not shown
+
+
+def test_one_of_several_that_are_offered_is_an_answer() -> None:
+    lm = ScriptedLM(writes(" 1871"))
+    made = published(seakr={"multi_hop": False})
+    engine = SelfReflectEngine(Shelf(), lm, made, judge=Doubts(), reader=FirstSentenceReader(0.9))
+    assert engine.answer("Was the lamp lit in 1871 or 1872?").text == "1871 [1]"
+
+
 def test_a_refused_short_answer_is_not_shown() -> None:
     answer, _ = ask(writes(" red"), target_accuracy=0.96)
     assert answer.abstained
