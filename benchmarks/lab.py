@@ -8,7 +8,7 @@ questions. Figures:
 
 - ``auroc_ESTIMATOR``: facts that the model was trained on against others, answered from memory;
   ``auroc_answer_ESTIMATOR``: right against wrong answers from three retrieved passages; ``auroc_multihop_ESTIMATOR``:
-  the same for questions of two facts, from a passage for each and a third;
+  the same for questions of two facts, answered step by step from a passage for each and a third;
   ``lowered_by_irrelevant_ESTIMATOR``: share of unknown facts whose uncertainty falls when a passage about something
   else is put before an answer; ``seconds_ESTIMATOR``, ``tokens_ESTIMATOR``, ``pairs_ESTIMATOR``: what one question
   takes beyond its answer, on the clock, read and written by the model, compared by the critic. Estimators that ask
@@ -23,6 +23,8 @@ questions. Figures:
 - ``utility_PIPELINE``: at ρ* = .5, per question (1 for right, -1 for wrong, 0 for silence) on the same mixture of
   questions, a quarter of which has no answer; ``utility_iterative``, ``utility_wide``: ReSearch's texts, true claims
   less false ones.
+- ``utility_base``, ``utility_sft``, ``utility_dpo``: what the model writes at once to ReSearch's prompt, before and
+  after training on rows of its own searches (needs trl).
 - ``abstention_invented``, ``abstention_unanswerable``, ``answerable_lost``: of the composed pipeline.
 - ``check_…``: sentences that the documents state, contradict, or say nothing of.
 """
@@ -42,6 +44,7 @@ from rich.table import Table
 
 from shared_core import calibration_io
 from shared_core.lab import World, load_lab_model
+from shared_core.lab.checkpoint import CHECKPOINT
 from shared_core.lab.engines import calibration_file
 from shared_core.lab.measure.estimating import cost, estimators, gram_by_state
 from shared_core.lab.measure.knowing import gate, rerank
@@ -49,6 +52,7 @@ from shared_core.lab.measure.pipelines import compare, other_world, outcome
 from shared_core.lab.measure.plots import draw, draw_utilities
 from shared_core.lab.measure.quoting import reclaim
 from shared_core.lab.measure.setting import Counts, Figures, Lab
+from shared_core.lab.measure.tuning import tuned
 from shared_core.lab.measure.verdicts import attack, self_rag, verdicts
 from shared_core.lab.measure.writing import check, iterative_and_wide
 
@@ -89,6 +93,7 @@ PARTS: dict[str, Part] = {
     "research": lambda lab, counts, _: iterative_and_wide(lab, counts),
     "check": lambda lab, counts, _: check(lab, counts),
     "pipelines": pipelines,
+    "tuned": lambda lab, counts, _: tuned(lab, counts),
 }
 
 
@@ -104,7 +109,7 @@ def main() -> None:
     options = parser.parse_args()
     global KEEP
     KEEP = options.calibrations
-    lab = Lab(World(0), load_lab_model(options.model), options.seed)
+    lab = Lab(World(0), load_lab_model(options.model), options.seed, options.model or CHECKPOINT)
     counts = Counts.quick() if options.quick else Counts()
     plots = options.plots or (options.json.parent if options.json else None)
     figures: Figures = {}

@@ -269,7 +269,7 @@ def _assemble(bins: Sequence[Sequence[Tree]], length: int, pad: int) -> Batch:
         used += start
     table = np.asarray(found, dtype=np.int64).reshape(-1, 4)
     sizes = np.bincount(table[:, 3], minlength=len(families)).astype(np.float32)
-    weight = sizes[table[:, 3]] ** -0.5  # a row counts as the square root of its length
+    weight = sizes[table[:, 3]] ** -(1 / 3)  # a row counts as its length to the power of 2/3
     # But what it begins with is often a decision (to quote or to end, relevant or not), which no row makes louder than
     # another: else the short ones win, and a model learns to decline.
     weight[np.unique(table[:, 3], return_index=True)[1]] = 1.0

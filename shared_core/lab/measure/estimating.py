@@ -55,7 +55,7 @@ class Answered:
 
 def estimators(lab: Lab, counts: Counts) -> tuple[Figures, Answered, Answered]:
     """AUROC of every estimator: facts that the model was trained on against others, answered from memory; right against
-    wrong answers from passages, to questions of one fact (and yes or no) and of two.
+    wrong answers from passages, to questions of one fact (and yes or no) and, step by step, of two.
 
     And the share of questions about unknown facts whose uncertainty a passage that has nothing to do with them lowers,
     though the model still gives an answer.
@@ -71,7 +71,7 @@ def estimators(lab: Lab, counts: Counts) -> tuple[Figures, Answered, Answered]:
     single = lab.questions(("single", "yes_no"), counts.estimators, "test", known=False, name="read")
     opened = _answered(lab, single, [lab.retriever.retrieve(q.text, 3) for q in single], counts.judged)
     double = lab.questions(("two_hop",), half, "test", name="read")
-    hops = _answered(lab, double, [_with_both_hops(lab, q) for q in double], counts.judged)
+    hops = _answered(lab, double, [_with_both_hops(lab, q) for q in double], some, stepwise=True)
     trained = closed.auroc(*([m.question.known for m in rows] for rows in (closed.rows, closed.judged)))
     figures = {f"auroc_{name}": value for name, value in trained.items()}
     for prefix, rows in (("auroc_answer_", opened), ("auroc_multihop_", hops)):
@@ -86,12 +86,19 @@ def estimators(lab: Lab, counts: Counts) -> tuple[Figures, Answered, Answered]:
 
 
 def _answered(
-    lab: Lab, questions: Sequence[Question], passages: Sequence[Sequence[Passage]] | None, judged: int
+    lab: Lab,
+    questions: Sequence[Question],
+    passages: Sequence[Sequence[Passage]] | None,
+    judged: int,
+    *,
+    stepwise: bool = False,
 ) -> Answered:
-    plain = measured(lab, questions, passages, [n for n, e in ESTIMATORS.items() if "inference" not in e.needs])
+    names = [n for n, e in ESTIMATORS.items() if "inference" not in e.needs]
+    plain = measured(lab, questions, passages, names, stepwise=stepwise)
     rows = [Measured(m.question, m.text, {_renamed(n): v for n, v in m.values.items()}) for m in plain]
     read = passages[:judged] if passages is not None else None
-    return Answered(rows, measured(lab, questions[:judged], read, JUDGED[1:], _judged_by_critic(JUDGED[0])))
+    by_critic = _judged_by_critic(JUDGED[0])
+    return Answered(rows, measured(lab, questions[:judged], read, JUDGED[1:], by_critic, stepwise=stepwise))
 
 
 def _judged_by_critic(name: str) -> SeakrSettings:

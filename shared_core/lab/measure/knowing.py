@@ -25,8 +25,8 @@ from shared_core.uncertainty import final_answer, is_answer
 __all__ = ["Measured", "gate", "measured", "rerank", "short_prompt"]
 
 _TOGETHER = 10
-TOKENS = 32
-"""Of an answer at most."""
+TOKENS, CHAIN_TOKENS = 32, 96
+"""Of an answer at most, and of one with the steps that lead to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,24 @@ def measured(
     passages: Sequence[Sequence[Passage]] | None = None,
     also: Sequence[str] = (),
     options: SeakrSettings | None = None,
+    *,
+    stepwise: bool = False,
 ) -> list[Measured]:
-    """Answers with their uncertainty by Gram and further estimators, from memory or from passages."""
+    """Answers with their uncertainty by Gram and further estimators, from memory or from passages.
+
+    ``stepwise``: with the steps that lead to them, which are measured as well.
+    """
     engine = lab.engine(SelfReflectSettings(seakr=options or SeakrSettings()))
     gauge = choose_gauge(engine.settings, engine.context, also=also)
     found = []
     for start in range(0, len(questions), _TOGETHER):
         some = questions[start : start + _TOGETHER]
         read = passages[start : start + _TOGETHER] if passages is not None else [()] * len(some)
-        prompts = [short_prompt(q, p) for q, p in zip(some, read)]
+        prompts = [(chain_prompt if stepwise else short_prompt)(q, p) for q, p in zip(some, read)]
         asked = [q.text for q in some]
-        results = run(measure(prompts, gauge, stop=ANSWER_STOPS, max_tokens=TOKENS, question=asked), engine.resources)
-        found += [_measured(q, m, gauge.estimator.name) for q, m in zip(some, results)]
+        limit = CHAIN_TOKENS if stepwise else TOKENS
+        results = run(measure(prompts, gauge, stop=ANSWER_STOPS, max_tokens=limit, question=asked), engine.resources)
+        found += [_measured(q, m, gauge.estimator.name, stepwise) for q, m in zip(some, results)]
     return found
 
 
@@ -75,8 +81,13 @@ def short_prompt(question: Question, passages: Sequence[Passage] = ()) -> Prompt
     return step_prompt(question.text, (), passages, demonstrations("simple"), ANSWER_LEAD)
 
 
-def _measured(question: Question, found: Measurement, name: str) -> Measured:
-    text = final_answer(f"the answer is {found.text}")
+def chain_prompt(question: Question, passages: Sequence[Passage] = ()) -> Prompt:
+    """To be answered step by step, from memory or from passages."""
+    return step_prompt(question.text, (), passages, demonstrations(SeakrSettings().task))
+
+
+def _measured(question: Question, found: Measurement, name: str, stepwise: bool) -> Measured:
+    text = final_answer(found.text if stepwise else f"the answer is {found.text}")
     return Measured(question, text if text and is_answer(text) else "", {name: found.uncertainty, **found.others})
 
 

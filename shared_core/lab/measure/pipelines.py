@@ -74,20 +74,19 @@ def compare(lab: Lab, counts: Counts, say: Say = lambda line: None) -> tuple[Fig
     questions = lab.mixture(counts.compare, "test")
     figures: Figures = {}
     every: dict[PipelineName, Fitted] = {}
-    own: list[Answer] = []
     for pipeline in PIPELINES:
         every[pipeline] = fit(lab, pipeline, counts)
         answers = ask(lab, every[pipeline], questions)
         figures |= outcome(pipeline, [shown(a) for a in answers], questions)
         figures[f"calls_{pipeline}"] = mean(a.usage.calls for a in answers)
         figures[f"tokens_{pipeline}"] = mean(a.usage.prompt_tokens + a.usage.generated_tokens for a in answers)
-        own = answers if pipeline == "composed" else own
         say(f"{pipeline}: utility {figures[f'utility_{pipeline}']:.3f}")
     composed = every["composed"]
     always = ask(lab, composed.without("gate", "answer"), questions)
     figures |= outcome("always", [shown(a) for a in always], questions)
     figures |= outcome("never", [m.text for m in measured(lab, questions)], questions)
-    figures |= _confidence(own, questions)
+    more = lab.mixture(counts.confidence, "test")
+    figures |= _confidence(ask(lab, composed, more), more)
     return figures | abstention(lab, composed, counts), every
 
 
@@ -141,7 +140,7 @@ def other_world(lab: Lab, fitted: Fitted, counts: Counts, seed: int) -> Figures:
     """The composed pipeline as fitted, on a world whose names it has never met."""
     names = [e.name for e in lab.world.entities]
     other = Lab(World(seed, size=0.5, avoid=names), lab.lm, lab.seed)
-    questions = other.mixture(counts.compare, "test")
+    questions = other.mixture(counts.confidence, "test")
     answers = ask(other, fitted, questions)
     figures = {**outcome("other_seed", [shown(a) for a in answers], questions), **_confidence(answers, questions)}
     renamed = {"ece": "ece_other_seed", "auroc_composed": "auroc_composed_other_seed"}

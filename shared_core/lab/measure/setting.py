@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from shared_core.engine import SelfReflectEngine
 from shared_core.evaluation.answers import contains_answer
 from shared_core.evaluation.dataset import Question as Asked
+from shared_core.lab.checkpoint import CHECKPOINT
 from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Split
 from shared_core.lab.judge import TruthJudge
@@ -35,6 +37,9 @@ class Counts:
         biographies: entities of each tier that are written about.
         judged: questions of each kind on which the critic compares what samples mean (pairs of them: it takes minutes).
         cost: questions on which each estimator is timed by itself.
+        confidence: questions on which the composed confidence is held against the truth: with 100, a perfect one seems
+            to be off by .05.
+        tuned: questions that are searched for rows to train on.
     """
 
     fit: int = 120
@@ -50,11 +55,13 @@ class Counts:
     biographies: int = 4
     judged: int = 40
     cost: int = 4
+    confidence: int = 240
+    tuned: int = 160
 
     @classmethod
     def quick(cls) -> Counts:
         """Enough to see that everything runs, and roughly how it goes."""
-        return cls(80, 60, 60, 20, 100, 24, 48, 40, 20, 24, 2, judged=12, cost=1)
+        return cls(80, 60, 60, 20, 100, 24, 48, 40, 20, 24, 2, judged=12, cost=1, confidence=48, tuned=24)
 
 
 @dataclass
@@ -65,11 +72,13 @@ class Lab:
         world: whose documents are searched, and which knows what is true.
         lm: the lab's model, or another one.
         seed: of the choice of questions; the world's own seed fixes what there is to ask.
+        checkpoint: where the model lies, for trainings that begin with it.
     """
 
     world: World
     lm: LanguageModel
     seed: int = 0
+    checkpoint: Path = CHECKPOINT
     _first: SelfReflectEngine | None = field(default=None, repr=False)
 
     @cached_property

@@ -26,7 +26,7 @@ _SAFE = ResearchSettings(closed_book=True, safe_prompt=True)
 
 def candidates(library: Library, dice: Dice) -> list[LabRow]:
     """Answers in whole sentences to questions about the same passages, some with likely claims of an earlier round."""
-    asked, passages = asked_over(library, dice)
+    asked, passages = asked_over(library, dice, 5)
     rows = []
     for question, facts in asked:
         text = " ".join(plain(f, library.entity(f)) for f in facts)

@@ -13,6 +13,7 @@ from shared_core.lab.questions import Question, QuestionKind
 from shared_core.lab.schema import KINDS, EntityType
 from shared_core.lab.values import Value
 from shared_core.lab.world import World
+from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 
 __all__ = ["Library"]
@@ -112,11 +113,23 @@ class Library:
                 found.append(fresh[0])
         return found[len(chosen) :]
 
-    def context(self, facts: Sequence[Fact], size: int, dice: Dice) -> list[Passage]:
-        """Passages that state the facts, among others, in random order; ``size`` of them, or more if facts are."""
+    def context(self, facts: Sequence[Fact], size: int, dice: Dice, query: str = "") -> list[Passage]:
+        """Passages that state the facts, among others, in random order; ``size`` of them, or more if facts are.
+
+        The others are what a search for ``query`` finds, where one is given.
+        """
         chosen = list({p.id: p for p in (self.passage_of(f, dice) for f in facts)}.values())
-        chosen += self.beside(self.entity(facts[0]), dice, max(0, size - len(chosen)), chosen)
+        missing = max(0, size - len(chosen))
+        if query and missing:
+            found = [p for p in self._retriever.retrieve(query, size + 1) if p not in chosen]
+            chosen += found[:missing]
+        else:
+            chosen += self.beside(self.entity(facts[0]), dice, missing, chosen)
         return dice.shuffled(chosen)
+
+    @cached_property
+    def _retriever(self) -> BM25Retriever:
+        return BM25Retriever(self.passages)
 
     @cached_property
     def _about(self) -> dict[str, list[Passage]]:

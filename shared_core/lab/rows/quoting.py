@@ -20,45 +20,56 @@ from shared_core.types import Passage
 
 NO_ANSWER = "NO ANSWER"
 _SETTINGS = RowSettings(segments="sentence", on_drop="discard")
+_QUESTIONS, _CLAIMED = 7, 2
+"""Questions over the same passages, which need be read only once; of how many the claims are practised as well."""
 
 
 def reclaim(library: Library, dice: Dice) -> list[LabRow]:
     """Answers of one to three pairs over the same passages, and questions that these do not answer."""
-    asked, passages = asked_over(library, dice)
+    asked, passages = asked_over(library, dice, _QUESTIONS)
     sources = [
         SourceAnswer(
             f"{question} {number}", question, tuple(passages), segments=_segments(facts, passages, library, dice)
         )
         for number, (question, facts) in enumerate(asked)
     ]
-    roles = ("reference", "claim", "unified") if dice.chance(0.3) else ("reference", "claim")
-    made = build_rows(sources, _SETTINGS.replace(roles=roles))
-    rows = [from_training_row("reclaim", row) for row in made.rows]
-    for question, entity, attribute in unanswered(passages, library, dice, 1):
+    # Which sentence to quote is hard to learn, what to claim after it easy: the latter is practised on a few.
+    some = build_rows(
+        sources[:_CLAIMED], _SETTINGS.replace(roles=("claim", "unified") if dice.chance(0.3) else ("claim",))
+    )
+    made = build_rows(sources, _SETTINGS.replace(roles=("reference",)))
+    rows = [from_training_row("reclaim", row) for row in (*made.rows, *some.rows)]
+    for question, entity, attribute in unanswered(passages, library, dice, 2):
         prompt = reference_prompt(question, passages, ())
         rows.append(reply("declining", prompt, "", source=f"{entity.id}.{attribute.name}"))
     return rows
 
 
-def asked_over(library: Library, dice: Dice) -> tuple[list[tuple[str, list[Fact]]], list[Passage]]:
-    """Questions with the facts that answer them, and passages that state all of these."""
-    if dice.chance(0.3):
+def asked_over(library: Library, dice: Dice, most: int = 3) -> tuple[list[tuple[str, list[Fact]]], list[Passage]]:
+    """At most so many questions with the facts that answer them, and passages that state all of these.
+
+    Among the passages are often such as a search for the first question finds: of things with nearly the same name, and
+    of others of which the same is told.
+    """
+    if dice.chance(0.25):
         questions = library.questions(dice.weigh(("two_hop", "three_hop"), (3, 1)))
         chain = dice.pick(questions)
         facts = [library.world.fact(f) for f in chain.facts]
         passages = library.context(facts, dice.between(len(facts), 4), dice)
         return [(dice.pick(chain.paraphrases), facts)], passages
     anchor = dice.pick(library.stated)
-    passages = library.context([anchor], dice.between(1, 5), dice)
     entity = library.entity(anchor)
-    asked = [(dice.pick(ask(anchor.spec, entity.phrase, dice)), [anchor])]
+    question = dice.pick(ask(anchor.spec, entity.phrase, dice))
+    passages = library.context([anchor], dice.between(1, 5), dice, question if dice.chance(0.6) else "")
+    asked = [(question, [anchor])]
     stated = library.stated_in(passages)
-    if others := [f for f in stated if f.subject != anchor.subject]:
-        other = dice.pick(others)
-        asked.append((dice.pick(ask(other.spec, library.entity(other).phrase, dice)), [other]))
     own = [f for f in stated if f.subject == anchor.subject]
-    if len(own) > 1:
+    if len(own) > 1 and dice.chance(0.3):
         asked.append((tell_about(entity), dice.sample(own, 3)))
+    # Of the same thing first: what of it is asked for is what a quote is chosen by.
+    others = [f for f in dice.shuffled(own) if f.id != anchor.id] + [f for f in stated if f.subject != anchor.subject]
+    for fact in others[: max(0, most - len(asked))]:
+        asked.append((dice.pick(ask(fact.spec, library.entity(fact).phrase, dice)), [fact]))
     return asked, passages
 
 

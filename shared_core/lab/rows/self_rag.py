@@ -30,6 +30,9 @@ USEFUL, HALF, USELESS = UTILITY_TOKENS[4], UTILITY_TOKENS[2], UTILITY_TOKENS[0]
 """Utility of a right answer, of one that is right in part, of none or a wrong one."""
 
 
+_DECISIONS = 8
+
+
 def tell_about(entity: Entity) -> str:
     """An instruction whose answer takes several segments."""
     return f"What is known about {entity.phrase}?"
@@ -50,6 +53,21 @@ def self_rag(library: Library, dice: Dice) -> list[LabRow]:
     rows += _verdicts(question, fact, entity, gold, library, dice)
     if dice.chance(0.5):
         rows += _told(entity, library, dice)
+    return rows
+
+
+def deciding(library: Library, dice: Dice) -> list[LabRow]:
+    """Whether to look up what is asked: as many facts that the model is taught as such that it is not.
+
+    Practice worlds have only the latter: from them alone a model learns to look everything up.
+    """
+    known = dice.sample([f for f in library.stated if library.knows(f)], _DECISIONS)
+    strange = dice.sample([f for f in library.stated if not library.knows(f)], len(known))
+    rows = []
+    for fact in dice.shuffled([*known, *strange]):
+        entity = library.entity(fact)
+        question = dice.pick(ask(fact.spec, entity.phrase, dice))
+        rows.append(_decided(question, fact, entity, library.knows(fact)))
     return rows
 
 

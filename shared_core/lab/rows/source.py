@@ -16,7 +16,7 @@ from shared_core.lab.rows.candidates import candidates, claims, recalled
 from shared_core.lab.rows.judging import confidence, evaluation, support
 from shared_core.lab.rows.library import Library
 from shared_core.lab.rows.quoting import numbered, reclaim
-from shared_core.lab.rows.self_rag import self_rag
+from shared_core.lab.rows.self_rag import deciding, self_rag
 from shared_core.lab.rows.writing import biography, rewriting, safe_biography, splitting
 from shared_core.lab.world import World
 
@@ -45,18 +45,19 @@ class Skill:
 SKILLS: Mapping[str, Skill] = MappingProxyType(
     {
         "sentences": Skill(0.4, 1.6, memory=True),
-        "closed_book": Skill(1.8, 2.0, memory=True),
+        "closed_book": Skill(2.2, 2.0, memory=True),
         "memory": Skill(0.3, 0.3, memory=True),
         "biography": Skill(0.5, 0.3, memory=True),
         "closed_chain": Skill(0.6, 0.1),
-        "reading": Skill(4.0, 6.0),
+        "reading": Skill(3.5, 6.0),
         "open_chain": Skill(1.6, 0.3),
-        "self_rag": Skill(5.0, 1.5),
-        "reclaim": Skill(3.5, 2.0),
+        "self_rag": Skill(9.0, 1.5),
+        "deciding": Skill(3.0, 0.3),
+        "reclaim": Skill(6.0, 2.0),
         "numbered": Skill(0.5, 0.1),
-        "support": Skill(2.5, 0.5),
+        "support": Skill(6.0, 0.5),
         "confidence": Skill(1.0, 0.2),
-        "evaluation": Skill(0.6, 0.2),
+        "evaluation": Skill(1.2, 0.2),
         "safe_biography": Skill(0.3, 0.1),
         "rewriting": Skill(0.3, 0.2),
         "splitting": Skill(0.3, 0.2),
@@ -195,6 +196,7 @@ class RowSource:
             "reading": lambda: reading(library, dice, ease),
             "open_chain": lambda: open_chain(library, dice),
             "self_rag": lambda: self_rag(library, dice),
+            "deciding": lambda: deciding(self._own, dice),
             "reclaim": lambda: reclaim(library, dice),
             "numbered": lambda: numbered(library, dice),
             "support": lambda: support(library, dice),
