@@ -233,7 +233,7 @@ def _named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | 
     """Share of the question's names and numbers that stand in the passages cited; ``None`` where it has none."""
     names = {n.casefold() for n in _NAME.findall(question) if n[0].isupper() or n[0].isdigit()}
     cited = {s.passage_id for s in _spans(claim)}
-    held = set(re.findall(r"\w+|\d+(?:[.,]\d+)*", "\n".join(_whole(p) for p in passages if p.id in cited).casefold()))
+    held = set(re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(_whole(p) for p in passages if p.id in cited).casefold()))
     return sum(n in held for n in names) / len(names) if names and cited else None
 
 

@@ -15,7 +15,7 @@ from shared_core.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import most_doubtful
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Answer, Signals
+from shared_core.types import Answer, Passage, Signals
 from tests.fakes import FirstSentenceReader, Shelf
 
 QUESTION = "When was the lamp lit, and by whom?"
@@ -146,3 +146,12 @@ def test_names_and_numbers_that_the_passage_lacks_are_told(question: str, named:
     answer = made.answer(f"{question} lamp")
     lamp = next(c for c in answer.claims if c.citations[0].primary[0].passage_id == "lamp")
     assert lamp.signals.named == (None if named is None else pytest.approx(named))
+
+
+def test_a_number_with_a_point_is_one_number() -> None:
+    passage = Passage("lamp", "The lamp holds 6.1 litres since 1,871 ships saw it.", "Lamps")
+    settings = SelfReflectSettings(pipeline="reclaim")
+    lm = bold("It holds 6.1 litres.")
+    made = SelfReflectEngine(Shelf((passage,)), lm, settings, reader=Judging(0.9), critic=Critic(0.9))
+    assert made.answer("Does the lamp hold 6.1 litres?").claims[0].signals.named == 1.0
+    assert made.answer("Does the lamp hold 6.2 litres?").claims[0].signals.named == 0.0
