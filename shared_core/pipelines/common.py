@@ -172,6 +172,11 @@ class Run:
         """The guarantee that holds for this run, where the settings ask for one."""
         return self.context.guarantee if self.settings.guarantee is not None else None
 
+    @property
+    def bar(self) -> float:
+        """What a claim's support must be above to be shown: the target accuracy, or the guarantee's threshold."""
+        return self.settings.target_accuracy if self.guarantee is None else self.guarantee.bar
+
     def note(self, kind: str, outcome: str, reason: str = "", **values: MetadataValue) -> Report:
         """``yield run.note(…)`` puts a decision into the trace and tells whoever listens."""
         return self.trace.add(kind, outcome, reason, **values)
@@ -244,7 +249,7 @@ def decide(
     worth = keep_claims(supports, target)
     bars = standing(claims, eligible) if scores is None else scores
     guarantee = run.guarantee
-    bar = target if guarantee is None else guarantee.bar
+    bar = run.bar
     keep = {i for i, score in enumerate(bars) if score is not None and score > bar}
     worth = [i for i in worth if (support := supports[i]) is not None and support > bar]
     whole = whole and guarantee is None and eligible != () and expected_utility(supports, target) > 0

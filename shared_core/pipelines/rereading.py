@@ -71,8 +71,7 @@ def _declined(run: Run) -> bool:
 
 
 def _worth_showing(weighed: Weighed, run: Run) -> bool:
-    bar = run.settings.target_accuracy if run.guarantee is None else run.guarantee.bar
-    return any(c.support is not None and c.support > bar for c in weighed.claims)
+    return any(c.support is not None and c.support > run.bar for c in weighed.claims)
 
 
 def _short_answer(question: str, passages: Sequence[Passage], run: Run) -> Flow[Claim | None]:

@@ -16,6 +16,8 @@ from shared_core.evaluation.calibration import calibrate_confidence
 from shared_core.evaluation.claims_calibration import calibrate_claims
 from shared_core.evaluation.gauge_calibration import calibrate_answer, calibrate_gate
 from shared_core.evaluation.kept_rows import KeptRows
+from shared_core.lm.base import Generate
+from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
 from tests.evaluation import test_claims_calibration as lamps
 from tests.evaluation import test_gauge_calibration as gauges
@@ -50,7 +52,9 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
         lines.write('{"key": "half a li')  # killed while it wrote
     again = lamps.engine()
     resumed = calibrate_claims(again, lamps.QUESTIONS, kept=KeptRows(file))
-    asked = [r for r in again.resources.models["default"].requests if "numbered sentences" in r.prompt.text]  # type: ignore[attr-defined]
+    lm = again.resources.models["default"]
+    assert isinstance(lm, ScriptedLM)
+    asked = [r for r in lm.requests if isinstance(r, Generate) and "numbered sentences" in r.prompt.text]
     assert len(asked) == len(lamps.QUESTIONS) - 24
     whole = calibrate_claims(lamps.engine(), lamps.QUESTIONS)
     assert resumed.calibration == whole.calibration

@@ -29,8 +29,8 @@ from shared_core.types import Passage
 USEFUL, HALF, USELESS = UTILITY_TOKENS[4], UTILITY_TOKENS[2], UTILITY_TOKENS[0]
 """Utility of a right answer, of one that is right in part, of none or a wrong one."""
 
-
 _DECISIONS = 8
+"""Known facts in a group of rows that decide whether to look up, beside as many unknown ones."""
 
 
 def tell_about(entity: Entity) -> str:
