@@ -93,10 +93,50 @@ def test_an_element_left_open_does_not_swallow_the_page() -> None:
 
 
 def test_tables_by_rows_whatever_their_cells_are_made_of() -> None:
-    rows = "<tr><th><p>Lamp</p></th><th><p>Oil</p></th></tr><tr><td><div>North</div></td><td>Gas<br>new</td></tr>"
+    rows = "<tr><td><p>Lamp</p></td><td><p>Oil</p></td></tr><tr><td><div>North</div></td><td>Gas<br>new</td></tr>"
     assert text(f"<p>a</p><table>{rows}</table><p>b</p>") == "a\n\nLamp\tOil\nNorth\tGas new\n\nb"
     layout = f"<table><tr><td><h1>Title</h1>{ARTICLE}{ARTICLE}</td></tr></table>"
     assert text(layout).count("\n\n") == 2
+
+
+HEADER = "<tr><th>Flag</th><th><a href='x'>Its meaning</a></th></tr>"
+
+
+def table(rows: str, header: str = HEADER) -> str:
+    """The text of a page whose middle is a table."""
+    return text(f"<p>a</p><table>{header}{rows}</table><p>b</p>").removeprefix("a\n\n").removesuffix("\n\nb")
+
+
+def test_rows_carry_the_names_of_their_columns() -> None:
+    assert table("<tr><td>-v</td><td>more <b>words</b></td></tr>") == "Flag: -v; Its meaning: more words"
+    two = "<tbody><tr><th>-v</th><td>loud</td></tr><tr><td>-q</td><td></td></tr><tr><td><td>none</tbody>"
+    assert table(two, f"<thead>{HEADER}</thead>") == "Flag: -v; Its meaning: loud\nFlag: -q\nIts meaning: none"
+    corner = "<tr><th></th><th>Oil</th></tr>"
+    assert table("<tr><td>North</td><td>gas</td></tr>", corner) == "North; Oil: gas"
+
+
+@pytest.mark.parametrize(
+    ("rows", "read_as"),
+    [
+        ("<tr><th>-v</th><th>loud</th></tr><tr><td>1</td><td>2</td></tr>", "-v\tloud\n1\t2"),  # two rows of names
+        (
+            "<tr><td colspan=2>Options</td></tr><tr><td>-v</td><td>loud</td></tr>",
+            "Options\nFlag: -v; Its meaning: loud",
+        ),
+        ("<tr><td>-v</td><td>loud</td><td>!</td></tr>", "-v\tloud\t!"),
+        ("<tr><td>-v</td><td><table><tr><td>x</td></tr></table></td></tr>", "-v\tx"),
+    ],
+)
+def test_rows_that_do_not_fit_the_names_stay_as_they_are(rows: str, read_as: str) -> None:
+    """And then the row of names stays too, so that nothing is lost."""
+    assert table(rows) == f"Flag\tIts meaning\n{read_as}"
+
+
+@pytest.mark.parametrize(
+    "header", ["<tr><th>a</th><th>a</th></tr>", "<tr><th colspan=2>a</th></tr>", "<tr><th></th><th></th></tr>"]
+)
+def test_a_first_row_that_tells_no_columns_apart_names_none(header: str) -> None:
+    assert table("<tr><td>-v</td><td>loud</td></tr>", header).endswith("-v\tloud")
 
 
 def test_formulas_are_their_alternative_text() -> None:
@@ -115,7 +155,7 @@ def test_pages_of_documentation_tools() -> None:
     assert "Navigation" not in sphinx.text
     assert "On this page" not in sphinx.text
     assert "def strokes(litres):\n    return round(litres / 3.2)" in sphinx.text
-    assert sphinx.text.endswith("Vessel\tFarthings\nBucket\t1\nBarrel\t6")
+    assert sphinx.text.endswith("Vessel: Bucket; Farthings: 1\nVessel: Barrel; Farthings: 6")
     assert headings(sphinx) == [(1, "The pump of Lower Brack"), (2, "Wear"), (2, "Tolls")]
     assert made_by("mkdocs_page.html").text == (
         "The pump of Lower Brack\n\nThe pump was set up in 1868 by the parish of Lower Brack.\n\n"

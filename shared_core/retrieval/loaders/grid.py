@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from shared_core.retrieval.loaders.base import one_line
 
 _LEAST_COLUMNS, _LEAST_ROWS = 3, 2
-_LONGEST_NAME = 40
+LONGEST_NAME = 40
 _DIGIT = re.compile(r"\d")
 
 
@@ -34,6 +34,6 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     if len(rows) <= _LEAST_ROWS or len(rows[0]) < _LEAST_COLUMNS or len({len(row) for row in rows}) > 1:
         return False
     names, *body = rows
-    if len(set(names)) < len(names) or any(not 0 < len(n) <= _LONGEST_NAME or _DIGIT.search(n) for n in names):
+    if len(set(names)) < len(names) or any(not 0 < len(n) <= LONGEST_NAME or _DIGIT.search(n) for n in names):
         return False
     return any(all(_DIGIT.search(row[i]) for row in body) for i in range(len(names)))

@@ -1,4 +1,4 @@
-"""HTML: the text a reader came for, in reading order, blocks as paragraphs, tables by rows.
+"""HTML: the text a reader came for, in reading order, blocks as paragraphs, tables by rows (``html_tables``).
 
 The page is read as a stream of tags by libxml2 (through lxml), fed in pieces: time grows with the page's length and can
 be looked at on the way, and no tree of the page is ever held. What is content and what is navigation is decided at the
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from shared_core.errors import DocumentError, MissingDependencyError
 from shared_core.retrieval.loaders.base import Extracted, Heading, decode, one_line, without_surrogates
+from shared_core.retrieval.loaders.html_tables import CELL_LETTERS, CELLS, Tables
 from shared_core.retrieval.loaders.html_zones import Run, Zones, zone_kind
 from shared_core.retrieval.loaders.limits import CHUNK, Budget, too_much
 
@@ -32,7 +33,6 @@ _PARAGRAPHS = frozenset(
     )
 )  # fmt: skip
 _LINES = frozenset(("br", "dd", "dt", "li", "option", "tr"))
-_CELLS = frozenset(("td", "th"))
 _FOREIGN = frozenset(("svg", "math"))
 _UNSEEN = frozenset(
     (
@@ -51,7 +51,6 @@ _HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
 _NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
 _SEPARATORS = ("", " ", "\t", "\n", "\n\n")  # the stronger one wins where several meet
 _INLINE_SPACE, _CELL, _LINE, _PARAGRAPH = 1, 2, 3, 4
-_CELL_LETTERS = 600  # a cell of more is a part of the page's layout rather than of a table
 
 
 def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
@@ -139,6 +138,7 @@ class _PageReader:
         self._title: list[str] = []
         self._title_done = False
         self._row_cells = 0
+        self._tables = Tables()
 
     # --- called by the parser --------------------------------------------------------------------------------------
 
@@ -204,6 +204,7 @@ class _PageReader:
         tag = element.tag
         self._separate(tag)
         element.first_run = len(self.runs)
+        self._tables.start(tag, attributes, self.runs)
         if tag == "a":
             element.link = attributes.get("href") or ""
             self._links.append(element.link)
@@ -211,7 +212,7 @@ class _PageReader:
             self._preformatted += 1
         elif tag == "tr":
             self._row_cells = 0
-        elif tag in _CELLS:
+        elif tag in CELLS:
             self._gap = max(self._gap, _CELL) if self._row_cells else self._gap
             self._row_cells += 1
             element.gap = self._gap
@@ -233,8 +234,9 @@ class _PageReader:
             self._preformatted = max(0, self._preformatted - 1)
             if len(self.runs) > element.first_run:
                 self.runs[-1].text = self.runs[-1].text.rstrip("\r\n")
-        elif tag in _CELLS:
+        elif tag in CELLS:
             self._close_cell(element)
+        self._tables.end(tag, self.runs)
         if element.heading:
             self._level = 0
         if element.zone >= 0:
@@ -261,7 +263,7 @@ class _PageReader:
         runs = self.runs[element.first_run :]
         if not runs or any(run.level or run.preformatted for run in runs):
             return
-        if sum(len(run.text) for run in runs) <= _CELL_LETTERS:
+        if sum(len(run.text) for run in runs) <= CELL_LETTERS:
             runs[0].gap = min(runs[0].gap, element.gap) if element.gap else runs[0].gap
             for run in runs[1:]:
                 run.gap = min(run.gap, _INLINE_SPACE)
