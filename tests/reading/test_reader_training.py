@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,6 +138,35 @@ def test_a_cut_run_goes_on_where_it_was(examples: Examples, tmp_path: Path) -> N
         torch.testing.assert_close(again[name], whole[name], atol=1e-5, rtol=1e-4)
     with pytest.raises(InputError, match="another network"):
         train({**p, "pool.b": torch.zeros(3)}, words, draw, RECIPE, tmp_path / "cut")
+
+
+def test_processes_divide_the_questions_and_claims_of_a_step(examples: Examples) -> None:
+    first, second = (next(batches(examples, ROWS, CLAIMS, 0, mine, 2)) for mine in (0, 1))
+    assert (len(first.groups), len(second.groups)) == (2, 1)
+    assert sorted([*first.labels.tolist(), *second.labels.tolist()]) == [-1, 0]
+
+
+SHARING = """
+import torch
+from shared_core.training.reader.together import join, share_gradients
+mine, processes = join()
+held, missing, still = torch.zeros(2, requires_grad=True), torch.zeros(3, requires_grad=True), torch.zeros(1)
+held.grad = torch.tensor([1.0, 4.0]) * (mine + 1)
+if mine:
+    missing.grad = torch.ones(3)
+share_gradients([held, missing, still])
+assert processes == 2 and still.grad is None
+assert held.grad.tolist() == [1.5, 6.0] and missing.grad.tolist() == [0.5] * 3
+print("shared", flush=True)
+"""
+
+
+def test_processes_share_the_mean_of_their_gradients(tmp_path: Path) -> None:
+    (tmp_path / "sharing.py").write_text(SHARING, "utf-8")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([*launch, str(tmp_path / "sharing.py")], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("shared") == 2
 
 
 def interrupted(draw, after: int):  # type: ignore[no-untyped-def]

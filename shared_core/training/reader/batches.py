@@ -37,7 +37,7 @@ class Recipe:
         without_gold: share of questions whose paragraph is withheld, so that nothing read answers them.
         loose: share of questions in lower case or without their mark; keywords, whether: as key words, as yes/no.
         swaps, replacements: questions with a name or number swapped, with a word replaced.
-        repeat: how often SQuAD 2.0's and PolicyQA's questions come for once of SQuAD 1.1's.
+        repeat, policies: how often SQuAD 2.0's and PolicyQA's questions come for once of SQuAD 1.1's.
         seed: of everything random.
     """
 
@@ -45,9 +45,9 @@ class Recipe:
     rate: float = 1.2e-4
     warmup: int = 200
     decay: float = 0.3
-    questions: int = 40
+    questions: int = 45
     claims: int = 16
-    part: int = 12
+    part: int = 10
     others: int = 1
     short: tuple[float, int] = (0.75, 144)
     dropout: float = 0.05
@@ -57,7 +57,8 @@ class Recipe:
     whether: float = 0.04
     swaps: int = 30_000
     replacements: int = 30_000
-    repeat: int = 5
+    repeat: int = 8
+    policies: int = 8
     seed: int = 0
 
 
@@ -199,15 +200,26 @@ class Part(NamedTuple):
     wanted: Tensor
 
 
-def batches(examples: Examples, rows: Sequence[Row], claims: Sequence[ClaimRow], start: int = 0) -> Iterator[Batch]:
-    """Batches without end, from step ``start`` on: what step comes next depends on nothing but its number."""
+def batches(
+    examples: Examples,
+    rows: Sequence[Row],
+    claims: Sequence[ClaimRow],
+    start: int = 0,
+    mine: int = 0,
+    processes: int = 1,
+) -> Iterator[Batch]:
+    """Batches without end, from step ``start`` on: what step comes next depends on nothing but its number.
+
+    Of several ``processes`` number ``mine`` gets every so manieth question and claim of a step.
+    """
     recipe = examples.recipe
     questions = _endless(rows, recipe.seed, start * recipe.questions)
     stated = _endless(claims, recipe.seed, start * recipe.claims)
     for step in itertools.count(start):
-        rng = random.Random(recipe.seed * 1_000_003 + step)
-        drawn = [examples.question(next(questions), rng) for _ in range(recipe.questions)]
-        drawn += [examples.claim(next(stated), rng) for _ in range(recipe.claims)]
+        rng = random.Random((recipe.seed * 1_000_003 + step) * processes + mine)
+        asked = list(itertools.islice(questions, recipe.questions))[mine::processes]
+        said = list(itertools.islice(stated, recipe.claims))[mine::processes]
+        drawn = [examples.question(row, rng) for row in asked] + [examples.claim(row, rng) for row in said]
         yield batch([e for e in drawn if e is not None], recipe.part)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from shared_core.errors import InputError
 from shared_core.reading.network import SUPPORTED, forward, read_apart, score_cheaply
 from shared_core.training.reader.batches import Batch, Recipe
+from shared_core.training.reader.together import share_gradients
+from shared_core.training.trainer import is_first_process
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,6 +120,7 @@ def train(
         if not torch.isfinite(total):
             raise InputError(f"The loss is {total.item()} at step {step}.", hint="Lower the learning rate.")
         torch.autograd.backward(total)
+        share_gradients(parameters.values())
         torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)
         optimizer.step()
         decay = min(0.998, (step + 1) / (step + 20))
@@ -125,12 +128,14 @@ def train(
             torch._foreach_lerp_(list(mean.values()), list(parameters.values()), 1 - decay)
         for name, value in losses.items():
             sums[name] = sums.get(name, 0.0) + value.item()
+        last = step + 1 == recipe.steps
+        if not is_first_process():  # the first one keeps and tells
+            continue
         if (step + 1) % SAY_EVERY == 0:
             shown = ", ".join(f"{name} {value / SAY_EVERY:.3f}" for name, value in sums.items())
             each = (time.monotonic() - began) / (step + 1 - done)
             print(f"step {step + 1}: {shown}; {each:.2f} s a step", flush=True)
             sums.clear()
-        last = step + 1 == recipe.steps
         if last or (step + 1) % KEEP_EVERY == 0:
             _keep(kept, parameters, mean, optimizer, step + 1)
         if last or (step + 1) % look_every == 0:
