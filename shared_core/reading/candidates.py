@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shared_core.reading.lacking import Lacking, Shape
+
 MAX_ANSWER_TOKENS = 25
 
 FIGURES = (
@@ -30,6 +32,10 @@ FIGURES = (
     "first",  # the sentence is the reader's first choice
     "verified",  # log-odds that the window supports question and short answer as a claim
     "best_verified",  # the best of these
+    "links",  # words of the question that relate one thing to another: many where it takes several steps
+    "elsewhere",  # rarity of the rarest question word that the passage lacks and another one holds
+    "nowhere",  # and of the rarest that no passage holds
+    "sentence_rarest",  # and of the rarest that neither sentence nor title holds
 )
 """What probabilities are computed from, for each candidate, in this order."""
 
@@ -51,6 +57,8 @@ class Candidate:
         verified: log-odds by the critic that the window supports question and short answer as a claim; ``None`` for a
             candidate that was not read again.
         place: number of the window among those read closely.
+        lacking: the question's words that the passage lacks; ``sentence_rarest`` the rarest one's rarity that neither
+            the sentence nor the title holds.
     """
 
     passage: int
@@ -67,6 +75,8 @@ class Candidate:
     typed: float
     verified: float | None = None
     place: int = 0
+    lacking: Lacking = Lacking(0.0, 0.0)
+    sentence_rarest: float = 0.0
 
 
 def log_sum(values: NDArray[np.float64]) -> float:
@@ -93,7 +103,7 @@ def best_span(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[int
     return int(first), int(last), logit / 2, logit - log_sum(both[allowed])
 
 
-def figures(candidates: list[Candidate], question_words: int) -> NDArray[np.float64]:
+def figures(candidates: list[Candidate], question: Shape) -> NDArray[np.float64]:
     """(len(candidates), len(FIGURES)) for candidates that are sorted best first."""
     scores = np.array([c.score for c in candidates], dtype=np.float64)
     total = log_sum(scores)
@@ -121,11 +131,14 @@ def figures(candidates: list[Candidate], question_words: int) -> NDArray[np.floa
                 c.window_coverage,
                 *c.missing,
                 c.passage,
-                np.log1p(question_words),
+                np.log1p(question.words),
                 c.typed,
                 i == 0,
                 least if c.verified is None else c.verified,
                 best_verified,
+                question.links,
+                *c.lacking,
+                c.sentence_rarest,
             )
         )
     return np.array(rows, dtype=np.float64).reshape(-1, len(FIGURES))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
@@ -19,18 +18,18 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import shift
 from shared_core.reading.features import (
-    Surface,
     Tokens,
-    Words,
     asked_kind,
+    is_among,
     is_of_kind,
     missing_words,
-    surface,
     words_of,
 )
+from shared_core.reading.lacking import Lacking, Shape, content_of, lacking, shape_of
 from shared_core.reading.language import is_english
 from shared_core.reading.loading import load_network
-from shared_core.reading.model import Apart, ReadingModel, each, log_odds, model_folder
+from shared_core.reading.model import ReadingModel, each, log_odds, model_folder
+from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import opens_in_english, repeats, words
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.retrieval.base import Embedder
@@ -39,47 +38,6 @@ from shared_core.types import Passage, Span
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")  # states nothing; nor does the question itself in a list of questions
 VERIFIED = 3
 """Candidates of each question that are verified: their answers are read again as claims."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    apart: Apart
-    tokens: Tokens
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """What of a passage does not depend on the question."""
-
-    sentences: list[tuple[int, int]]
-    words: Words
-    title: NDArray[np.int64]
-    windows: list[_Window]
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A question, or a question with an answer, beside which windows are read."""
-
-    text: str
-    apart: Apart
-    words: Words
-    tokens: Tokens
-    kind: str | None
-
-    def beside(self, prepared: _Prepared, window: _Window) -> Surface:
-        return surface(self.words, self.tokens, prepared.words, window.tokens, prepared.title)
-
-
-@dataclass(frozen=True, slots=True)
-class _Beside:
-    """A window of one of the passages, beside the question."""
-
-    number: int
-    prepared: _Prepared
-    window: _Window
-    seen: Surface
-    cheap: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +88,7 @@ class ExtractiveReader(Remade):
         self._path = weights or WEIGHTS
         self._splitter = splitter
         self._room = cache_passages
-        self._cache: OrderedDict[tuple[str, str], _Prepared] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], Prepared] = OrderedDict()
         self._lock = threading.Lock()
         self._parts: tuple[ReadingModel, Weights] | None = None
         self._folder = model_folder(embedder)
@@ -180,7 +138,7 @@ class ExtractiveReader(Remade):
         if not found.candidates:
             nothing = (None,) * len(request.spans)
             return ReadResult((), 0.0, found.passage_scores, expected, nothing)
-        answerable, chances = self.probabilities(found.candidates, len(asked.words), expected)
+        answerable, chances = self.probabilities(found.candidates, asked.shape, expected)
         english = opens_in_english(asked.text) or is_english(asked.text)
 
         def reading(i: int) -> Reading:
@@ -198,14 +156,14 @@ class ExtractiveReader(Remade):
         return ReadResult(readings, answerable, found.passage_scores, expected, judged)
 
     def probabilities(
-        self, candidates: Sequence[Candidate], question_words: int, expected: float
+        self, candidates: Sequence[Candidate], question: Shape, expected: float
     ) -> tuple[float | None, list[float | None]]:
         """P(what was read holds an answer), and for each candidate, best first, P(it is a right one).
 
         The second is the first times P(right, if there is an answer): ``expected`` moves the first only.
         """
         weights = self.loaded()[1]
-        rows = figures(list(candidates), question_words)
+        rows = figures(list(candidates), question)
         (any_answer,) = weights.answerable.probability(rows[:1], FIGURES)
         if any_answer is None:
             return None, [None] * len(rows)
@@ -222,14 +180,14 @@ class ExtractiveReader(Remade):
         asked = self._asked(question)
         return self._find(asked, passages).candidates if len(asked.apart.pieces.starts) else []
 
-    def count_words(self, text: str) -> int:
-        """Number of words, one of the figures probabilities are computed from."""
-        return len(words_of(text, self.loaded()[1].rarity))
+    def shape_of(self, question: str) -> Shape:
+        """A question's form, of which some figures are that probabilities are computed from."""
+        return shape_of(question, words_of(question, self.loaded()[1].rarity))
 
-    def _find(self, asked: _Asked, passages: Sequence[Passage], spans: Sequence[Span] = ()) -> Found:
+    def _find(self, asked: Asked, passages: Sequence[Passage], spans: Sequence[Span] = ()) -> Found:
         weights = self.loaded()[1]
 
-        def look(number: int) -> list[_Beside]:
+        def look(number: int) -> list[Placed]:
             prepared = self._prepared(passages[number])
             return [self._beside(asked, number, prepared, window) for window in prepared.windows]
 
@@ -238,9 +196,15 @@ class ExtractiveReader(Remade):
         order = sorted(every, key=lambda w: weights.rank_prior * np.log(w.number + 1) - w.cheap)
         numbers = {p.id: i for i, p in enumerate(passages)}
         places = [(numbers[s.passage_id], s) for s in spans if s.passage_id in numbers]
-        wanted = [w for w in order[weights.together :] if any(_overlaps(w, number, s) for number, s in places)]
+        wanted = [w for w in order[weights.together :] if any(overlaps(w, number, s) for number, s in places)]
         close = sorted([*order[: weights.together], *wanted], key=lambda w: w.number)
-        out = [c for found in each(lambda i: self._sentences(asked, i, close[i]), range(len(close))) for c in found]
+        prepared = {w.number: w.prepared for w in every}
+        lacks = dict(zip(prepared, lacking(asked.words, [p.stems for p in prepared.values()])))
+
+        def sentences(i: int) -> list[Candidate]:
+            return self._sentences(asked, i, close[i], lacks[close[i].number])
+
+        out = [c for found in each(sentences, range(len(close))) for c in found]
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
         said = [i for i, text in enumerate(texts) if not (_HEADING.fullmatch(text) or repeats(text, asked.text))]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
@@ -248,11 +212,11 @@ class ExtractiveReader(Remade):
         scores = self._passage_scores(len(passages), out, order)
         return Found(self._verify(asked, passages, ranked, close, judged), scores, judged)
 
-    def _beside(self, asked: _Asked, number: int, prepared: _Prepared, window: _Window) -> _Beside:
+    def _beside(self, asked: Asked, number: int, prepared: Prepared, window: Window) -> Placed:
         seen = asked.beside(prepared, window)
-        return _Beside(number, prepared, window, seen, self.loaded()[0].score_cheaply(asked.apart, window.apart, seen))
+        return Placed(number, prepared, window, seen, self.loaded()[0].score_cheaply(asked.apart, window.apart, seen))
 
-    def _passage_scores(self, count: int, candidates: list[Candidate], order: list[_Beside]) -> tuple[float, ...]:
+    def _passage_scores(self, count: int, candidates: list[Candidate], order: list[Placed]) -> tuple[float, ...]:
         """For each passage its best sentence's score; below these, in the cheap score's order, what was not read."""
         best: dict[int, float] = {}
         for c in candidates:
@@ -264,10 +228,10 @@ class ExtractiveReader(Remade):
 
     def _verify(
         self,
-        asked: _Asked,
+        asked: Asked,
         passages: Sequence[Passage],
         ranked: list[Candidate],
-        close: Sequence[_Beside],
+        close: Sequence[Placed],
         judged: Sequence[int | None],
     ) -> list[Candidate]:
         """The candidates, the first ones and those asked for with the critic's word on their answers."""
@@ -284,14 +248,14 @@ class ExtractiveReader(Remade):
         verified = dict(zip(chosen, each(verify, chosen)))
         return [replace(c, verified=verified.get(i)) for i, c in enumerate(ranked)]
 
-    def _asked(self, text: str) -> _Asked:
+    def _asked(self, text: str) -> Asked:
         model, weights = self.loaded()
         pieces = model.tokenizer.asked(text)
         words = words_of(text, weights.rarity)
         tokens = Tokens.of(words, pieces.body_ids, pieces.starts, [])
-        return _Asked(text, model.apart(pieces), words, tokens, asked_kind(text))
+        return Asked(text, model.apart(pieces), words, tokens, asked_kind(text), shape_of(text, words))
 
-    def _prepared(self, passage: Passage) -> _Prepared:
+    def _prepared(self, passage: Passage) -> Prepared:
         key = passage.title, passage.text
         with self._lock:
             if key in self._cache:
@@ -301,28 +265,31 @@ class ExtractiveReader(Remade):
         sentences = list(self._splitter(passage.text))
         words = words_of(passage.text, weights.rarity)
         windows = [
-            _Window(model.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
+            Window(model.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
             for p in model.tokenizer.windows(passage.text, passage.title, sentences)
         ]
-        prepared = _Prepared(sentences, words, words_of(passage.title, weights.rarity).content, windows)
+        prepared = Prepared(sentences, words, words_of(passage.title, weights.rarity).content, windows)
         with self._lock:
             self._cache[key] = prepared
             while len(self._cache) > self._room:
                 self._cache.popitem(last=False)
         return prepared
 
-    def _sentences(self, asked: _Asked, place: int, beside: _Beside) -> list[Candidate]:
+    def _sentences(self, asked: Asked, place: int, beside: Placed, lacks: Lacking) -> list[Candidate]:
         """The sentences of one window, read together with the question."""
         model, weights = self.loaded()
         window, prepared, seen = beside.window, beside.prepared, beside.seen
         logits = model.together(asked.apart, window.apart, seen)
         missing = missing_words(seen)
+        stems, rarity = content_of(asked.words)
         out = []
         for sentence in np.unique(window.tokens.sentence) if prepared.sentences else ():
             at = np.flatnonzero(window.tokens.sentence == sentence)
             first, last, span, share = best_span(logits.start[at], logits.end[at])
             begin, end = prepared.sentences[sentence]
-            answer = _whole_words(window, prepared.words, int(at[first]), int(at[last]), begin, end)
+            words = prepared.words
+            answer = whole_words(window, words, int(at[first]), int(at[last]), begin, end)
+            here = np.concatenate([words.stem[words.within(begin, end)], prepared.title])
             out.append(
                 Candidate(
                     passage=beside.number,
@@ -336,8 +303,10 @@ class ExtractiveReader(Remade):
                     coverage=seen.coverage[int(sentence)],
                     window_coverage=float(seen.tokens[0, -1]),
                     missing=missing,
-                    typed=is_of_kind(asked.kind, prepared.words, *answer),
+                    typed=is_of_kind(asked.kind, words, *answer),
                     place=place,
+                    lacking=lacks,
+                    sentence_rarest=float(rarity[~is_among(stems, here)].max(initial=0.0)),
                 )
             )
         return out
@@ -355,12 +324,6 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
 def _names(passage: Passage, question: str) -> bool:
     """Whether all words of ``question`` stand in ``passage``: names and key words, of whatever language."""
     return set(words(question)) <= set(words(f"{passage.title} {passage.text}"))
-
-
-def _overlaps(beside: _Beside, number: int, span: Span) -> bool:
-    pieces = beside.window.apart.pieces
-    inside = beside.number == number and bool(len(pieces.starts))
-    return inside and int(pieces.starts[0]) < span.end and span.start < int(pieces.ends[-1])
 
 
 def _candidates_at(
@@ -381,18 +344,6 @@ def _candidates_at(
         texts = [" ".join(passages[c.passage].text[c.start : c.end].split()) for c in here]
         found.append(min((by_text[t] for t in texts if t in by_text), default=None))
     return tuple(found)
-
-
-def _whole_words(window: _Window, words: Words, first: int, last: int, begin: int, end: int) -> tuple[int, int]:
-    """Code points of tokens ``first`` to ``last``, widened to whole words, within the sentence [begin, end)."""
-    pieces = window.apart.pieces
-    a, b = int(pieces.starts[first]), int(pieces.ends[last])
-    left, right = int(window.tokens.word[first]), int(window.tokens.word[last])
-    if left >= 0:
-        a = int(words.starts[left])
-    if right >= 0:
-        b = max(b, int(words.ends[right]))
-    return max(a, begin), min(b, end)
 
 
 def _around(text: str, start: int, end: int, least: int = 200) -> str:

@@ -81,6 +81,10 @@ class Words:
         """(w,) whether a function word."""
         return self.static[:, STOP] > 0
 
+    def within(self, start: int, end: int) -> NDArray[np.bool_]:
+        """(w,) whether each begins within code points [start, end)."""
+        return np.asarray((self.starts >= start) & (self.starts < end), dtype=np.bool_)
+
     @property
     def content(self) -> NDArray[np.int64]:
         """Codes of the stems of content words, sorted, without repetition."""
@@ -311,7 +315,7 @@ def is_of_kind(kind: str | None, words: Words, start: int, end: int) -> float:
     """1 if the words within code points [start, end) hold one of that kind, 0 if not, 0.5 if no kind is asked for."""
     if kind is None:
         return 0.5
-    inside = words.static[(words.starts >= start) & (words.starts < end)]
+    inside = words.static[words.within(start, end)]
     columns = {"date": [NUMBER, DATE_WORD], "number": [NUMBER, NUMBER_WORD], "name": [CAPITAL]}[kind]
     return float(bool((inside[:, columns] > 0).any()))
 

@@ -24,6 +24,7 @@ from shared_core.reading.features import (
     surface,
     words_of,
 )
+from shared_core.reading.lacking import Shape
 from shared_core.reading.language import is_english
 from shared_core.reading.pieces import MAX_TOKENS, ranges
 
@@ -53,15 +54,15 @@ def test_log_sum() -> None:
 
 
 def test_figures_are_a_distribution_with_no_answer() -> None:
-    rows = figures([candidate(2.0), candidate(0.5), candidate(-1.0)], 4)
+    rows = figures([candidate(2.0), candidate(0.5), candidate(-1.0)], Shape(4, 0))
     assert rows.shape == (3, len(FIGURES))
     log_probability = rows[:, FIGURES.index("log_probability")]
     odds = rows[0, FIGURES.index("answer_log_odds")]
     assert np.exp(log_probability).sum() == pytest.approx(1 / (1 + np.exp(-odds)))
     assert rows[:, FIGURES.index("margin")].tolist() == [1.5, -1.5, -3.0]
     assert rows[:, FIGURES.index("first")].tolist() == [1, 0, 0]
-    assert figures([], 3).shape == (0, len(FIGURES))
-    assert np.isfinite(figures([candidate(1.0)], 0)).all()
+    assert figures([], Shape(3, 0)).shape == (0, len(FIGURES))
+    assert np.isfinite(figures([candidate(1.0)], Shape(0, 0))).all()
 
 
 def test_distinct_keeps_the_best_of_each_sentence() -> None:

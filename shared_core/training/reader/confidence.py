@@ -44,14 +44,14 @@ def measure(reader: ExtractiveReader, case: Case, weight: float = 1.0) -> Measur
     if not every:
         return None
     # Shares and margins are among all that was read, as they are when a question is answered; of these the first count.
-    found, rows = every[:VERIFIED], figures(every, reader.count_words(case.question))[:VERIFIED]
+    found, rows = every[:VERIFIED], figures(every, reader.shape_of(case.question))[:VERIFIED]
     texts = [case.passages[c.passage].text for c in found]
     right = [contains_answer(text[c.start : c.end], case.answers) for text, c in zip(texts, found)]
     held = any(contains_answer(p.text, case.answers) for p in case.passages)
     return Measured(rows, np.array(right, dtype=bool), held and bool(case.answers), weight)
 
 
-def fit(measured: Sequence[Measured], *, strength: float = 0.001) -> dict[str, Any]:
+def fit(measured: Sequence[Measured], *, strength: float = 0.002) -> dict[str, Any]:
     """The two probability models as they are written beside the weights, and the share of questions with an answer.
 
     Args:

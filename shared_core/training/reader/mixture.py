@@ -73,6 +73,12 @@ def _articles(world: World) -> list[Case]:
     return sets.cases(asked, world.over(passages), removed=0)
 
 
+def _near_articles(world: World) -> list[Case]:
+    asked, passages = sets.articles(world.data, world.half)
+    held = [a for a in asked if a.gold]
+    return sets.near_misses(held, {p.id: p for p in passages}, world.over(passages), 300)
+
+
 def _strangers(world: World) -> list[Case]:
     _, passages = sets.articles(world.data, world.half)
     questions = [a.question for a in sets.natural_questions(world.data, world.half)[0]]
@@ -87,6 +93,7 @@ SETS: dict[str, Callable[[World], list[Case]]] = {
     "twowiki": lambda world: sets.hops(world.data, world.half),
     "nq": _natural_questions,
     "near_miss": _near_misses,
+    "near_miss_articles": _near_articles,
     "policyqa": _policies,
     "covidqa": _articles,
     "subjqa": lambda world: sets.reviews(world.data, world.half),
@@ -94,4 +101,4 @@ SETS: dict[str, Callable[[World], list[Case]]] = {
 }
 """In an order in which Natural Questions' passages are added after the sets that go without. HotpotQA and MuSiQue have
 no halves: they are reported only."""
-FITTED = ("squad2", "twowiki", "nq", "near_miss", "policyqa", "covidqa", "subjqa", "stranger")
+FITTED = ("squad2", "twowiki", "nq", "near_miss", "near_miss_articles", "policyqa", "covidqa", "subjqa", "stranger")
