@@ -1,9 +1,9 @@
 """Fits what the reader and the critic say to what is so, on kinds of documents and questions that people bring.
 
-    python -m shared_core.training.reader.calibrate --data DIR [--weights FILE] [--each 300] [--cache FILE]
+    python -m shared_core.training.reader.calibrate --data DIR [--weights FILE] [--each 400] [--cache FILE]
 
 Writes the JSON file beside the weights. The halves that are fitted on are apart from those that
-``benchmarks/rag.py`` and ``benchmarks/critic.py`` report. About half an hour on two cores.
+``benchmarks/rag.py`` and ``benchmarks/critic.py`` report. About a quarter of an hour on two cores.
 """
 
 from __future__ import annotations
