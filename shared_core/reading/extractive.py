@@ -20,12 +20,13 @@ from shared_core.reading.confidence import shift
 from shared_core.reading.features import (
     Tokens,
     asked_kind,
+    content_of,
     is_among,
     is_of_kind,
     missing_words,
     words_of,
 )
-from shared_core.reading.lacking import Lacking, Shape, content_of, lacking, shape_of
+from shared_core.reading.lacking import Lacking, Shape, lacking, shape_of
 from shared_core.reading.language import is_english
 from shared_core.reading.loading import load_network
 from shared_core.reading.model import ReadingModel, each, log_odds, model_folder

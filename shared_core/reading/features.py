@@ -165,6 +165,13 @@ def sentences_of_tokens(starts: NDArray[np.int64], sentences: Sequence[tuple[int
     return np.maximum(np.searchsorted(begins, starts, side="right") - 1, 0)
 
 
+def content_of(words: Words) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """(u,) codes of the stems of content words without repetition, and (u,) their rarities."""
+    keep = ~words.stop
+    stems, first = np.unique(words.stem[keep], return_index=True)
+    return stems, words.static[keep, RARITY][first]
+
+
 def is_among(codes: NDArray[np.int64], pool: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(len(codes),) whether each is in ``pool``; faster than ``np.isin`` for the few there are."""
     return np.asarray((codes[:, None] == pool[None, :]).any(axis=1), dtype=np.bool_)
@@ -229,8 +236,8 @@ def surface(
         title: codes of the title's content stems.
     """
     keep = ~question.stop
-    stems, index = np.unique(question.stem[keep], return_index=True)
-    weights = question.static[keep, RARITY][index] + 1e-6
+    stems, rarity = content_of(question)
+    weights = rarity + 1e-6
     total = float(weights.sum())
     content = ~words.stop
     hits = (words.stem[:, None] == stems[None, :]) & content[:, None]  # (w, u)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.reading.features import RARITY, Words, is_among
+from shared_core.reading.features import Words, content_of, is_among
 
 _LINK = re.compile(
     r"\b(?:of|who|whom|whose|which|that|where|and|or|than|same|both|also|either|between)\b|['’]s\b", re.IGNORECASE
@@ -57,10 +57,3 @@ def lacking(question: Words, passages: Sequence[NDArray[np.int64]]) -> list[Lack
         Lacking(float(rarity[~mine & anywhere].max(initial=0.0)), float(rarity[~anywhere].max(initial=0.0)))
         for mine in held
     ]
-
-
-def content_of(words: Words) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """(u,) codes of the stems of content words without repetition, and (u,) their rarities."""
-    keep = ~words.stop
-    stems, first = np.unique(words.stem[keep], return_index=True)
-    return stems, words.static[keep, RARITY][first]
