@@ -6,10 +6,9 @@ Sets: `squad2` (SQuAD 2.0, half without an answer, written to mislead) and `nq` 
 11,507 passages of Wikipedia; `policyqa` (privacy policies, searched one by one), `covidqa` (long biomedical
 articles), `subjqa` (product and hotel reviews); of each a quarter is unanswerable because its passages were taken
 away (of `squad2` half is unanswerable as it is). `hotpotqa`, `musique`, `twowiki`: several hops, which one quote
-seldom answers. `near_miss`: questions of Natural Questions with a name or number changed
-(`near_miss_articles`: of COVID-QA); `stranger`: questions about
-something the documents do not treat. `paragraph`: SQuAD 2.0's questions, each with its paragraph alone. The halves
-that the reader's probabilities were fitted on are not among them.
+seldom answers. `near_miss`: questions of Natural Questions with a name or number changed (`near_miss_articles`: of
+COVID-QA); `stranger`: questions about something the documents do not treat. `paragraph`: SQuAD 2.0's questions, each
+with its paragraph alone. The halves that the reader's probabilities were fitted on are not among them.
 
 A first quote is right if an accepted answer stands in it (SQuAD's normalisation, whole words); for a question without
 answer every quote is wrong. `first_quote`, `exact_match` and `f1` are over the answerable questions, everything else

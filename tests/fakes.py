@@ -60,6 +60,18 @@ def published(**values: Any) -> SelfReflectSettings:
     return SelfReflectSettings(witnesses="judge", **values)
 
 
+class Critic:
+    """Says of every pair what it is told."""
+
+    name = "critic@test"
+
+    def __init__(self, said: float | None) -> None:
+        self.said = said
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        return [self.said] * len(pairs)
+
+
 class WordCritic:
     """Judges by words: all of a claim's in the evidence support it, all but its numbers contradict it.
 

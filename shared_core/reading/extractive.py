@@ -269,7 +269,8 @@ class ExtractiveReader(Remade):
             Window(model.apart(p), Tokens.of(words, p.body_ids, p.starts, sentences))
             for p in model.tokenizer.windows(passage.text, passage.title, sentences)
         ]
-        prepared = Prepared(sentences, words, words_of(passage.title, weights.rarity).content, windows)
+        title = words_of(passage.title, weights.rarity).content
+        prepared = Prepared(sentences, words, title, np.union1d(words.stem, title), windows)
         with self._lock:
             self._cache[key] = prepared
             while len(self._cache) > self._room:

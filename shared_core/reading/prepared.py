@@ -23,17 +23,13 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What of a passage does not depend on the question."""
+    """What of a passage does not depend on the question; ``stems`` are codes of its words and its title's."""
 
     sentences: list[tuple[int, int]]
     words: Words
     title: NDArray[np.int64]
+    stems: NDArray[np.int64]
     windows: list[Window]
-
-    @property
-    def stems(self) -> NDArray[np.int64]:
-        """Codes of the stems of its words and its title's."""
-        return np.concatenate([self.words.stem, self.title])
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def scripted(
 
 
 def made(
-    pipeline: str = "seakr", *, on_overflow: str = "drop", target: float = 0.01, **seakr: Any
+    pipeline: str = "seakr", *, on_overflow: str = "drop", target: float = 0.1, **seakr: Any
 ) -> SelfReflectSettings:
     values = {"samples": 4, "threshold": 0.0, "demonstrations": (DEMO,), **seakr}
     return SelfReflectSettings(

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared_core import SelfReflectEngine
 from shared_core.types import Answer, Passage
-from tests.fakes import FirstSentenceReader
+from tests.fakes import Critic, FirstSentenceReader
 from tests.pipelines.scripts import SURE, UNSURE, made
 
 QUESTION = "Where was the builder of the Velmora bridge born?"
@@ -41,7 +41,8 @@ Script = Callable[[str], Any]
 def engine(lm: Any, library: Library | None = None, **more: Any) -> SelfReflectEngine:
     calibrations = more.pop("calibrations", None)
     reader = FirstSentenceReader(0.9)
-    return SelfReflectEngine(library or Library(), lm, made(**more), calibrations=calibrations, reader=reader)
+    parts: dict[str, Any] = {"calibrations": calibrations, "reader": reader, "critic": Critic(0.9)}
+    return SelfReflectEngine(library or Library(), lm, made(**more), **parts)
 
 
 def kinds(answer: Answer) -> list[str]:

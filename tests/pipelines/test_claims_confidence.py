@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,22 +15,10 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import most_doubtful
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Passage, Signals
-from tests.fakes import FirstSentenceReader, Shelf
+from tests.fakes import Critic, FirstSentenceReader, Shelf
 
 QUESTION = "When was the lamp lit, and by whom?"
 PROBABILITY = st.none() | st.floats(0, 1)
-
-
-class Critic:
-    """Says of every pair what it is told."""
-
-    name = "critic@test"
-
-    def __init__(self, said: float | None) -> None:
-        self.said = said
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        return [self.said] * len(pairs)
 
 
 def bold(claim: str, quote: str = "S1") -> ScriptedLM:
