@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Sequence
 
 from shared_core.errors import ContextOverflowError, LanguageModelError, LimitError
@@ -23,6 +22,7 @@ from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.pipelines.reclaim.free import DECLINED
 from shared_core.pipelines.seakr.answer import choose_citations, state_answer
+from shared_core.reading.questions import words
 from shared_core.settings import Demonstration
 from shared_core.types import Claim, ClaimSealed, Passage, Signals
 from shared_core.uncertainty import final_answer, is_answer
@@ -93,8 +93,8 @@ def _short_answer(question: str, passages: Sequence[Passage], run: Run) -> Flow[
 
 def _repeats(said: str, question: str) -> bool:
     """Whether an answer only says what was asked about; one of several that are offered is an answer."""
-    words, asked = ({w.casefold() for w in re.findall(r"\w+", text)} for text in (said, question))
-    return words <= asked and "or" not in asked
+    asked = set(words(question))
+    return asked.issuperset(words(said)) and "or" not in asked
 
 
 def _ask(question: str, passages: list[Passage], run: Run) -> Flow[Sample]:
