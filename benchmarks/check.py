@@ -29,9 +29,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from shared_core.checker import SelfReflectChecker
-from shared_core.evaluation.confidence import auroc, expected_calibration_error
+from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.evaluation.plots import reliability, risk_coverage
+from shared_core.facades.checker import SelfReflectChecker
 from shared_core.training.reader.data import read_lines
 from shared_core.types import Answer
 

@@ -14,11 +14,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from shared_core import flow as flows
-from shared_core.flow import Resources
 from shared_core.lm.base import BaseLanguageModel, Generate, GenerateResult, Generation
-from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.decision.common import Context, Run
 from shared_core.pipelines.reclaim.loop import write
+from shared_core.runtime import flow as flows
+from shared_core.runtime.flow import Resources
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 

@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from shared_core.evaluation.answers import contains_answer, f1
-from shared_core.evaluation.confidence import auroc, expected_calibration_error
+from shared_core.evaluation.metrics.answers import contains_answer, f1
+from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.reading.base import Rate, Read, ReadResult
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader

@@ -23,14 +23,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from shared_core.retrieval.documents import LoadOptions, parse_document
+from shared_core.documents.load import LoadOptions, parse_document
 
 ROOT = Path(__file__).parents[1]
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 CHILD = """
 import resource, sys
 from shared_core.errors import DocumentError
-from shared_core.retrieval.documents import LoadOptions, parse_document
+from shared_core.documents.load import LoadOptions, parse_document
 name, warm = sys.argv[1], "warm." + sys.argv[1].split(".", 1)[1]
 data = sys.stdin.buffer.read()
 first, data = data[: int(sys.argv[2])], data[int(sys.argv[2]) :]

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from shared_core.retrieval import DocumentIndex
+from shared_core.documents import DocumentIndex
 from shared_core.retrieval.embedding import MAX_TITLE
 from shared_core.retrieval.minilm import Pass, load_model
 from shared_core.retrieval.weights import find_model, quiet_loading

@@ -42,7 +42,7 @@ import lab_chains
 from rich.console import Console
 from rich.table import Table
 
-from shared_core import calibration_io
+from shared_core.calibration import io as calibration_io
 from shared_core.lab import World, load_lab_model
 from shared_core.lab.checkpoint import CHECKPOINT
 from shared_core.lab.engines import calibration_file

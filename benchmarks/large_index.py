@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from shared_core.citation import split_sentences
-from shared_core.retrieval import DocumentIndex
+from shared_core.documents import DocumentIndex
+from shared_core.documents.store_types import IndexProgress
 from shared_core.retrieval.base import PassageVectors
 from shared_core.retrieval.embedding import MIN_CHARS
-from shared_core.retrieval.store_types import IndexProgress
 from shared_core.retrieval.windows import merge_short
 from shared_core.types import Passage
 

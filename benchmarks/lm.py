@@ -34,9 +34,9 @@ from rich.console import Console
 from rich.table import Table
 
 from shared_core.errors import GenerationError
-from shared_core.flow import Generate, Resources, run, run_many
 from shared_core.lm.base import Generation, Grammar, Prompt, SamplingParams
 from shared_core.lm.transformers import TransformersLM
+from shared_core.runtime.flow import Generate, Resources, run, run_many
 
 TARGETS = {
     "speedup_vs_num_return_sequences": "≥ 12",

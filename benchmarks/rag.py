@@ -41,17 +41,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from shared_core import flow as flows
-from shared_core.engine import SelfReflectEngine
-from shared_core.evaluation.answers import contains_answer, exact_match, f1
-from shared_core.evaluation.confidence import accuracy_at, auroc, expected_calibration_error
+from shared_core.evaluation.metrics.answers import contains_answer, exact_match, f1
+from shared_core.evaluation.metrics.confidence import accuracy_at, auroc, expected_calibration_error
 from shared_core.evaluation.plots import reliability, risk_coverage
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.extractive import read_best
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.retrieval.cached_embedder import CachedEmbedder
+from shared_core.runtime import flow as flows
 from shared_core.settings import SelfReflectSettings
 from shared_core.training.reader import sets
 from shared_core.training.reader.mixture import SETS, World

@@ -44,17 +44,18 @@ from rich.console import Console
 from rich.table import Table
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.abstention import GUARANTEES, fit_guarantee
-from shared_core.evaluation import SelfRestraint, self_restraint
-from shared_core.evaluation.confidence import expected_calibration_error
+from shared_core.calibration import GUARANTEES, fit_guarantee
+from shared_core.calibration.calibration import Calibration
+from shared_core.evaluation import SelfRestraint
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.self_evaluation_calibration import calibrate_self_evaluation
+from shared_core.evaluation.metrics import self_restraint
+from shared_core.evaluation.metrics.confidence import expected_calibration_error
 from shared_core.evaluation.plots import pareto as pareto_plot
-from shared_core.evaluation.self_evaluation_calibration import calibrate_self_evaluation
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Answer
-from shared_core.uncertainty.calibration import Calibration
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9)

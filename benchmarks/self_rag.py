@@ -27,13 +27,13 @@ from lm import CLOCKS, make_model, make_tokenizer, sentences
 from rich.console import Console
 from rich.table import Table
 
-from shared_core.flow import Resources, Together
 from shared_core.lm.base import Generate, Generation, Prompt
 from shared_core.lm.transformers import TransformersLM
-from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.decision.common import Context, Run
 from shared_core.pipelines.self_rag.segments import Job, Written
 from shared_core.pipelines.self_rag.with_tokens import TokenWriter
 from shared_core.reflection import REFLECTION_TOKENS, Path, ReflectionVocabulary, Segment
+from shared_core.runtime.flow import Resources, Together
 from shared_core.settings import SelfReflectSettings
 from shared_core.training.self_rag.vocabulary import add_reflection_tokens
 from shared_core.types import Passage

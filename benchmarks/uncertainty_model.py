@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from shared_core import uncertainty as u
-from shared_core.flow import Generate, Resources, run
 from shared_core.lm.base import BaseLanguageModel, Capture, Generation, Prompt, SamplingParams
-from shared_core.pipelines.common import Context
+from shared_core.pipelines.decision.common import Context
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.measure import measure
+from shared_core.runtime.flow import Generate, Resources, run
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 
 K, STEPS, PROMPT, PASSAGES = 20, 10, 600, 10

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
-from shared_core.retrieval import DocumentIndex
+from shared_core.documents import DocumentIndex
 
 DOCS = Path(__file__).parent / "demo_docs"
 QUESTIONS = ("Who founded the Tide Museum?", "Who developed the vaccine against the grey fever?")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from langchain_selfreflect._caller import Caller, Tagged
 from langchain_selfreflect._question import ChainInput, find_asked
-from shared_core.conversation import Asked
 from shared_core.errors import QuestionError
+from shared_core.facades.conversation import Asked
 from shared_core.types import Answer
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 
-from shared_core.flow import Flow, Generate, HiddenStates, Retrieve, Score, Together
+from shared_core.runtime.flow import Flow, Generate, HiddenStates, Retrieve, Score, Together
 
 T = TypeVar("T")
 

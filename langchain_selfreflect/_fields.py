@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from langchain_core.runnables import Runnable
 from pydantic import SkipValidation
 
-from shared_core.gated_retriever import GateName
+from shared_core.facades.gated_retriever import GateName
+from shared_core.facades.reranker import RerankMethod
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.chat import LogprobsMode
 from shared_core.reading.base import Reader, SupportScorer
-from shared_core.reranker import RerankMethod
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName
 

@@ -10,8 +10,8 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, To
 from langchain_core.messages.function import FunctionMessage
 from langchain_core.prompt_values import PromptValue
 
-from shared_core.conversation import Asked, Role, Turn, find_question
 from shared_core.errors import QuestionError
+from shared_core.facades.conversation import Asked, Role, Turn, find_question
 
 ChainInput = LanguageModelInput | BaseMessage | dict[str, Any]
 """A text, a message, a list of messages (or of what LangChain makes messages of), a ``PromptValue``, or a dict."""

@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from langchain_selfreflect._caller import Caller, caller_of
 from langchain_selfreflect.documents import to_passages
 from shared_core.errors import InputError
-from shared_core.mistakes import no_retriever, unreachable_filter
+from shared_core.facades.arguments import no_retriever, unreachable_filter
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage

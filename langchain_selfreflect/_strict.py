@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from shared_core.errors import SelfReflectError, SettingsError
-from shared_core.mistakes import as_settings, missing_argument, unknown_argument
+from shared_core.facades.arguments import as_settings, missing_argument, unknown_argument
 from shared_core.settings import SelfReflectSettings
 
 T = TypeVar("T")

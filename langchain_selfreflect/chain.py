@@ -35,13 +35,13 @@ from langchain_selfreflect._retrieval import as_retriever, with_usual_k
 from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
 from langchain_selfreflect.sourced import SourcedChain
-from shared_core.conversation import Asked
-from shared_core.engine import SelfReflectEngine
-from shared_core.flow import Flow
-from shared_core.mistakes import in_words_of, reword
+from shared_core.calibration.stack import AnyCalibration
+from shared_core.facades.arguments import in_words_of, reword
+from shared_core.facades.conversation import Asked
+from shared_core.facades.engine import SelfReflectEngine
+from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, TextDelta
-from shared_core.uncertainty.stack import AnyCalibration
 
 _SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
 """Fields that stand for the settings of their names."""

@@ -21,11 +21,11 @@ from langchain_selfreflect._retrieval import as_retriever, with_usual_k
 from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import to_passages
 from langchain_selfreflect.lm import as_language_model
-from shared_core.checker import SelfReflectChecker as CoreChecker
 from shared_core.errors import InputError
+from shared_core.facades.arguments import in_words_of
+from shared_core.facades.checker import SelfReflectChecker as CoreChecker
 from shared_core.lm.chat import LogprobsMode
-from shared_core.mistakes import in_words_of
-from shared_core.pipelines.unsupported import OnUnsupported, treat_unsupported
+from shared_core.pipelines.decision.unsupported import OnUnsupported, treat_unsupported
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Finished, Passage
 

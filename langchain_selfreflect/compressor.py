@@ -23,9 +23,9 @@ from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import annotate, to_passages
 from langchain_selfreflect.lm import as_language_model
 from langchain_selfreflect.retriever import rank_notes
-from shared_core.mistakes import check_count, in_words_of
+from shared_core.facades.arguments import check_count, in_words_of
+from shared_core.facades.reranker import SelfReflectReranker
 from shared_core.pipelines.rerank import Ranked
-from shared_core.reranker import SelfReflectReranker
 from shared_core.settings import SelfReflectSettings
 
 

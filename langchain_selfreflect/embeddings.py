@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
-from shared_core.defaults import default_embedder
-from shared_core.mistakes import checks_names
+from shared_core.facades.arguments import checks_names
+from shared_core.facades.defaults import default_embedder
 from shared_core.retrieval.base import Embedder
 
 

@@ -14,9 +14,9 @@ from langchain_selfreflect._caller import caller_of
 from langchain_selfreflect._lm_options import Options, innermost
 from langchain_selfreflect._lm_read import read
 from shared_core.errors import CapabilityError, InputError
+from shared_core.facades.arguments import checks_names, no_language_model
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
-from shared_core.mistakes import checks_names, no_language_model
 
 __all__ = ["INNER_TAGS", "LangChainLM", "LogprobsMode", "as_language_model"]
 

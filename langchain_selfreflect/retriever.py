@@ -27,10 +27,10 @@ from langchain_selfreflect._retrieval import as_retriever, usual_k, with_usual_k
 from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import annotate, to_documents
 from langchain_selfreflect.lm import as_language_model
-from shared_core.gated_retriever import GatedResult, GatedRetriever, usual_gate
-from shared_core.mistakes import check_count, in_words_of
+from shared_core.facades.arguments import check_count, in_words_of
+from shared_core.facades.gated_retriever import GatedResult, GatedRetriever, usual_gate
+from shared_core.facades.reranker import RerankMethod, SelfReflectReranker
 from shared_core.pipelines.rerank import Ranked
-from shared_core.reranker import RerankMethod, SelfReflectReranker
 from shared_core.settings import SelfReflectSettings
 
 

@@ -27,16 +27,16 @@ from llamaindex_selfreflect._response import (
 )
 from llamaindex_selfreflect._sources import GivenNodes, NodeSource, Split, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
-from shared_core.conversation import Asked
-from shared_core.engine import SelfReflectEngine
+from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError
+from shared_core.facades.arguments import as_settings, checks_names, in_words_of
+from shared_core.facades.conversation import Asked
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
-from shared_core.mistakes import as_settings, checks_names, in_words_of
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
 from shared_core.types import Answer, Decided, Decision, Event, Finished
-from shared_core.uncertainty.stack import AnyCalibration
 
 OnAbstain = Literal["say", "show", "raise", "fallback"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.schema import QueryBundle
 
-from shared_core.conversation import Asked, Role, Turn, find_question
 from shared_core.errors import QuestionError
+from shared_core.facades.conversation import Asked, Role, Turn, find_question
 
 Question = str | QueryBundle | ChatMessage | Sequence[ChatMessage] | Mapping[str, Any]
 """A text, a ``QueryBundle``, a ``ChatMessage``, a list of them, or ``{"messages": […]}``."""

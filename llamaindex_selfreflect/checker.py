@@ -16,17 +16,17 @@ from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDe
 from llamaindex_selfreflect._nodes import NodeBook
 from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
-from shared_core.checker import SelfReflectChecker as CoreChecker
+from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError
-from shared_core.mistakes import as_settings, checks_names, in_words_of
-from shared_core.pipelines.common import source_of
+from shared_core.facades.arguments import as_settings, checks_names, in_words_of
+from shared_core.facades.checker import SelfReflectChecker as CoreChecker
+from shared_core.pipelines.decision.common import source_of
 from shared_core.pipelines.necessity import describe_necessity
-from shared_core.printable import to_printable_line
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
+from shared_core.support.sanitize import to_printable_line
 from shared_core.types import Answer, Claim, Decided, Event, Finished, Passage
-from shared_core.uncertainty.stack import AnyCalibration
 
 ScoreKind = Literal["weakest", "share"]
 

@@ -18,14 +18,14 @@ from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refus
 from llamaindex_selfreflect._nodes import document_place, own_text
 from llamaindex_selfreflect._sources import Cut, Split
 from llamaindex_selfreflect.query_engine import other_mode
+from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError, OptionError
+from shared_core.facades.arguments import check_count, checks_names, unknown_argument
 from shared_core.lm.base import LanguageModel
-from shared_core.mistakes import check_count, checks_names, unknown_argument
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
 from shared_core.types import Decision
-from shared_core.uncertainty.stack import AnyCalibration
 
 DEFAULT_CITATION_CHUNK_SIZE = 512
 DEFAULT_CITATION_CHUNK_OVERLAP = 20

@@ -10,8 +10,8 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llamaindex_selfreflect._whole import Whole
-from shared_core.defaults import default_embedder
-from shared_core.mistakes import checks_names
+from shared_core.facades.arguments import checks_names
+from shared_core.facades.defaults import default_embedder
 from shared_core.retrieval.base import Embedder
 
 

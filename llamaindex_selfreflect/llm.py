@@ -19,10 +19,10 @@ from llama_index.core.llms.custom import CustomLLM
 
 from llamaindex_selfreflect._read import read
 from shared_core.errors import InputError
+from shared_core.facades.arguments import checks_names, no_language_model
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
-from shared_core.mistakes import checks_names, no_language_model
-from shared_core.threads import in_thread
+from shared_core.support.threads import in_thread
 
 _LOG = logging.getLogger(__name__)
 _ROLES = {"system": MessageRole.SYSTEM, "user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}

@@ -17,11 +17,11 @@ from llamaindex_selfreflect._nodes import annotate, own_text, passage_of
 from llamaindex_selfreflect._whole import Whole
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.errors import InputError
+from shared_core.facades.arguments import as_settings, check_count, checks_names, in_words_of
+from shared_core.facades.reranker import WITH_MODEL, RerankMethod, SelfReflectReranker
 from shared_core.lm.base import LanguageModel
-from shared_core.mistakes import as_settings, check_count, checks_names, in_words_of
 from shared_core.pipelines.rerank import Ranked
 from shared_core.reading.base import Reader, SupportScorer
-from shared_core.reranker import WITH_MODEL, RerankMethod, SelfReflectReranker
 from shared_core.retrieval.base import Embedder
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import MetadataValue, Passage

@@ -11,11 +11,11 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import ResponseMode
 
 from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refuse_template
-from shared_core.mistakes import checks_names
+from shared_core.calibration.stack import AnyCalibration
+from shared_core.facades.arguments import checks_names
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
-from shared_core.uncertainty.stack import AnyCalibration
 
 
 class SelfReflectQueryEngine(ReflectiveQueryEngine):

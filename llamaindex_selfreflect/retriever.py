@@ -16,8 +16,8 @@ from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_
 from llamaindex_selfreflect.llm import as_language_model
 from llamaindex_selfreflect.postprocessor import SelfReflectRerank
 from shared_core.errors import InputError
-from shared_core.gated_retriever import GatedResult, GatedRetriever, GateName, usual_gate
-from shared_core.mistakes import as_settings, checks_names, in_words_of
+from shared_core.facades.arguments import as_settings, checks_names, in_words_of
+from shared_core.facades.gated_retriever import GatedResult, GatedRetriever, GateName, usual_gate
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.settings import SelfReflectSettings
@@ -34,7 +34,7 @@ class SelfReflectRetriever(BaseRetriever):
     Args:
         retriever: of LlamaIndex, or one of ``shared_core.retrieval``.
         llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; not needed for ``always``.
-        gate: ``uncertainty``, ``flare``, ``dragin`` or ``always``; see ``shared_core.gated_retriever.GatedRetriever``.
+        gate: ``uncertainty``, ``flare``, ``dragin`` or ``always``; see ``shared_core.GatedRetriever``.
             Not given, ``uncertainty`` with an ``llm`` and ``always`` without.
         settings: ``settings.seakr`` says how to measure; ``settings.calibration`` may hold the threshold.
         rerank: applied to what is retrieved.

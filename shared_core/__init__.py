@@ -8,9 +8,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from shared_core.support.moved import refuse_moved_modules
+
 if TYPE_CHECKING:
-    from shared_core.engine import SelfReflectEngine
     from shared_core.errors import SelfReflectError
+    from shared_core.facades.checker import SelfReflectChecker
+    from shared_core.facades.engine import SelfReflectEngine
+    from shared_core.facades.gated_retriever import GatedRetriever
+    from shared_core.facades.reranker import SelfReflectReranker
     from shared_core.settings import (
         ReclaimSettings,
         ResearchSettings,
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+refuse_moved_modules()
+
 __all__ = [
     "Answer",
     "Citation",
@@ -29,13 +36,16 @@ __all__ = [
     "Critique",
     "Decision",
     "Event",
+    "GatedRetriever",
     "Passage",
     "ReclaimSettings",
     "ResearchSettings",
     "SeakrSettings",
     "SelfRagSettings",
+    "SelfReflectChecker",
     "SelfReflectEngine",
     "SelfReflectError",
+    "SelfReflectReranker",
     "SelfReflectSettings",
     "Span",
     "Usage",
@@ -43,7 +53,10 @@ __all__ = [
 ]
 
 _HOME = {
-    "SelfReflectEngine": "shared_core.engine",
+    "GatedRetriever": "shared_core.facades.gated_retriever",
+    "SelfReflectChecker": "shared_core.facades.checker",
+    "SelfReflectEngine": "shared_core.facades.engine",
+    "SelfReflectReranker": "shared_core.facades.reranker",
     "SelfReflectError": "shared_core.errors",
     **dict.fromkeys([n for n in __all__ if n.endswith("Settings")], "shared_core.settings"),
 }

@@ -33,14 +33,51 @@ Every error says what happened, to what, and (``hint``) what to do about it::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
 
-from shared_core.refusals import InputError as InputError
-from shared_core.refusals import PassageError as PassageError
-from shared_core.refusals import SelfReflectError as SelfReflectError
 
-if TYPE_CHECKING:
-    from shared_core.types import Answer
+class SelfReflectError(Exception):
+    """Base of every error this project raises on purpose.
+
+    Args:
+        message: what happened, and to what.
+        hint: what the reader can do about it; shown on its own line.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """Message and hint, as a person should read them."""
+        return f"{self.message}\nHint: {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions pickle as a call with their ``args``; subclasses take others (``CapabilityError``).
+        return (_restore, (type(self), self.args), self.__dict__)
+
+
+def _restore(kind: type[SelfReflectError], args: tuple[object, ...]) -> SelfReflectError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``Did you mean NAME? `` with the known name that is most like this one; empty if none is like it."""
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]}? " if near else ""
+
+
+class InputError(SelfReflectError, ValueError):
+    """An argument cannot be used."""
+
+
+class PassageError(InputError):
+    """A passage is malformed, or two different passages share an id."""
 
 
 class SettingsError(SelfReflectError, ValueError):
@@ -198,9 +235,13 @@ class BudgetError(LimitError):
 
 
 class AbstainedError(SelfReflectError):
-    """The engine abstained and ``on_abstain="raise"`` was set; ``answer`` holds all that was found."""
+    """The engine abstained and ``on_abstain="raise"`` was set.
 
-    def __init__(self, answer: Answer) -> None:
+    Args:
+        answer: the ``shared_core.Answer`` with all that was found (``types`` imports this module, so it is ``Any``).
+    """
+
+    def __init__(self, answer: Any) -> None:
         super().__init__(
             f"No answer meets the target accuracy: {answer.reason}.",
             hint="Lower target_accuracy, add documents, or set on_abstain='say' to get the abstention as an answer.",

@@ -9,8 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from shared_core.errors import SettingsError
-from shared_core.refusals import did_you_mean
+from shared_core.errors import SettingsError, did_you_mean
 
 PipelineName = Literal["composed", "reclaim", "research", "seakr", "self_rag"]
 """The pipelines that there are, and no others: this is the one place that names them (``pipelines.PIPELINES``)."""

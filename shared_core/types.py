@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from shared_core.refusals import InputError, PassageError
+from shared_core.errors import InputError, PassageError
 
 MetadataValue = str | int | float | bool | None
 MatchKind = Literal["verbatim", "normalised", "fuzzy"]

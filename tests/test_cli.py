@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shared_core.cli import app
-from shared_core.commands.doctor import PACKAGES
+from shared_core.cli.doctor import PACKAGES
 
 Ask = Callable[..., Result]
 
@@ -212,8 +212,8 @@ def test_doctor_names_the_extra_that_the_default_lacks(monkeypatch: pytest.Monke
     def broken() -> dict[str, Any]:
         raise ImportError("No module named 'chromadb'")
 
-    monkeypatch.setattr("shared_core.commands.doctor.importlib.metadata.version", version)
-    monkeypatch.setattr("shared_core.commands.doctor._default", broken)
+    monkeypatch.setattr("shared_core.cli.doctor.importlib.metadata.version", version)
+    monkeypatch.setattr("shared_core.cli.doctor._default", broken)
     result = CliRunner().invoke(app, ["doctor", "--json"])
     assert result.exit_code == 1
     default = json.loads(result.stdout)["embedded_default"]

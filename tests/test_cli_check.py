@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from shared_core import parts
 from shared_core.cli import app
+from shared_core.facades import assembly as parts
 from tests.fakes import WordCritic
 
 LIT = "The lamp was lit in 1871."

@@ -17,9 +17,9 @@ from typer.testing import CliRunner, Result
 
 from shared_core import Answer
 from shared_core.cli import app, main
-from shared_core.commands import ask as asking
-from shared_core.commands.common import BuiltEngine
-from shared_core.commands.console import PlainConsole
+from shared_core.cli import ask as asking
+from shared_core.cli.common import BuiltEngine
+from shared_core.cli.console import PlainConsole
 from shared_core.errors import AbstainedError, QuestionError
 from shared_core.pipelines import PIPELINES
 from shared_core.types import Citation, Claim, Passage

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from shared_core.retrieval.documents import Document, load_document
+from shared_core.documents.load import Document, load_document
 
 pytest.importorskip("pypdfium2")
 pytest.importorskip("docx")

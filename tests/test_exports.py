@@ -18,7 +18,8 @@ FIXED = {
     "risk_control_threshold",
     "shared_core.evaluation": "exact_match f1 str_em alce_citation_scores reclaim_citation_scores consistency_ratio "
     "attribution_ratio auroc aurc prediction_rejection_ratio expected_calibration_error",
-    "shared_core.retrieval": "BM25Retriever ChromaRetriever HybridRetriever DocumentIndex",
+    "shared_core.retrieval": "BM25Retriever ChromaRetriever HybridRetriever",
+    "shared_core.documents": "DocumentIndex",
     "shared_core.reading": "ExtractiveReader CriticSupportScorer CrossEncoderSupportScorer",
     "shared_core.lab": "World load_lab_model",
     "shared_core.lm": "LanguageModel ScriptedLM TransformersLM OpenAICompatibleLM VLLM Prompt SamplingParams",

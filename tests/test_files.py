@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from shared_core import calibration_io
+from shared_core.calibration import io as calibration_io
+from shared_core.calibration.calibration import Calibration
 from shared_core.errors import CalibrationError, DocumentError, InputError
 from shared_core.evaluation.runner import Evaluation
-from shared_core.files import replace_file
+from shared_core.support.files import replace_file
 from shared_core.training.rows import write_json_lines
-from shared_core.uncertainty.calibration import Calibration
 
 CALIBRATIONS = {"gate": Calibration("platt", False, {"model": "m"}, slope=-1.0)}
 WRITERS: dict[str, tuple[Callable[[Path], object], type[Exception]]] = {

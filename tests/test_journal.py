@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shared_core.errors import InputError
-from shared_core.journal import Journal
+from shared_core.support.run_log import Journal
 
 
 def test_what_was_appended_is_read(tmp_path: Path) -> None:

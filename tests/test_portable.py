@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from shared_core import SelfReflectEngine
-from shared_core.defaults import default_embedder, default_reader
-from shared_core.gated_retriever import GatedRetriever
+from shared_core.documents import DocumentIndex
+from shared_core.facades.defaults import default_embedder, default_reader
+from shared_core.facades.gated_retriever import GatedRetriever
+from shared_core.facades.reranker import SelfReflectReranker
 from shared_core.lm import ScriptedLM
 from shared_core.lm.openai import OpenAICompatibleLM
 from shared_core.reading.extractive import ExtractiveReader
-from shared_core.reranker import SelfReflectReranker
-from shared_core.retrieval import BM25Retriever, ChromaRetriever, DenseRetriever, DocumentIndex, HybridRetriever
+from shared_core.retrieval import BM25Retriever, ChromaRetriever, DenseRetriever, HybridRetriever
 from tests.fakes import PASSAGES
 from tests.retrieval.hashing_embedder import HashingEmbedder
 

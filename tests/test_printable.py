@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared_core.printable import to_printable, to_printable_json, to_printable_line
+from shared_core.support.sanitize import to_printable, to_printable_json, to_printable_line
 
 HARMLESS = "naïve e\u0301 水 👩\u200d👩 می\u200cخواهم tab\tline\nend"
 

@@ -1,5 +1,9 @@
 """Claims, utility, conformal thresholds: what to say, and when to say nothing."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from shared_core.abstention.claims import (
     ClaimCache,
     ClaimSpan,
@@ -19,8 +23,6 @@ from shared_core.abstention.conformal import (
     learn_then_test_threshold,
     risk_control_threshold,
 )
-from shared_core.abstention.drift import DriftWatch, two_sample_p
-from shared_core.abstention.guarantees import GUARANTEES, FittedGuarantee, fit_guarantee
 from shared_core.abstention.utility import (
     Selection,
     claim_gain,
@@ -30,14 +32,12 @@ from shared_core.abstention.utility import (
     realised_utility,
     select_answer,
 )
+from shared_core.support.moved import moved_name
 
 __all__ = [
-    "GUARANTEES",
     "CalibratedThreshold",
     "ClaimCache",
     "ClaimSpan",
-    "DriftWatch",
-    "FittedGuarantee",
     "Guarantee",
     "Selection",
     "SelfConsistency",
@@ -46,7 +46,6 @@ __all__ = [
     "conformal_factuality_threshold",
     "expected_utility",
     "factuality_scores",
-    "fit_guarantee",
     "keep_claims",
     "learn_then_test_threshold",
     "parse_probability",
@@ -57,6 +56,9 @@ __all__ = [
     "select_answer",
     "self_consistency",
     "split_claims",
-    "two_sample_p",
     "unique_claims",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return moved_name(__name__, name)

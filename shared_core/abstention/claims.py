@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from shared_core.abstention import _checks
+from shared_core.abstention import checks as _checks
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 

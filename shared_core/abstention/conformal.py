@@ -17,7 +17,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any, Literal
 
-from shared_core.abstention import _checks
+from shared_core.abstention import checks as _checks
 from shared_core.errors import InputError, MissingDependencyError, SettingsError
 
 GuaranteeKind = Literal["conformal_factuality", "conformal_risk_control", "learn_then_test"]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from shared_core.abstention import _checks
+from shared_core.abstention import checks as _checks
 
 
 class Selection(NamedTuple):

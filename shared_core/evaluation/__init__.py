@@ -3,14 +3,20 @@
 All scores are in [0, 1]; published tables often show them times 100.
 """
 
-from shared_core.evaluation.alce import (
+from shared_core.evaluation.baselines import Plain
+from shared_core.evaluation.compare.compared import Estimate
+from shared_core.evaluation.compare.comparing import compare, merge
+from shared_core.evaluation.compare.comparison import Comparison
+from shared_core.evaluation.dataset import Question, read_questions
+from shared_core.evaluation.judging import Record
+from shared_core.evaluation.metrics.alce import (
     CitationScores,
     alce_citation_scores,
     cited_numbers,
     claim_recall,
     remove_citations,
 )
-from shared_core.evaluation.answers import (
+from shared_core.evaluation.metrics.answers import (
     alce_string_match,
     best_no_answer_threshold,
     contains_answer,
@@ -22,11 +28,7 @@ from shared_core.evaluation.answers import (
     str_em,
     supporting_facts,
 )
-from shared_core.evaluation.baselines import Plain
-from shared_core.evaluation.compared import Estimate
-from shared_core.evaluation.comparing import compare, merge
-from shared_core.evaluation.comparison import Comparison
-from shared_core.evaluation.confidence import (
+from shared_core.evaluation.metrics.confidence import (
     ReliabilityBins,
     RiskCoverage,
     accuracy_at,
@@ -39,10 +41,8 @@ from shared_core.evaluation.confidence import (
     reliability_bins,
     risk_coverage_curve,
 )
-from shared_core.evaluation.dataset import Question, read_questions
-from shared_core.evaluation.generation import mauve, rouge_lsum
-from shared_core.evaluation.judging import Record
-from shared_core.evaluation.reclaim import (
+from shared_core.evaluation.metrics.generation import mauve, rouge_lsum
+from shared_core.evaluation.metrics.reclaim import (
     Pair,
     ReclaimScores,
     attribution_ratio,
@@ -50,8 +50,8 @@ from shared_core.evaluation.reclaim import (
     consistency_ratio,
     reclaim_citation_scores,
 )
+from shared_core.evaluation.metrics.self_restraint import SelfRestraint, over_targets, self_restraint, self_restraint_by
 from shared_core.evaluation.runner import Evaluation, evaluate
-from shared_core.evaluation.self_restraint import SelfRestraint, over_targets, self_restraint, self_restraint_by
 
 __all__ = [
     "CitationScores",

@@ -6,16 +6,16 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from shared_core import flow as flows
 from shared_core.errors import ContextOverflowError, SettingsError
-from shared_core.flow import Flow, Generate, Retrieve
 from shared_core.lm.base import Generation, Prompt, SamplingParams
-from shared_core.meter import Meter
-from shared_core.pipelines.common import NOT_KNOWN
+from shared_core.pipelines.decision.common import NOT_KNOWN
+from shared_core.runtime import flow as flows
+from shared_core.runtime.budget import Meter
+from shared_core.runtime.flow import Flow, Generate, Retrieve
 from shared_core.types import Answer, Passage
 
 if TYPE_CHECKING:
-    from shared_core.engine import SelfReflectEngine
+    from shared_core.facades.engine import SelfReflectEngine
 
 PromptOf = Callable[[str, Sequence[Passage]], Prompt]
 """From a question and what was retrieved for it to what the model is told."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared_core.errors import AbstainedError
-from shared_core.evaluation import confidence as ranking
-from shared_core.evaluation.answers import (
+from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.metrics import confidence as ranking
+from shared_core.evaluation.metrics.answers import (
     bare_golds,
     contains_answer,
     exact_match,
@@ -16,7 +17,6 @@ from shared_core.evaluation.answers import (
     is_bare_answer,
     normalize_answer,
 )
-from shared_core.evaluation.dataset import Question
 from shared_core.types import Answer, Claim
 
 WORDS, CLOSED, NONE = "accepted answer in what is said", "yes or no", "no answer is right"

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError, MissingDependencyError
-from shared_core.evaluation.confidence import accuracy_at, aurc, expected_calibration_error, reliability_bins
-from shared_core.evaluation.confidence import risk_coverage_curve as curve
-from shared_core.evaluation.self_restraint import SelfRestraint
+from shared_core.evaluation.metrics.confidence import accuracy_at, aurc, expected_calibration_error, reliability_bins
+from shared_core.evaluation.metrics.confidence import risk_coverage_curve as curve
+from shared_core.evaluation.metrics.self_restraint import SelfRestraint
 
 _BLUE, _ORANGE, _GREY, _PALE = "#1f5fa8", "#c8551b", "#6b7280", "#cfe0f3"
 _STYLE = {

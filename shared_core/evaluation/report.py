@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared_core.citation import Place, find_place
-from shared_core.printable import to_printable
+from shared_core.support.sanitize import to_printable
 from shared_core.types import Answer, Claim, Passage, Span
 
 if TYPE_CHECKING:

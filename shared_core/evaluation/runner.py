@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.seen import warn_fitted_on
 from shared_core.evaluation.judging import Record, judge
-from shared_core.evaluation.seen import warn_fitted_on
 from shared_core.evaluation.summary import TARGETS, metrics
-from shared_core.files import replace_file
+from shared_core.support.files import replace_file
 from shared_core.types import Answer
 
 __all__ = ["TARGETS", "AnswersMany", "Evaluation", "Progress", "Record", "evaluate", "judge", "metrics"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from shared_core.evaluation import confidence as ranking
 from shared_core.evaluation.judging import Record
+from shared_core.evaluation.metrics import confidence as ranking
 
 TARGETS = (0.5, 0.7, 0.8, 0.9)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from shared_core import calibration_io
+from shared_core.calibration import io as calibration_io
+from shared_core.calibration.stack import AnyCalibration
 from shared_core.lab.checkpoint import CHECKPOINT
 from shared_core.settings import PipelineName, SeakrSettings, SelfReflectSettings
-from shared_core.uncertainty.stack import AnyCalibration
 
 __all__ = ["PIPELINES", "calibration_file", "lab_calibrations", "lab_settings"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from shared_core.engine import SelfReflectEngine
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lab.checkpoint import load_lab_model
 from shared_core.lab.engines import lab_calibrations, lab_settings
 from shared_core.lab.measure.knowing import Measured, measured

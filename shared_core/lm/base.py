@@ -35,7 +35,7 @@ from shared_core.lm.results import ScoreResult as ScoreResult
 from shared_core.lm.results import Scores as Scores
 from shared_core.lm.results import States as States
 from shared_core.lm.results import StatesResult as StatesResult
-from shared_core.threads import in_thread
+from shared_core.support.threads import in_thread
 
 
 @dataclass(frozen=True, slots=True)

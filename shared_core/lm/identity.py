@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shared_core.bindings import WEIGHTS
 from shared_core.lm.base import LanguageModel
 
 if TYPE_CHECKING:
     import torch
 
+WEIGHTS = "weights "
+"""Stands before the digest in the identity of a model whose weights are at hand."""
 _DIGITS = 16  # of sha256 in hexadecimal
 _PICKED = 256  # values of a tensor that are read one by one
 _PIECES, _PIECE = 64, 4096  # pieces of a file of weights, and their bytes

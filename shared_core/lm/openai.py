@@ -43,7 +43,7 @@ from shared_core.lm.base import (
 from shared_core.lm.chat.layout import Outgoing, examples, instructs
 from shared_core.lm.chat.read import OnlyThoughts
 from shared_core.lm.identity import plain_name
-from shared_core.portable import Remade
+from shared_core.support.pickling import Remade
 from shared_core.types import Usage
 
 if TYPE_CHECKING:

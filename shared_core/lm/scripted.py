@@ -29,7 +29,7 @@ from shared_core.lm.base import (
     States,
     StatesResult,
 )
-from shared_core.portable import Portable
+from shared_core.support.pickling import Portable
 from shared_core.types import Usage
 
 Reply = str | Sample | Sequence[str | Sample] | LanguageModelError

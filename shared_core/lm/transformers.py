@@ -53,7 +53,7 @@ from shared_core.lm.base import (
     StatesResult,
 )
 from shared_core.lm.encoding import Encoder
-from shared_core.portable import Remade
+from shared_core.support.pickling import Remade
 from shared_core.types import Usage
 
 if TYPE_CHECKING:

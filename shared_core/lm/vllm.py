@@ -25,8 +25,8 @@ from shared_core.errors import (
     LanguageModelError,
     ModelLoadError,
 )
-from shared_core.lm._vllm_engine import Engine, Job, engine_options, import_vllm, is_refusal
-from shared_core.lm._vllm_read import OutputReader, read_logprob, read_scores, read_usage
+from shared_core.lm._vllm.engine import Engine, Job, engine_options, import_vllm, is_refusal
+from shared_core.lm._vllm.read import OutputReader, read_logprob, read_scores, read_usage
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,
@@ -44,7 +44,7 @@ from shared_core.lm.base import (
 )
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.identity import identity_of_files, local_folder, plain_name
-from shared_core.portable import Remade
+from shared_core.support.pickling import Remade
 from shared_core.types import Usage
 
 logger = logging.getLogger(__name__)

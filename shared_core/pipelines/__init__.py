@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import get_args
 
 from shared_core.errors import SettingsError
-from shared_core.flow import Flow
-from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.decision.common import Context, Run
+from shared_core.runtime.flow import Flow
 from shared_core.settings import PipelineName
 from shared_core.types import Answer
 

@@ -17,8 +17,7 @@ from typing import TypeVar
 from shared_core.abstention import expected_utility, keep_claims
 from shared_core.abstention.statements import Statement, Statements, cut_statements, joined
 from shared_core.errors import DeadlineError, LimitError
-from shared_core.flow import Flow, Judge, Report, Retrieve, Together
-from shared_core.pipelines.common import (
+from shared_core.pipelines.decision.common import (
     CANNOT_JUDGE,
     NOTHING_RETRIEVED,
     OUT_OF_BUDGET,
@@ -31,6 +30,7 @@ from shared_core.pipelines.evidence import Evidence, Window, gather, titled
 from shared_core.pipelines.necessity import ask_necessity, require_scores
 from shared_core.pipelines.support import ask_model, model_method, support, support_method, verdicts
 from shared_core.reading.base import Verdict
+from shared_core.runtime.flow import Flow, Judge, Report, Retrieve, Together
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, ClaimVerdict, Passage, Retrieved, Signals, Span
 
 T = TypeVar("T")

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared_core.errors import BudgetError, LimitError, SelfReflectError
-from shared_core.flow import Flow, Report, Retrieve
-from shared_core.pipelines.common import Run, assemble_uncited, decide, merge_duplicates
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
+from shared_core.pipelines.decision.common import Run, assemble_uncited, decide, merge_duplicates
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, extractive
 from shared_core.pipelines.gating.choose import choose_gauge, choose_threshold, gauge_report
 from shared_core.pipelines.gating.demonstrations import demonstrations
@@ -24,6 +23,7 @@ from shared_core.pipelines.reclaim.loop import write
 from shared_core.pipelines.rerank import rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
 from shared_core.pipelines.rereading import read_again
 from shared_core.pipelines.seakr.answer import answer_claim
+from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.types import Answer, Claim, Passage, Retrieved
 from shared_core.uncertainty import final_answer
 

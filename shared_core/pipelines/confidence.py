@@ -21,10 +21,10 @@ import re
 from collections.abc import Sequence
 
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.flow import Flow, Judge, Read
-from shared_core.pipelines.common import Run, decide, merge_duplicates
+from shared_core.pipelines.decision.common import Run, decide, merge_duplicates
 from shared_core.pipelines.support import ask_model, model_method, support, support_method
 from shared_core.reading.base import ReadResult
+from shared_core.runtime.flow import Flow, Judge, Read
 from shared_core.types import Answer, Claim, Passage, Signals, Span
 
 WITNESSES = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement", "named", "likely")

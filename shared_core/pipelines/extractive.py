@@ -6,14 +6,14 @@ import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
 
+from shared_core.calibration.calibration import Calibration
 from shared_core.errors import GenerationError
-from shared_core.flow import Flow, Read, Report, Retrieve
-from shared_core.pipelines.common import Run, decide
+from shared_core.pipelines.decision.common import Run, decide
+from shared_core.pipelines.decision.wording import one_line
 from shared_core.pipelines.rerank import rank_by_reading
-from shared_core.pipelines.wording import one_line
 from shared_core.reading.base import Reading, ReadResult
+from shared_core.runtime.flow import Flow, Read, Report, Retrieve
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Retrieved, Signals, Span
-from shared_core.uncertainty.calibration import Calibration
 
 _LOG = logging.getLogger(__name__)
 QUOTES = 10

@@ -13,10 +13,10 @@ import math
 from collections.abc import Sequence
 
 from shared_core.errors import CapabilityError, ContextOverflowError, LimitError
-from shared_core.flow import Flow, Score, Together
 from shared_core.lm.base import Prompt, Scores
-from shared_core.pipelines.common import Context, Run, raise_faults
+from shared_core.pipelines.decision.common import Context, Run, raise_faults
 from shared_core.pipelines.evidence import titled
+from shared_core.runtime.flow import Flow, Score, Together
 from shared_core.types import Claim, Necessity, Passage, Span
 
 Texts = Sequence[str]

@@ -7,13 +7,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shared_core.flow import Flow, Rate, Read
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.reading.base import Reading, ReadResult
+from shared_core.runtime.flow import Flow, Rate, Read
 from shared_core.types import Passage, Span
 from shared_core.uncertainty import is_answer
 

@@ -12,17 +12,17 @@ import math
 from collections.abc import Sequence
 
 from shared_core.errors import ContextOverflowError, LanguageModelError, LimitError
-from shared_core.flow import Flow, Generate, Report
 from shared_core.lm.base import Generation, Sample, SamplingParams
-from shared_core.pipelines.common import Run
 from shared_core.pipelines.confidence import Weighed, weigh
-from shared_core.pipelines.declining import is_refusal
+from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.gating.closed_book import conclude
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.pipelines.reclaim.free import DECLINED
 from shared_core.pipelines.seakr.answer import choose_citations, state_answer
 from shared_core.reading.questions import words
+from shared_core.runtime.flow import Flow, Generate, Report
 from shared_core.settings import Demonstration
 from shared_core.types import Claim, ClaimSealed, Passage, Signals
 from shared_core.uncertainty import final_answer, is_answer

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shared_core.errors import BudgetError, LanguageModelError, LimitError
-from shared_core.flow import Flow, Generate, Judge, Score, Together
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
-from shared_core.pipelines.common import Context, Run, raise_faults
+from shared_core.pipelines.decision.common import Context, Run, raise_faults
 from shared_core.pipelines.gating.prompts import own_word_prompt
 from shared_core.reading.base import Verdict
+from shared_core.runtime.flow import Flow, Generate, Judge, Score, Together
 from shared_core.uncertainty import parse_probability
 
 _YES_OR_NO = re.compile(r"\W*(yes|no)\b(?!\W*(?:but|however|only)\b)", re.IGNORECASE)

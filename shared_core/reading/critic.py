@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.errors import InputError
-from shared_core.portable import Remade
 from shared_core.reading.base import Rate, Verdict
 from shared_core.reading.beside import Beside
 from shared_core.reading.candidates import log_sum
@@ -20,6 +19,7 @@ from shared_core.reading.loading import load_network
 from shared_core.reading.model import ReadingModel, each, model_folder
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.retrieval.base import Embedder
+from shared_core.support.pickling import Remade
 from shared_core.types import Passage
 
 

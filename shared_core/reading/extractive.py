@@ -13,7 +13,6 @@ import numpy as np
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
-from shared_core.portable import Remade
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import shift
@@ -34,6 +33,7 @@ from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overla
 from shared_core.reading.questions import opens_in_english, repeats, words
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.retrieval.base import Embedder
+from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")  # states nothing; nor does the question itself in a list of questions

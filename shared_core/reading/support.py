@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
-from shared_core.portable import Remade
+from shared_core.support.pickling import Remade
 
 __all__ = ["CrossEncoderSupportScorer", "entailment_label"]
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from shared_core.errors import InputError
-from shared_core.portable import Remade
 from shared_core.retrieval.base import Embedder, Ranking, Where
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.chroma_client import connect, delete_quietly, open_collection
@@ -19,6 +18,7 @@ from shared_core.retrieval.embedding import MiniLMEmbedder
 from shared_core.retrieval.filters import normalise
 from shared_core.retrieval.vectors import VectorTable
 from shared_core.retrieval.windows import Granularity, check_granularity
+from shared_core.support.pickling import Remade
 from shared_core.types import Passage
 
 _BATCH = 256

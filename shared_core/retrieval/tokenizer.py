@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared_core.errors import InputError
-from shared_core.portable import Portable
+from shared_core.support.pickling import Portable
 
 _UNSPACED = (
     "\u0e00-\u0edf\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer

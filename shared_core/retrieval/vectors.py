@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from shared_core.portable import Portable
+from shared_core.support.pickling import Portable
 
 if TYPE_CHECKING:
     import numpy as np

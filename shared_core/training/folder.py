@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import DocumentError, InputError
-from shared_core.files import replace_file
+from shared_core.support.files import replace_file
 
 __all__ = ["CARD", "CHECKPOINTS", "RUN", "TrainingFolder"]
 

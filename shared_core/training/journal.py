@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shared_core import flow as flows
 from shared_core.errors import BudgetError, DocumentError, InputError, LimitError, SelfReflectError
-from shared_core.files import replace_file
-from shared_core.flow import Flow, Generate, HiddenStates, Resources, Score, Together, leaves_of
-from shared_core.journal import Journal as Lines
+from shared_core.runtime import flow as flows
+from shared_core.runtime.flow import Flow, Generate, HiddenStates, Resources, Score, Together, leaves_of
+from shared_core.support.files import replace_file
+from shared_core.support.run_log import Journal as Lines
 from shared_core.types import Usage
 
 if TYPE_CHECKING:

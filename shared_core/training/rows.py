@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from shared_core.errors import DocumentError, InputError
-from shared_core.files import replace_file
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.encoding import plain_text
+from shared_core.support.files import replace_file
 
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder

@@ -1,21 +1,19 @@
-"""Uncertainty: estimators over samples, their registry, semantic clusters, tentative queries, calibration.
+"""Uncertainty: estimators over samples, their registry, semantic clusters, tentative queries.
 
 Pure functions: arrays in, float out; higher = more uncertain; what is unknown (NaN, nothing to go by) is +inf.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from shared_core.support.moved import moved_name
 from shared_core.uncertainty.answers import (
     answer_lead,
     choose_answer,
     final_answer,
     is_answer,
     rationale_uncertainty,
-)
-from shared_core.uncertainty.calibration import (
-    Calibration,
-    choose_threshold,
-    fit_calibration,
 )
 from shared_core.uncertainty.claims import (
     CONTRADICTS,
@@ -104,13 +102,13 @@ from shared_core.uncertainty.tokens import (
 )
 
 __all__ = [
-    "CONTRADICTS", "ENTAILS", "ESTIMATORS", "FALLBACK_ORDER", "NEUTRAL", "Calibration", "Cost", "Estimator", "Need",
+    "CONTRADICTS", "ENTAILS", "ESTIMATORS", "FALLBACK_ORDER", "NEUTRAL", "Cost", "Estimator", "Need",
     "PairPlan", "SampleStatistics", "Trigger", "Word", "answer_lead", "best_available", "certain_words",
-    "choose_answer", "choose_threshold", "claim_conditioned_probability", "claim_uncertainties",
+    "choose_answer", "claim_conditioned_probability", "claim_uncertainties",
     "cluster_by_entailment", "cluster_by_similarity", "cocoa", "cocoa_msp", "cocoa_mte", "cocoa_ppl",
     "confident_prefix", "connected_clusters", "degree_matrix", "discrete_semantic_entropy", "dragin", "dragin_query",
     "dragin_scores", "dragin_trigger", "eccentricity", "eigenscore", "eigenvalue_laplacian", "energy",
-    "equivalent_from_classes", "estimate_all", "final_answer", "fit_calibration", "flare_triggered", "get_estimator",
+    "equivalent_from_classes", "estimate_all", "final_answer", "flare_triggered", "get_estimator",
     "gram_uncertainty", "greedy_clusters", "is_answer", "is_content_word", "jaccard_similarity", "kle_heat",
     "kle_matern", "length_normalized_entropy", "lexical_similarity", "masked_query", "max_sequence_probability",
     "mean_negative_log_likelihood", "mean_token_entropy", "min_token_probability", "monte_carlo_entropy",
@@ -120,3 +118,7 @@ __all__ = [
     "semantic_entropy", "semantic_entropy_monte_carlo", "sufficiency_uncertainty", "token_ccp", "token_entropy",
     "uncertain_spans", "verbalised_uncertainty", "von_neumann_entropy", "word_attention", "word_means", "words_of",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    return moved_name(__name__, name)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64, log_probabilities, numbers
+from shared_core.uncertainty.arrays import Float64, log_probabilities, numbers
 
 ENTAILS, NEUTRAL, CONTRADICTS = 2.0, 1.0, 0.0
 """What an alternative has to do with the token that was generated; NaN where that is unknown."""

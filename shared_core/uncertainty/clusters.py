@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64, nothing_agrees, numbers
+from shared_core.uncertainty.arrays import Float64, nothing_agrees, numbers
 
 Bools = NDArray[np.bool_]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64, finite, known, log_probabilities, numbers
+from shared_core.uncertainty.arrays import Float64, finite, known, log_probabilities, numbers
 from shared_core.uncertainty.tokens import max_sequence_probability, mean_negative_log_likelihood, mean_token_entropy
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from shared_core.errors import CapabilityError, InputError
 from shared_core.uncertainty import claims, combined, hidden, kernels, semantic, text, tokens
-from shared_core.uncertainty._arrays import known
+from shared_core.uncertainty.arrays import known
 from shared_core.uncertainty.statistics import NotGatheredError, SampleStatistics
 
 Need = Literal[

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shared_core.uncertainty._arrays import Float64, finite, known, numbers, positive
+from shared_core.uncertainty.arrays import Float64, finite, known, numbers, positive
 
 _BLOCK = 512  # columns at a time: small products stay on one thread, and waking others costs more than they do
 _PRECISION = 1e-7  # of a pivot: rounding may reach that share of it

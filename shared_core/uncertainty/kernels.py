@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shared_core.uncertainty._arrays import Float64, finite, numbers, positive, similarity_matrix
+from shared_core.uncertainty.arrays import Float64, finite, numbers, positive, similarity_matrix
 
 
 def kle_heat(agreement: ArrayLike, t: float = 0.3) -> float:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64, finite, numbers
 from shared_core.uncertainty._words import FUNCTION_WORDS
+from shared_core.uncertainty.arrays import Float64, finite, numbers
 from shared_core.uncertainty.tokens import dragin_scores
 
 _PUNCTUATION = string.punctuation + "“”‘’«»…–—¿¡"

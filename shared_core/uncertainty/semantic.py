@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64, finite, numbers, similarity_matrix
+from shared_core.uncertainty.arrays import Float64, finite, numbers, similarity_matrix
 
 
 def semantic_entropy(log_likelihoods: ArrayLike, cluster_ids: Sequence[Hashable]) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64, numbers
+from shared_core.uncertainty.arrays import Float64, numbers
 
 _ARRAYS = {
     "states": 2, "similarity": 2, "agreement": 2, "answer_similarity": 1, "answer_agreement": 1,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64, nothing_agrees
+from shared_core.uncertainty.arrays import Float64, nothing_agrees
 
 _WORD = re.compile(r"[^\W_]+")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")

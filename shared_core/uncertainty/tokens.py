@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError
-from shared_core.uncertainty._arrays import Float64, finite, known, log_probabilities, numbers, positive
+from shared_core.uncertainty.arrays import Float64, finite, known, log_probabilities, numbers, positive
 
 
 def perplexity(logprobs: ArrayLike) -> float:

@@ -15,15 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared_core.abstention import (
-    GUARANTEES,
-    DriftWatch,
-    FittedGuarantee,
-    conformal_factuality_threshold,
-    fit_guarantee,
-    risk_control_threshold,
-    two_sample_p,
-)
+from shared_core.abstention import conformal_factuality_threshold, risk_control_threshold
+from shared_core.calibration import GUARANTEES, DriftWatch, FittedGuarantee, fit_guarantee, two_sample_p
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.settings import GuaranteeName
 

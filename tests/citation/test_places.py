@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from shared_core.citation import Place, find_place
-from shared_core.retrieval.chunking import chunk_document
-from shared_core.retrieval.documents import Document
-from shared_core.retrieval.loaders.base import Page
+from shared_core.documents.chunking import chunk_document
+from shared_core.documents.load import Document
+from shared_core.documents.loaders.base import Page
 from shared_core.types import Passage
 
 

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError
-from shared_core.evaluation.calibration import calibrate_confidence
-from shared_core.evaluation.claims_calibration import calibrate_claims
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.gauge_calibration import calibrate_answer, calibrate_gate, calibrate_support
+from shared_core.evaluation.fitting.calibration import calibrate_confidence
+from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
+from shared_core.evaluation.fitting.gauge_calibration import calibrate_answer, calibrate_gate, calibrate_support
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import WITNESSES

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
-from shared_core.abstention import FittedGuarantee
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration import FittedGuarantee
+from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.guarantee_calibration import FittedAnswers, calibrate_guarantee
-from shared_core.evaluation.kept_rows import KeptRows
+from shared_core.evaluation.fitting.guarantee_calibration import FittedAnswers, calibrate_guarantee
+from shared_core.evaluation.fitting.kept_rows import KeptRows
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reflection import RELEASED_IDS

@@ -11,14 +11,14 @@ from typing import Any, get_args
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core import flow as flows
 from shared_core.errors import AbstainedError, BudgetError, DeadlineError, GenerationError, SettingsError
-from shared_core.flow import Flow, Resources
-from shared_core.gated_retriever import GatedRetriever
+from shared_core.facades.gated_retriever import GatedRetriever
+from shared_core.facades.reranker import SelfReflectReranker
 from shared_core.lm.base import Capabilities, Generate, GenerateResult, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.meter import Meter
-from shared_core.reranker import SelfReflectReranker
+from shared_core.runtime import flow as flows
+from shared_core.runtime.budget import Meter
+from shared_core.runtime.flow import Flow, Resources
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Finished, Passage
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published

@@ -14,16 +14,17 @@ from typer.testing import CliRunner
 
 from langchain_selfreflect import MiniLMEmbeddings, SelfReflectChain
 from llamaindex_selfreflect import MiniLMEmbedding, SelfReflectQueryEngine, SelfReflectRerank
-from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
-from shared_core.commands import calibrate
-from shared_core.commands import eval as evaluate_command
-from shared_core.defaults import default_embedder, default_reader
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration import io as calibration_io
+from shared_core.cli import calibrate
+from shared_core.cli import eval as evaluate_command
 from shared_core.errors import CalibrationError, InputError, SettingsError
-from shared_core.evaluation.gauge_calibration import calibrate_support
-from shared_core.gated_retriever import GatedRetriever
+from shared_core.evaluation.fitting.gauge_calibration import calibrate_support
+from shared_core.facades.defaults import default_embedder, default_reader
+from shared_core.facades.gated_retriever import GatedRetriever
+from shared_core.facades.reranker import SelfReflectReranker
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, ReadResult
-from shared_core.reranker import SelfReflectReranker
 from shared_core.types import Passage
 from tests.fakes import FirstSentenceReader, Shelf, published
 from tests.langchain.lc_fakes import ShelfRetriever
@@ -78,9 +79,9 @@ def test_the_commands_take_a_judge(command: str, monkeypatch: pytest.MonkeyPatch
 
     judges: dict[str, Nli] = {}
     monkeypatch.setattr(support, "CrossEncoderSupportScorer", lambda path: judges.setdefault(path, Nli(str(path))))
-    monkeypatch.setattr("shared_core.commands.common.build_model", lambda model, base_url: writer())
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url: writer())
     opened = SimpleNamespace(retriever=Shelf)
-    monkeypatch.setattr("shared_core.commands.common.open_index", lambda *where: opened)
+    monkeypatch.setattr("shared_core.cli.common.open_index", lambda *where: opened)
     questions, claims, file = tmp_path / "q.jsonl", tmp_path / "claims.jsonl", tmp_path / "c.json"
     questions.write_text(json.dumps({"question": QUESTION, "answers": ["1871"]}))
     claims.write_text("\n".join(json.dumps({"quote": q, "claim": c, "label": label}) for q, c, label in CLAIMS))

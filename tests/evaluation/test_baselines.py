@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from shared_core.engine import SelfReflectEngine
 from shared_core.errors import ContextOverflowError, GenerationError, SettingsError
 from shared_core.evaluation.baselines import Plain, declines
-from shared_core.evaluation.provenance import describe
+from shared_core.evaluation.compare.provenance import describe
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from shared_core.errors import SettingsError
-from shared_core.evaluation.bootstrap import Draws, percentiles
-from shared_core.evaluation.confidence import auroc
+from shared_core.evaluation.compare.bootstrap import Draws, percentiles
+from shared_core.evaluation.metrics.confidence import auroc
 
 
 def draws_of(*columns: np.ndarray, seed: int = 0, resamples: int = 400) -> Draws:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from shared_core import calibration_io
-from shared_core.engine import SelfReflectEngine
+from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError
-from shared_core.evaluation.claims_calibration import calibrate_claims
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage

@@ -12,9 +12,9 @@ import pytest
 
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation import Comparison, Question, compare, evaluate
-from shared_core.evaluation.compared import Estimate
-from shared_core.evaluation.comparison_page import headline, show_figure
-from shared_core.evaluation.rows import Row, figures, over
+from shared_core.evaluation.compare.compared import Estimate
+from shared_core.evaluation.compare.comparison_page import headline, show_figure
+from shared_core.evaluation.compare.rows import Row, figures, over
 from shared_core.types import Answer
 from tests.evaluation.systems import Dice, questions
 

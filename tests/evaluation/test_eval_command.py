@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from shared_core.commands import eval as command
+from shared_core.cli import eval as command
 from shared_core.errors import RetrievalError
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shared_core import calibration_io
+from shared_core.calibration import io as calibration_io
+from shared_core.calibration.calibration import Calibration
 from shared_core.cli import app
-from shared_core.commands import eval as command
-from shared_core.commands.eval_systems import wanted_systems
-from shared_core.engine import SelfReflectEngine
+from shared_core.cli import eval as command
+from shared_core.cli.eval_systems import wanted_systems
 from shared_core.errors import InputError, SettingsError
-from shared_core.evaluation.run_folder import read_run
+from shared_core.evaluation.compare.run_folder import read_run
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
-from shared_core.uncertainty.calibration import Calibration
 from tests.fakes import FirstSentenceReader, Shelf, WordCritic
 
 ROWS = [

@@ -11,14 +11,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
-from shared_core.commands import calibrate as command
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration import io as calibration_io
+from shared_core.cli import calibrate as command
 from shared_core.errors import CalibrationError, CapabilityError, DocumentError, GenerationError, InputError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.gauge_calibration import agree, calibrate_answer, calibrate_gate, calibrate_support
-from shared_core.evaluation.kept_rows import KeptRows
-from shared_core.evaluation.labelled_claims import read_labelled_claims
-from shared_core.gated_retriever import GatedRetriever
+from shared_core.evaluation.fitting.gauge_calibration import agree, calibrate_answer, calibrate_gate, calibrate_support
+from shared_core.evaluation.fitting.kept_rows import KeptRows
+from shared_core.evaluation.fitting.labelled_claims import read_labelled_claims
+from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Passage

@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
-from shared_core.bindings import question_digest
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration import io as calibration_io
+from shared_core.calibration.binding import question_digest
+from shared_core.calibration.calibration import Calibration, fit_calibration, held_out
+from shared_core.calibration.held_out import calibration_error, deal_folds
+from shared_core.calibration.stack import fit_stack
 from shared_core.evaluation import plots
-from shared_core.evaluation.calibration import calibrate_confidence
-from shared_core.evaluation.claims_calibration import FittedClaims, JudgedClaim, calibrate_claims
-from shared_core.evaluation.comparing import compare
-from shared_core.evaluation.confidence import expected_calibration_error
+from shared_core.evaluation.compare.comparing import compare
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.gauge_calibration import (
+from shared_core.evaluation.fitting.calibration import calibrate_confidence
+from shared_core.evaluation.fitting.claims_calibration import FittedClaims, JudgedClaim, calibrate_claims
+from shared_core.evaluation.fitting.gauge_calibration import (
     FittedPurpose,
     Observation,
     calibrate_answer,
@@ -27,13 +30,11 @@ from shared_core.evaluation.gauge_calibration import (
     calibrate_support,
     fit_observations,
 )
-from shared_core.evaluation.guarantee_calibration import calibrate_guarantee
+from shared_core.evaluation.fitting.guarantee_calibration import calibrate_guarantee
+from shared_core.evaluation.fitting.self_evaluation_calibration import calibrate_self_evaluation
+from shared_core.evaluation.metrics.confidence import expected_calibration_error
 from shared_core.evaluation.runner import evaluate
-from shared_core.evaluation.self_evaluation_calibration import calibrate_self_evaluation
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.uncertainty.calibration import Calibration, fit_calibration, held_out
-from shared_core.uncertainty.held_out import calibration_error, deal_folds
-from shared_core.uncertainty.stack import fit_stack
 from tests.engine.test_confidence_everywhere import QUESTIONS, SMALL, Lamps, lamp_model, lamps
 from tests.fakes import FirstSentenceReader
 

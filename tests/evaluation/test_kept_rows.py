@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from shared_core import SelfReflectEngine, calibration_io
-from shared_core.commands import calibrate as command
+from shared_core import SelfReflectEngine
+from shared_core.calibration import io as calibration_io
+from shared_core.cli import calibrate as command
 from shared_core.errors import CalibrationInputError, GenerationError, InputError
-from shared_core.evaluation.calibration import calibrate_confidence
-from shared_core.evaluation.claims_calibration import calibrate_claims
-from shared_core.evaluation.gauge_calibration import calibrate_answer, calibrate_gate
-from shared_core.evaluation.kept_rows import KeptRows
+from shared_core.evaluation.fitting.calibration import calibrate_confidence
+from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
+from shared_core.evaluation.fitting.gauge_calibration import calibrate_answer, calibrate_gate
+from shared_core.evaluation.fitting.kept_rows import KeptRows
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings

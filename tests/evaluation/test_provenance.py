@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from shared_core.engine import SelfReflectEngine
 from shared_core.evaluation.baselines import Plain
-from shared_core.evaluation.provenance import describe, differences
+from shared_core.evaluation.compare.provenance import describe, differences
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage

@@ -10,8 +10,9 @@ import pytest
 
 from langchain_selfreflect import SelfReflectChain
 from llamaindex_selfreflect import SelfReflectQueryEngine
-from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
-from shared_core.evaluation.claims_calibration import calibrate_claims
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration import io as calibration_io
+from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
 from shared_core.settings import PipelineName
 from tests.engine.test_confidence_everywhere import QUESTIONS, SMALL, Embedder, LampCritic, Lamps, lamp_model
 
@@ -56,10 +57,10 @@ def test_claims_are_applied_through_every_door(pipeline: Any, tmp_path: Path) ->
 
 
 def test_what_is_not_calibrated_is_said_once_a_process(caplog: pytest.LogCaptureFixture) -> None:
-    from shared_core import engine as module
+    from shared_core.facades import engine as module
 
     module._warn_uncalibrated.cache_clear()
-    with caplog.at_level(logging.WARNING, "shared_core.engine"):
+    with caplog.at_level(logging.WARNING, "shared_core.facades.engine"):
         for door in ("engine", "langchain", "llamaindex", "engine"):
             asked(door, "reclaim", QUESTIONS[1].question)
     assert caplog.text.count("are not calibrated for this model") == 1

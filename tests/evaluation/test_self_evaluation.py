@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
-from shared_core.abstention import FittedGuarantee
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration import FittedGuarantee
+from shared_core.calibration import io as calibration_io
 from shared_core.cli import app
 from shared_core.errors import CalibrationError, InputError
-from shared_core.evaluation.claim_labels import ClaimLabels, can_be_judged
 from shared_core.evaluation.dataset import Question, read_questions
-from shared_core.evaluation.guarantee_calibration import calibrate_guarantee
-from shared_core.evaluation.self_evaluation_calibration import FittedSelfEvaluation, calibrate_self_evaluation
+from shared_core.evaluation.fitting.claim_labels import ClaimLabels, can_be_judged
+from shared_core.evaluation.fitting.guarantee_calibration import calibrate_guarantee
+from shared_core.evaluation.fitting.self_evaluation_calibration import FittedSelfEvaluation, calibrate_self_evaluation
 from shared_core.lm.base import Capabilities
 from shared_core.training.research.searches import run_searches
 from shared_core.types import Claim
@@ -215,7 +216,7 @@ def test_labels_of_another_shape_are_refused_before_anything_is_asked(claims: An
 
 
 def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
-    monkeypatch.setattr("shared_core.commands.common.build_model", lambda model, base_url: Boaster().lm)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url: Boaster().lm)
     settings = [f"--set=research.{name}={json.dumps(value)}" for name, value in CLOSED.items()]
     return CliRunner().invoke(app, [*map(str, arguments), "--pipeline", "research", "--model", "m", *settings])
 
@@ -271,7 +272,7 @@ def test_side_claims_are_labelled_in_the_file_of_questions(
 def test_a_command_that_was_killed_goes_on_where_it_was(
     monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path, purpose: list[str]
 ) -> None:
-    from shared_core.evaluation.kept_rows import KeptRows
+    from shared_core.evaluation.fitting.kept_rows import KeptRows
 
     file, kept, add = tmp_path / "c.json", tmp_path / "c.json.rows", KeptRows.add
 
@@ -294,7 +295,7 @@ def test_a_command_that_was_killed_goes_on_where_it_was(
 
 
 def test_wrong_use_is_told(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:
-    monkeypatch.setattr("shared_core.commands.common.build_model", lambda model, base_url: Boaster().lm)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url: Boaster().lm)
     command = ["calibrate", str(asked), "--purpose", "self_evaluation", "-o", str(tmp_path / "c.json")]
     assert CliRunner().invoke(app, [*command, "--model", "m"]).exit_code == 2  # not closed book
     closed = ["--pipeline", "research", "--set", "research.closed_book=true"]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from shared_core.abstention import penalty
 from shared_core.errors import InputError, SettingsError
-from shared_core.evaluation import over_targets, plots, self_restraint, self_restraint_by
+from shared_core.evaluation import over_targets, plots, self_restraint_by
+from shared_core.evaluation.metrics.self_restraint import self_restraint
 
 TABLES = {
     c["name"]: c["expected"]["rows"]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from shared_core import flow as flows
 from shared_core.errors import DeadlineError, InputError
-from shared_core.flow import Embed, Flow, Generate, Report, Resources, Retrieve, Together
 from shared_core.lm.base import GenerateResult, Prompt
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.runtime import flow as flows
+from shared_core.runtime.flow import Embed, Flow, Generate, Report, Resources, Retrieve, Together
 from shared_core.types import Decided, Decision, Passage
 
 SOON = 0.4

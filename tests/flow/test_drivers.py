@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from shared_core.errors import CapabilityError, GenerationError, RetrievalError
-from shared_core.flow import (
+from shared_core.lm.base import Prompt
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.runtime.flow import (
     Flow,
     Generate,
     Report,
@@ -22,8 +24,6 @@ from shared_core.flow import (
     run_many,
     stream,
 )
-from shared_core.lm.base import Prompt
-from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Decided, Decision, Passage
 
 

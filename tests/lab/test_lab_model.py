@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.evaluation.confidence import auroc
+from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.lab import World, lab_card
 from shared_core.lab.checkpoint import CHECKPOINT
 from shared_core.lab.measure.knowing import measured

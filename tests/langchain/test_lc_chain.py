@@ -27,8 +27,8 @@ from shared_core.errors import (
     RetrievalError,
     SettingsError,
 )
-from shared_core.flow import Report, Retrieve
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.runtime.flow import Report, Retrieve
 from shared_core.types import Decided, Decision, TextDelta
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.langchain.lc_fakes import (
@@ -88,7 +88,7 @@ async def test_a_stream_that_is_left_early_is_closed_down_to_the_pipeline(monkey
         finally:
             left.append(question)
 
-    monkeypatch.setattr("shared_core.engine.load_pipeline", lambda name: watched)
+    monkeypatch.setattr("shared_core.facades.engine.load_pipeline", lambda name: watched)
     stream = chain(0.9).stream(QUESTION)
     next(stream)
     stream.close()  # type: ignore[attr-defined]

@@ -9,7 +9,8 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_selfreflect import SelfReflectChain
-from shared_core.retrieval import BM25Retriever, chunk_document, load_document
+from shared_core.documents import chunk_document, load_document
+from shared_core.retrieval import BM25Retriever
 from tests.fakes import FirstSentenceReader
 
 FILES = Path(__file__).parents[1] / "retrieval" / "files"

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from langchain_selfreflect import SelfReflectChain
-from shared_core import SelfReflectSettings, calibration_io
+from shared_core import SelfReflectSettings
+from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError
-from shared_core.evaluation.guarantee_calibration import calibrate_guarantee
+from shared_core.evaluation.fitting.guarantee_calibration import calibrate_guarantee
 from tests.engine.test_guarantee import Numbered, Rising, questions
 from tests.fakes import FirstSentenceReader
 from tests.langchain.lc_fakes import QUESTION, ShelfRetriever

@@ -50,7 +50,7 @@ class LastWord:
 def test_the_example_runs_offline(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     import llamaindex_selfreflect
     from llamaindex_selfreflect import MiniLMEmbedding
-    from shared_core import parts
+    from shared_core.facades import assembly as parts
 
     monkeypatch.setattr(llamaindex_selfreflect, "MiniLMEmbedding", lambda: MiniLMEmbedding(Hashes()))
     monkeypatch.setattr(parts, "default_reader", LastWord)

@@ -9,7 +9,8 @@ import pytest
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from llamaindex_selfreflect import PassageRetriever, SelfReflectQueryEngine, SelfReflectResponse
-from shared_core.retrieval import BM25Retriever, chunk_document, load_document
+from shared_core.documents import chunk_document, load_document
+from shared_core.retrieval import BM25Retriever
 from tests.fakes import FirstSentenceReader
 from tests.llamaindex.li_fakes import QUESTION, NodeShelf
 

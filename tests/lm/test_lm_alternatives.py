@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shared_core.errors import CapabilityError, InputError
-from shared_core.lm._vllm_read import OutputReader
+from shared_core.lm._vllm.read import OutputReader
 from shared_core.lm.base import Generate, Generation, SamplingParams
 from tests.lm.openai_client import CHAT, PLAIN, RAW, Connect, one
 from tests.lm.tiny_requests import requests, same, samples

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared_core.bindings import require_same
+from shared_core.calibration.binding import require_same
 from shared_core.errors import CalibrationError
 from shared_core.lm.identity import identity_of, identity_of_files, identity_of_module, module_within, plain_name
 from shared_core.lm.openai import OpenAICompatibleLM

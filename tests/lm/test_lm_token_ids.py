@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from shared_core.errors import BackendUnavailableError, InputError
-from shared_core.flow import Flow, Resources, Together, TokenIds, arun, arun_many, run, run_many
 from shared_core.lm.base import BaseLanguageModel, Capture, Generate, Grammar, Prompt, Sample, SamplingParams
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reflection.tokens import reflection_ids
+from shared_core.runtime.flow import Flow, Resources, Together, TokenIds, arun, arun_many, run, run_many
 from tests.conftest import REFLECTION
 from tests.lm.openai_client import PLAIN, Connect
 from tests.openai_server import FakeServer

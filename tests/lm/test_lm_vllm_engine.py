@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shared_core.errors import BackendUnavailableError, GenerationError, InputError, LanguageModelError, ModelLoadError
-from shared_core.lm._vllm_engine import Engine, Job, engine_options
+from shared_core.lm._vllm.engine import Engine, Job, engine_options
 
 
 class EngineDeadError(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shared_core.engine import SelfReflectEngine
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reflection import REFLECTION_TOKENS, RELEASED_IDS, TOKEN_GROUPS, VERDICT_TOKENS

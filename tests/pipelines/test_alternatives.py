@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core import flow as flows
 from shared_core.errors import CapabilityError
-from shared_core.flow import Resources
 from shared_core.lm.base import Alternative, Attention, Capabilities, Generate, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.common import Context
+from shared_core.pipelines.decision.common import Context
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.reading.base import Verdict
+from shared_core.runtime import flow as flows
+from shared_core.runtime.flow import Resources
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 
 ABLE = Capabilities(token_logprobs=True, alternatives=True, attention=True, token_statistics=True)

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
-from shared_core.checker import SelfReflectChecker
+from shared_core.calibration.calibration import Calibration
 from shared_core.errors import DeadlineError, InputError, PassageError, RetrievalError
+from shared_core.facades.checker import SelfReflectChecker
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.check import BATCH
 from shared_core.pipelines.evidence import WINDOW, Evidence
 from shared_core.reading.base import Verdict
 from shared_core.types import Answer, Claim, ClaimSealed, Finished, Passage
-from shared_core.uncertainty.calibration import Calibration
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, WordCritic
 
 LIT = "The lamp was lit in 1871."

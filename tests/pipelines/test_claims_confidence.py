@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared_core import engine
-from shared_core.engine import SelfReflectEngine
+from shared_core.facades import engine
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import most_doubtful
 from shared_core.settings import SelfReflectSettings

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shared_core.calibration import Calibration
 from shared_core.errors import (
     BackendUnavailableError,
     CalibrationError,
@@ -16,12 +17,12 @@ from shared_core.errors import (
     QuestionError,
     SettingsError,
 )
-from shared_core.gated_retriever import GatedRetriever
+from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.common import Context
+from shared_core.pipelines.decision.common import Context
 from shared_core.pipelines.gating.choose import choose_gauge
-from shared_core.uncertainty import Calibration, gram_uncertainty
+from shared_core.uncertainty import gram_uncertainty
 from tests.fakes import Shelf
 from tests.pipelines.scripts import SURE, UNSURE, WHITE, made, scripted, states
 

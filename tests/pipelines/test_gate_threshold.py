@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from shared_core.calibration import Calibration
 from shared_core.errors import CalibrationError
 from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.gating.choose import Gauge, choose_gauge, choose_threshold
 from shared_core.settings import SelfReflectSettings
-from shared_core.uncertainty import Calibration
 from tests.pipelines.scripts import WHITE
 from tests.pipelines.test_measure import context, settings
 

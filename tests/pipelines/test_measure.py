@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared_core import flow as flows
 from shared_core.errors import (
     CapabilityError,
     ContextOverflowError,
@@ -17,13 +16,14 @@ from shared_core.errors import (
     InputError,
     SettingsError,
 )
-from shared_core.flow import Resources
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.common import Context
+from shared_core.pipelines.decision.common import Context
 from shared_core.pipelines.gating.choose import choose_gate, choose_gauge
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import STEP_STOPS
+from shared_core.runtime import flow as flows
+from shared_core.runtime.flow import Resources
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import ESTIMATORS, gram_uncertainty
 from tests.pipelines.scripts import SURE, UNSURE, WHITE, samples, states, written

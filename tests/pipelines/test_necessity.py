@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared_core.checker import SelfReflectChecker
-from shared_core.engine import SelfReflectEngine
 from shared_core.errors import CapabilityError, ContextOverflowError
+from shared_core.facades.checker import SelfReflectChecker
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Score
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer, Necessity, Passage

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.errors import CapabilityError, ContextOverflowError, InputError, QuestionError, SettingsError
+from shared_core.facades.reranker import SelfReflectReranker
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.rerank import least_uncertain
-from shared_core.reranker import SelfReflectReranker
 from shared_core.types import Passage
 from shared_core.uncertainty import gram_uncertainty
 from tests.fakes import PASSAGES, FirstSentenceReader

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration import Calibration
 from shared_core.errors import CapabilityError, ContextOverflowError, SettingsError
 from shared_core.lm.base import Attention, Capabilities, Generate, Sample, SamplingParams
 from shared_core.lm.scripted import ScriptedLM
@@ -20,7 +21,7 @@ from shared_core.pipelines.gating.demonstrations import DEMONSTRATIONS, demonstr
 from shared_core.pipelines.gating.prompts import step_prompt
 from shared_core.pipelines.seakr.answer import cite_answer
 from shared_core.types import Passage
-from shared_core.uncertainty import Calibration, choose_answer, final_answer
+from shared_core.uncertainty import choose_answer, final_answer
 from tests.fakes import FirstSentenceReader
 from tests.pipelines.scripts import DEMO, SURE, made, scripted, states
 from tests.pipelines.seakr_scripts import (
@@ -157,7 +158,7 @@ def test_dragin_without_attention_gives_way_openly() -> None:
 
 
 def calibrated(lm: Any, **seakr: Any) -> dict[str, Calibration]:
-    from shared_core.pipelines.common import Context
+    from shared_core.pipelines.decision.common import Context
 
     options = made(**seakr)
     context = Context({"default": lm.capabilities}, {"default": lm.name}, has_embedder=True)

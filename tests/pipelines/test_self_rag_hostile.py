@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared_core.engine import SelfReflectEngine
 from shared_core.errors import ContextOverflowError, GenerationError
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Sample
 from shared_core.types import Answer, Passage
 from tests.pipelines.self_rag_scripts import (

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from shared_core.engine import SelfReflectEngine
 from shared_core.errors import GenerationError
-from shared_core.flow import Resources, run
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.decision.common import Context, Run
 from shared_core.pipelines.self_rag.critic import ask_critic
 from shared_core.pipelines.self_rag.prompts import ask_relevant, ask_support, ask_useful
 from shared_core.pipelines.self_rag.segments import WrittenPath
 from shared_core.reflection import Path
+from shared_core.runtime.flow import Resources, run
 from shared_core.settings import SelfRagSettings, SelfReflectSettings
 from shared_core.types import Passage
 from tests.pipelines.self_rag_scripts import LAMP, QUESTION, SHIP, Fixed, made, trace
@@ -273,9 +273,9 @@ class Critic:
 
 @pytest.mark.parametrize(("p", "support"), [(0.3, 0.3), (0.99, 0.9), (None, 0.9)])
 def test_the_shipped_critic_is_heard_beside_the_model(p: float | None, support: float) -> None:
-    from shared_core import flow
-    from shared_core.parts import Parts
+    from shared_core.facades.assembly import Parts
     from shared_core.pipelines import load_pipeline
+    from shared_core.runtime import flow
 
     critic = Critic(p)
     settings = SelfReflectSettings(pipeline="self_rag")
@@ -290,9 +290,9 @@ def test_the_shipped_critic_is_heard_beside_the_model(p: float | None, support: 
 
 
 def test_where_the_model_gives_no_verdict_the_critic_prunes() -> None:
-    from shared_core import flow
-    from shared_core.parts import Parts
+    from shared_core.facades.assembly import Parts
     from shared_core.pipelines import load_pipeline
+    from shared_core.runtime import flow
 
     settings = SelfReflectSettings(pipeline="self_rag")
     lm = scripted(LOGPROBS, judge=lambda text: "who knows")

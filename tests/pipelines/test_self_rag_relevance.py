@@ -9,10 +9,10 @@ import pytest
 
 from shared_core import SelfReflectEngine
 from shared_core.errors import BudgetError, CapabilityError, SettingsError
+from shared_core.facades.reranker import METHODS, RerankMethod, SelfReflectReranker
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reflection import REFLECTION_TOKENS, RELEASED_IDS
-from shared_core.reranker import METHODS, RerankMethod, SelfReflectReranker
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
 from tests.fakes import Shelf

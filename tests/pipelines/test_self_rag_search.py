@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared_core.engine import SelfReflectEngine
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Sample
 from shared_core.types import Passage
 from tests.pipelines.self_rag_scripts import Fixed, made, said, trace, trained

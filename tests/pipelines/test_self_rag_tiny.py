@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared_core.engine import SelfReflectEngine
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.self_rag.choose import has_reflection_tokens
 from shared_core.pipelines.self_rag.with_tokens import instruction

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from shared_core import flow
-from shared_core.engine import SelfReflectEngine
 from shared_core.errors import CapabilityError, SettingsError
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.self_rag.choose import has_reflection_tokens
 from shared_core.reflection import RELEASED_IDS, VERDICT_TOKENS
+from shared_core.runtime import flow
 from shared_core.types import Answer, ClaimSealed, Finished, Passage, Retrieved
 from tests.pipelines.self_rag_scripts import (
     BAD,

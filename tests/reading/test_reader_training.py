@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from shared_core.errors import CalibrationError, InputError
-from shared_core.evaluation.confidence import auroc
+from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.candidates import FIGURES
 from shared_core.reading.confidence import Logistic, sigmoid

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from shared_core.retrieval.manifest import Manifest
-from shared_core.retrieval.store import DocumentIndex
+from shared_core.documents.manifest import Manifest
+from shared_core.documents.store import DocumentIndex
 from shared_core.types import Passage
 
 

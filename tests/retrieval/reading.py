@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from shared_core.documents.load import Document, LoadOptions, load_document, parse_document
 from shared_core.errors import DocumentError
-from shared_core.retrieval.documents import Document, LoadOptions, load_document, parse_document
 
 FILES = Path(__file__).parent / "files"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from shared_core.documents.load import Failure, load_document
+from shared_core.documents.scan import INDEX_MARK, describe_skipped, iter_documents, scan
 from shared_core.errors import DocumentError, InputError
-from shared_core.retrieval.documents import Failure, load_document
-from shared_core.retrieval.scan import INDEX_MARK, describe_skipped, iter_documents, scan
 from tests.retrieval.pdf_files import pdf
 from tests.retrieval.reading import read, refused, write
 
@@ -114,7 +114,7 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path, monkeypatch: pytest
     def deny(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("shared_core.retrieval.documents.os.open", deny)  # the tests may run as root
+    monkeypatch.setattr("shared_core.documents.load.os.open", deny)  # the tests may run as root
     assert "permission" in refused(path).message
 
 
@@ -267,7 +267,7 @@ def test_a_folder_that_cannot_be_listed_is_a_failure(tmp_path: Path, monkeypatch
             raise PermissionError(13, "Permission denied")
         return real(path)
 
-    monkeypatch.setattr("shared_core.retrieval.scan.os.scandir", scandir)
+    monkeypatch.setattr("shared_core.documents.scan.os.scandir", scandir)
     found = scan([tmp_path])
     assert [file.source for file in found.files] == ["open/a.txt"]
     assert [failure.source for failure in found.failures] == ["closed"]

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from shared_core.retrieval.documents import LoadOptions, parse_document
-from shared_core.retrieval.loaders import html as loader
+from shared_core.documents.load import LoadOptions, parse_document
+from shared_core.documents.loaders import html as loader
 from tests.retrieval.reading import headings, made_by, read, refuses
 
 ARTICLE = "<p>" + "The clock was wound by hand every fourth day by two people. " * 8 + "</p>"
@@ -193,7 +193,7 @@ def test_hostile_pages_are_done_with_in_seconds(kind: str) -> None:
     """A process is given a minute for what takes well under a second; quadratic parsers need many minutes."""
     code = (
         "import sys\nfrom shared_core.errors import DocumentError\n"
-        "from shared_core.retrieval.documents import LoadOptions, parse_document\n"
+        "from shared_core.documents.load import LoadOptions, parse_document\n"
         "try:\n    parse_document(sys.stdin.buffer.read(), 'a.html', LoadOptions(), file_name='a.html')\n"
         "except DocumentError as error:\n    assert 'no text' in error.message, error"
     )
@@ -204,7 +204,7 @@ def test_hostile_pages_are_done_with_in_seconds(kind: str) -> None:
 
 def test_work_is_bounded_by_time_and_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1_000_000))
-    monkeypatch.setattr("shared_core.retrieval.loaders.limits.time.monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr("shared_core.documents.loaders.limits.time.monotonic", lambda: float(next(ticks)))
     error = refuses("<p>x</p>" * 100_000, "a.html", max_seconds=5)  # a tick for each look at the clock
     assert "5 seconds" in error.message
     assert next(ticks) < 20

@@ -13,11 +13,11 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from shared_core.commands.console import PlainConsole, set_verbosity
-from shared_core.commands.index import index_command
-from shared_core.commands.progress import indexing_progress
-from shared_core.retrieval.scan import INDEX_MARK
-from shared_core.retrieval.store import DocumentIndex
+from shared_core.cli.console import PlainConsole, set_verbosity
+from shared_core.cli.index import index_command
+from shared_core.cli.progress import indexing_progress
+from shared_core.documents.scan import INDEX_MARK
+from shared_core.documents.store import DocumentIndex
 
 app = typer.Typer()
 app.command()(index_command)
@@ -96,7 +96,7 @@ def test_interrupted_leaves_with_130(docs: Path, tmp_path: Path, monkeypatch: py
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shared_core.retrieval.store.read_files", interrupt)
+    monkeypatch.setattr("shared_core.documents.store.read_files", interrupt)
     result = run(docs, "--index", tmp_path / "i")
     assert result.exit_code == 130
     assert "go on" in result.stderr
@@ -126,7 +126,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(docs: Path, monkeyp
     assert "Reading files" in stream.getvalue()
     all_three = [f"Reading files: {done} of 3" for done in (1, 2, 3)]
     for every, expected in ((0.0, all_three), (9e9, [])):
-        monkeypatch.setattr("shared_core.commands.progress.EVERY_SECONDS", every)
+        monkeypatch.setattr("shared_core.cli.progress.EVERY_SECONDS", every)
         stream = io.StringIO()
         with indexing_progress(PlainConsole(file=stream)) as progress:
             DocumentIndex(None, dense=False).update(docs, progress=progress)
@@ -182,7 +182,7 @@ def test_a_full_disk_is_called_so(docs: Path, tmp_path: Path, monkeypatch: pytes
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
 
-    monkeypatch.setattr("shared_core.retrieval.store.read_files", full)
+    monkeypatch.setattr("shared_core.documents.store.read_files", full)
     result = run(docs, "--index", tmp_path / "i")
     assert result.exit_code == 1
     assert "disk is full" in result.stderr
@@ -196,7 +196,7 @@ def test_a_fault_of_this_program_shows_its_traceback_on_request_only(
     def fault(*_: object, **__: object) -> None:
         raise ZeroDivisionError("odd \x1b[31m")
 
-    monkeypatch.setattr("shared_core.retrieval.store.read_files", fault)
+    monkeypatch.setattr("shared_core.documents.store.read_files", fault)
     result = run(docs, "--index", tmp_path / "i")
     assert (result.exit_code, "Traceback" in result.output) == (1, False)
     assert "ZeroDivisionError" in result.stderr

@@ -17,9 +17,9 @@ from hashing_embedder import HashingEmbedder
 from typer.testing import CliRunner
 
 from shared_core.cli import app
+from shared_core.documents import DocumentIndex, manifest_file, store
+from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, StoreError
-from shared_core.retrieval import DocumentIndex, manifest_file, store
-from shared_core.retrieval.scan import INDEX_MARK
 
 pytest.importorskip("chromadb")
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from shared_core.retrieval import BM25Retriever, DocumentIndex, lexical
-from shared_core.retrieval.manifest import FileRecord, Manifest
-from shared_core.retrieval.stored import StoredBM25
+from shared_core.documents import DocumentIndex, lexical
+from shared_core.documents.manifest import FileRecord, Manifest
+from shared_core.documents.stored import StoredBM25
+from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
 
 WORDS = [

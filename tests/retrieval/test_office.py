@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from shared_core.documents.loaders import limits, package
+from shared_core.documents.loaders.grid import table_text
 from shared_core.errors import DocumentError
-from shared_core.retrieval.loaders import limits, package
-from shared_core.retrieval.loaders.grid import table_text
 from tests.retrieval.reading import headings, made_by, read, refuses
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -218,7 +218,7 @@ def test_a_small_file_of_much_xml_is_streamed() -> None:
     data = docx(f"<w:p>{runs}</w:p>" * 11_000)
     assert len(data) < 100_000
     code = (
-        "import sys, resource\nfrom shared_core.retrieval.documents import LoadOptions, parse_document\n"
+        "import sys, resource\nfrom shared_core.documents.load import LoadOptions, parse_document\n"
         "data = sys.stdin.buffer.read()\n"
         "small = data[: int(sys.argv[1])]\n"
         "parse_document(small, 'a.docx', LoadOptions(), file_name='a.docx')\n"

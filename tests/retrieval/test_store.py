@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from file_vectors import FileVectors, state
 
+from shared_core.documents.scan import INDEX_MARK
+from shared_core.documents.store import DocumentIndex, IndexProgress, IndexReport, IndexSettings
 from shared_core.errors import (
     IndexCorruptedError,
     IndexMissingError,
@@ -21,8 +23,6 @@ from shared_core.errors import (
     SettingsError,
     StoreError,
 )
-from shared_core.retrieval.scan import INDEX_MARK
-from shared_core.retrieval.store import DocumentIndex, IndexProgress, IndexReport, IndexSettings
 
 LONG = " ".join(f"Sentence number {i} is about the tide." for i in range(60))
 
@@ -148,7 +148,7 @@ def test_a_bad_file_fails_alone_and_keeps_its_former_state(case: Case, docs: Pat
 
 
 def test_a_fault_of_a_parser_costs_only_its_file(case: Case, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from shared_core.retrieval.loaders import text
+    from shared_core.documents.loaders import text
 
     monkeypatch.setattr(text, "load_markdown", lambda *_: 1 / 0)
     report = case.update(docs)
@@ -165,7 +165,7 @@ def test_an_unreadable_file_fails_alone(case: Case, docs: Path, monkeypatch: pyt
             raise PermissionError(13, "Permission denied")
         return real(path, *args, **options)
 
-    monkeypatch.setattr("shared_core.retrieval.documents.os.open", guarded)
+    monkeypatch.setattr("shared_core.documents.load.os.open", guarded)
     report = case.update(docs)
     assert ("permission" in report.failed[0].message, report.deleted) == (True, ())
     assert report.unchanged == ("b.md", "sub/c.csv")

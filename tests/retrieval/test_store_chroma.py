@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from shared_core.documents.scan import INDEX_MARK
+from shared_core.documents.store import DocumentIndex
 from shared_core.errors import IndexCorruptedError, StoreError
 from shared_core.retrieval import ChromaRetriever
-from shared_core.retrieval.scan import INDEX_MARK
-from shared_core.retrieval.store import DocumentIndex
 from shared_core.retrieval.windows import windows
 
 np = pytest.importorskip("numpy")
@@ -85,7 +85,7 @@ def test_killed_while_chroma_writes(tmp_path: Path, docs: Path) -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "import chromadb\n"
-        "from shared_core.retrieval.store import DocumentIndex\n"
+        "from shared_core.documents.store import DocumentIndex\n"
         "from test_store_chroma import HashEmbedder\n"
         "print('ready', flush=True)\n"
         f"DocumentIndex({str(tmp_path / 'i')!r}, embedder=HashEmbedder()).update({str(docs)!r})\n"

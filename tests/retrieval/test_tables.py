@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from shared_core.documents.load import Document
+from shared_core.documents.loaders import table
 from shared_core.errors import DocumentError
-from shared_core.retrieval.documents import Document
-from shared_core.retrieval.loaders import table
 from tests.retrieval.reading import read, refuses
 
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shared_core.cli import app
-from shared_core.commands import train_rows
+from shared_core.cli import app, train_rows
 from shared_core.errors import GenerationError, InputError, LanguageModelError
 from shared_core.evaluation.dataset import Question
-from shared_core.flow import Flow, Generate, Resources, run
 from shared_core.lm import ScriptedLM
+from shared_core.runtime.flow import Flow, Generate, Resources, run
 from shared_core.training.journal import Journal, Labelled, label_all
 from shared_core.training.reclaim.answers import AnswerSettings, write_answer
 from shared_core.training.reclaim.rows import build_rows

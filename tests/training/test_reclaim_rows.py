@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.citation import CitationIndex
 from shared_core.errors import InputError, LanguageModelError
-from shared_core.flow import Resources
 from shared_core.lm import ScriptedLM
 from shared_core.lm.base import Capabilities, Generate, Prompt
 from shared_core.lm.encoding import Encoder
+from shared_core.runtime.flow import Resources
 from shared_core.training.reclaim.rows import RowSet, RowSettings, build_rows
 from shared_core.training.reclaim.select import parse_selection
 from shared_core.training.reclaim.sources import Segment, SourceAnswer, read_sources, segment_answer

@@ -193,7 +193,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_command_writes_rows_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model([[f"{LIT} {SANK}", LIT]], think=believes(lit="90", sank="20"))
-    monkeypatch.setattr("shared_core.commands.common.build_model", lambda name, url: model.lm)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda name, url: model.lm)
     questions = tmp_path / "q.jsonl"
     questions.write_text("\n".join(json.dumps({"id": q.id, "question": q.question}) for q in QUESTIONS), "utf-8")
     out = tmp_path / "out"

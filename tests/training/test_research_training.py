@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shared_core import SelfReflectEngine, SelfReflectSettings, calibration_io
+from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core.calibration import io as calibration_io
+from shared_core.calibration.calibration import Calibration
 from shared_core.cli import app
 from shared_core.errors import BackendUnavailableError, GenerationError, InputError, SettingsError
 from shared_core.lm.base import Prompt
@@ -30,7 +32,6 @@ from shared_core.training.research.rows import (
 )
 from shared_core.training.rows import write_json_lines
 from shared_core.types import Passage
-from shared_core.uncertainty.calibration import Calibration
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.pipelines.research_scripts import Judge, Model, believes
 from tests.training import reclaim_world as world

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared_core import calibration_io
+from shared_core.calibration import Calibration, choose_threshold, fit_calibration
+from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError
-from shared_core.uncertainty import Calibration, choose_threshold, fit_calibration
 
 BOUND = {"model": "tiny", "estimator": "gram", "k": 20, "layer": 2, "hidden": "mlp"}
 SCORES = st.floats(-1e6, 1e6)

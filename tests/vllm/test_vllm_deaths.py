@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shared_core.errors import BackendUnavailableError
-from shared_core.lm._vllm_engine import Job
+from shared_core.lm._vllm.engine import Job
 from shared_core.lm.base import Generate, Generation, HiddenStates, Prompt, SamplingParams, States
 from tests.vllm.conftest import ENVIRONMENT
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core.flow import Generate
 from shared_core.lab import World, load_lab_model
 from shared_core.lab.checkpoint import CHECKPOINT
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, step_prompt
+from shared_core.runtime.flow import Generate
 
 pytestmark = pytest.mark.vllm
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shared_core.evaluation.confidence import auroc
-from shared_core.flow import Flow, Judge, Request, leaves_of, run
+from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.lab.measure.knowing import TOKENS, Measured, measured, short_prompt
 from shared_core.lab.measure.setting import Counts, Figures, Lab, mean
 from shared_core.lab.questions import Question
-from shared_core.meter import Meter
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_STOPS
+from shared_core.runtime.budget import Meter
+from shared_core.runtime.flow import Flow, Judge, Request, leaves_of, run
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.types import Passage
 from shared_core.uncertainty import ESTIMATORS

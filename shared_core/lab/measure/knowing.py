@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from shared_core.engine import SelfReflectEngine
-from shared_core.evaluation.gauge_calibration import calibrate_gate
-from shared_core.flow import Flow, run
+from shared_core.evaluation.fitting.gauge_calibration import calibrate_gate
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lab.measure.setting import Counts, Figures, Lab, as_asked, is_right, mean
 from shared_core.lab.questions import Question
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
+from shared_core.runtime.flow import Flow, run
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.types import Passage
 from shared_core.uncertainty import final_answer, is_answer

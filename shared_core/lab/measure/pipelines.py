@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import CalibrationError
-from shared_core.evaluation.claims_calibration import calibrate_claims
-from shared_core.evaluation.confidence import auroc, expected_calibration_error
-from shared_core.evaluation.gauge_calibration import calibrate_answer, calibrate_gate
+from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
+from shared_core.evaluation.fitting.gauge_calibration import calibrate_answer, calibrate_gate
+from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.lab.engines import PIPELINES, lab_settings
 from shared_core.lab.measure.knowing import measured
 from shared_core.lab.measure.setting import Counts, Figures, Lab, answers_of, as_asked, is_right, mean, shown, worth
@@ -18,7 +19,6 @@ from shared_core.lab.questions import UNANSWERABLE, Question
 from shared_core.lab.world import World
 from shared_core.settings import PipelineName, SelfReflectSettings
 from shared_core.types import Answer
-from shared_core.uncertainty.stack import AnyCalibration
 
 __all__ = ["Fitted", "compare", "fit", "other_world"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from shared_core.citation import align_quote
-from shared_core.evaluation.answers import contains_answer
-from shared_core.flow import Generate
+from shared_core.evaluation.metrics.answers import contains_answer
 from shared_core.lab.measure.setting import Counts, Figures, Lab, answers_of, mean
 from shared_core.lab.questions import Question
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.reclaim.prompts import CLAIM_END, CLAIM_LEAD, REFERENCE_END, REFERENCE_LEAD, reference_prompt
+from shared_core.runtime.flow import Generate
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Claim, Span, iter_spans
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from shared_core.engine import SelfReflectEngine
-from shared_core.evaluation.answers import contains_answer
+from shared_core.calibration.stack import AnyCalibration
 from shared_core.evaluation.dataset import Question as Asked
+from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lab.checkpoint import CHECKPOINT
 from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Split
@@ -20,7 +21,6 @@ from shared_core.lm.base import LanguageModel
 from shared_core.retrieval import BM25Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Passage
-from shared_core.uncertainty.stack import AnyCalibration
 
 Figures = dict[str, float]
 """Figure → number; NaN where it is not defined for what was asked."""

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared_core.flow import Generate
 from shared_core.lab.checkpoint import CARD, load_lab_model
 from shared_core.lab.engines import lab_settings
 from shared_core.lab.measure.pipelines import fit, outcome
@@ -14,8 +13,9 @@ from shared_core.lab.measure.setting import Counts, Figures, Lab, as_asked
 from shared_core.lab.questions import Question
 from shared_core.lab.rows.candidates import DECLINED
 from shared_core.lm.base import Generation, LanguageModel, SamplingParams
-from shared_core.pipelines.declining import is_refusal
+from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.research.asking import write_prompt
+from shared_core.runtime.flow import Generate
 from shared_core.training.recipes import recipe, train
 from shared_core.training.research.preferences import train_preferences
 from shared_core.training.research.recipes import PreferenceSettings

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.flow import Generate
 from shared_core.lab.measure.setting import Counts, Figures, Lab, answers_of, is_right, mean, shown, worth
 from shared_core.lab.questions import Question
 from shared_core.lab.rows.base import LabRow
@@ -25,6 +24,7 @@ from shared_core.reflection import (
     ReflectionVocabulary,
 )
 from shared_core.reflection.tokens import IRRELEVANT, PARAGRAPH_END, RELEVANT
+from shared_core.runtime.flow import Generate
 from shared_core.settings import SelfRagSettings, SelfReflectSettings
 from shared_core.types import Passage
 

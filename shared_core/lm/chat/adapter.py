@@ -34,7 +34,7 @@ from shared_core.lm.chat.read import OnlyThoughts, make_sample, read_reply
 from shared_core.lm.chat.reply import Reply
 from shared_core.lm.chat.secrets import Secrets
 from shared_core.lm.identity import identity_of_module, module_within, plain_name
-from shared_core.portable import Portable
+from shared_core.support.pickling import Portable
 from shared_core.types import Usage
 
 LogprobsMode = bool | Literal["auto", "probe"]

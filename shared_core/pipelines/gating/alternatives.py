@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.citation import split_sentences
-from shared_core.flow import Flow, Judge, Together
 from shared_core.lm.base import Sample
 from shared_core.pipelines.gating.choose import Gauge
 from shared_core.reading.base import Verdict
+from shared_core.runtime.flow import Flow, Judge, Together
 from shared_core.uncertainty import (
     CONTRADICTS,
     ENTAILS,

@@ -9,10 +9,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shared_core.bindings import BindingValue
+from shared_core.calibration.binding import BindingValue
 from shared_core.errors import CapabilityError
-from shared_core.flow import Report
-from shared_core.pipelines.common import Context, Trace
+from shared_core.pipelines.decision.common import Context, Trace
+from shared_core.runtime.flow import Report
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import Cost, Estimator, best_available, get_estimator
 

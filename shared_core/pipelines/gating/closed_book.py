@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.errors import ContextOverflowError
-from shared_core.flow import Flow, Generate, Retrieve
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.gating.choose import Form, Gauge, choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
+from shared_core.runtime.flow import Flow, Generate, Retrieve
 from shared_core.settings import Demonstration, SelfReflectSettings
 from shared_core.types import Passage
 from shared_core.uncertainty import final_answer, is_answer

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from shared_core.errors import ContextOverflowError
-from shared_core.flow import Flow, Generate, Together
 from shared_core.lm.base import Capture, Generation, Prompt, Sample, SamplingParams
 from shared_core.pipelines.gating.alternatives import MOST, ClaimUncertainty
 from shared_core.pipelines.gating.choose import Gauge
 from shared_core.pipelines.gating.sentences import finish_sentences
 from shared_core.pipelines.gating.statistics import Drawn, gather
+from shared_core.runtime.flow import Flow, Generate, Together
 from shared_core.uncertainty import Cost, Estimator, SampleStatistics
 
 

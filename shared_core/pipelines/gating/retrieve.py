@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from shared_core.errors import BudgetError
-from shared_core.flow import Flow, Report, Retrieve
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.gating.choose import (
     Gate,
     choose_gate,
@@ -19,6 +18,7 @@ from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval, formulate
+from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.types import Decision, MetadataValue, Passage, Retrieved
 
 _ESTIMATORS = {"flare": "min_token_probability", "dragin": "dragin"}

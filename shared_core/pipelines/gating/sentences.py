@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from shared_core.citation import ends_sentence, split_sentences
-from shared_core.flow import Flow, Generate, Together
 from shared_core.lm.base import Generation, Prompt, Sample
 from shared_core.pipelines.gating.prompts import SENTENCE_STOP
+from shared_core.runtime.flow import Flow, Generate, Together
 
 T = TypeVar("T")
 

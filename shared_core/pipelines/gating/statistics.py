@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.flow import Embed, Flow, Generate, Judge, Score, Together
 from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
-from shared_core.pipelines.common import raise_faults
+from shared_core.pipelines.decision.common import raise_faults
 from shared_core.pipelines.gating.alternatives import ClaimUncertainty, JudgedAlternatives, judge_alternatives
 from shared_core.pipelines.gating.attended import attended_words
 from shared_core.pipelines.gating.choose import Gauge
 from shared_core.pipelines.gating.prompts import CONFIDENCE_ASK, SUFFICIENCY_ASK, TRUTH_ASK
 from shared_core.reading.base import Verdict
+from shared_core.runtime.flow import Embed, Flow, Generate, Judge, Score, Together
 from shared_core.uncertainty import PairPlan, SampleStatistics, cluster_by_entailment, cluster_by_similarity, plan_pairs
 
 SAME_MEANING = 0.85

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.errors import LimitError
-from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.common import Run
-from shared_core.pipelines.declining import is_refusal
+from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
+from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Citation, Claim, Passage, Span
 
 _PAIR = re.compile(

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 
 from shared_core.citation import CitationIndex, split_sentences
 from shared_core.errors import ContextOverflowError, GrammarError, LimitError
-from shared_core.flow import Flow, Generate, Report, Retrieve
 from shared_core.lm.base import Generation, Grammar, SamplingParams
-from shared_core.pipelines.common import Run, merge_duplicates
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
+from shared_core.pipelines.decision.common import Run, merge_duplicates
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
 from shared_core.pipelines.reclaim.free import write_freely
 from shared_core.pipelines.reclaim.prompts import (
@@ -30,6 +29,7 @@ from shared_core.pipelines.reclaim.prompts import (
     claim_prompt,
     reference_prompt,
 )
+from shared_core.runtime.flow import Flow, Generate, Report, Retrieve
 from shared_core.settings import ReclaimSettings
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, ReferenceSealed, Retrieved, iter_spans
 

@@ -13,12 +13,12 @@ from functools import lru_cache
 
 from shared_core.abstention import claim_key, split_claims, unique_claims
 from shared_core.citation import split_sentences
-from shared_core.flow import Flow, Generate, Together
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.common import Run, leans, raise_faults
-from shared_core.pipelines.declining import is_refusal
+from shared_core.pipelines.decision.common import Run, leans, raise_faults
+from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.research.asking import split_prompt, spoken
 from shared_core.retrieval.tokenizer import Tokenizer
+from shared_core.runtime.flow import Flow, Generate, Together
 
 MAX_TOKENS = 192
 """Of the splitter's reply about one sentence."""

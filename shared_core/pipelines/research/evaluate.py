@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.abstention import SelfConsistency, parse_probability, random_subsets, self_consistency
-from shared_core.bindings import BindingValue
+from shared_core.calibration.binding import BindingValue
+from shared_core.calibration.calibration import Calibration
 from shared_core.errors import BudgetError, CapabilityError, LimitError
-from shared_core.flow import Flow, Generate, Score, Together
 from shared_core.lm.base import Generation, SamplingParams, Scores
-from shared_core.pipelines.common import Context, Run, raise_faults
+from shared_core.pipelines.decision.common import Context, Run, raise_faults
 from shared_core.pipelines.research.asking import evaluate_prompt, spoken
 from shared_core.pipelines.support import NO, YES, share_of_yes, yes_of_first_token
+from shared_core.runtime.flow import Flow, Generate, Score, Together
 from shared_core.settings import SelfReflectSettings
-from shared_core.uncertainty.calibration import Calibration
 
 SELF_EVALUATION = "self_evaluation"
 """The purpose under which what a model says of its own claims is calibrated."""

@@ -14,8 +14,7 @@ from typing import Literal
 
 from shared_core.abstention import claim_key
 from shared_core.errors import LimitError
-from shared_core.flow import Flow, Report, Retrieve
-from shared_core.pipelines.common import (
+from shared_core.pipelines.decision.common import (
     CERTAINTY_UNKNOWN,
     NOT_KNOWN,
     PASSAGES_DO_NOT_ANSWER,
@@ -28,6 +27,7 @@ from shared_core.pipelines.research.claims import Candidate
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.research.layout import lay_out
 from shared_core.pipelines.research.search import Search, search
+from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.types import Answer, Claim, ClaimSealed, Passage, Retrieved
 
 Verdict = Literal["supported", "unsupported here", "false", "likely", "unlikely", "unknown"]

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from shared_core.citation import CitationIndex
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.flow import Flow, Judge
-from shared_core.pipelines.common import Run
 from shared_core.pipelines.confidence import Weighed, weigh
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.support import support_method
 from shared_core.reading.expected import ExpectedShare
 from shared_core.retrieval import BM25Retriever
+from shared_core.runtime.flow import Flow, Judge
 from shared_core.types import Citation, Claim, Passage, Span
 
 

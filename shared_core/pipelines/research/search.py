@@ -14,15 +14,15 @@ from typing import TypeVar
 from shared_core.abstention import ClaimCache, claim_key, expected_utility
 from shared_core.citation import split_sentences
 from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError
-from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.common import Run
 from shared_core.pipelines.confidence import Weighed
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
 from shared_core.pipelines.research.claims import Candidate, Splits, split
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.research.layout import shown_scores
 from shared_core.pipelines.research.passages import Quotes, weigh_claims
+from shared_core.runtime.flow import Flow, Generate
 from shared_core.settings import ResearchSettings
 from shared_core.types import Claim, Passage, Usage
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shared_core.citation import CitationIndex
-from shared_core.flow import Flow
-from shared_core.pipelines.common import Run
 from shared_core.pipelines.confidence import Weighed, most_doubtful, weigh
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.gating.choose import Gauge, answer_binding
 from shared_core.pipelines.support import ask_model, own_word, support, support_method
+from shared_core.runtime.flow import Flow
 from shared_core.types import Citation, Claim, Passage, Signals, Span
 from shared_core.uncertainty import final_answer
 

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from shared_core.errors import ContextOverflowError, LimitError
-from shared_core.flow import Flow, Report, Retrieve
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.common import FROM_MEMORY, SUPPORT_UNKNOWN, Run, assemble_uncited, decide
 from shared_core.pipelines.confidence import Weighed
-from shared_core.pipelines.declining import is_refusal
+from shared_core.pipelines.decision.common import FROM_MEMORY, SUPPORT_UNKNOWN, Run, assemble_uncited, decide
+from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.gating.choose import (
     Gauge,
@@ -37,6 +36,7 @@ from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.pipelines.rerank import least_uncertain
 from shared_core.pipelines.seakr.answer import Ground, answer_claim, cite_answer, weigh_answer
 from shared_core.pipelines.seakr.cost import warn_of_cost
+from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage, Retrieved
 from shared_core.uncertainty import choose_answer, final_answer, is_answer, rationale_uncertainty

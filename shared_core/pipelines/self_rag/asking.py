@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from shared_core.errors import BudgetError, ContextOverflowError, LanguageModelError, LimitError
-from shared_core.flow import Flow, Generate, LeafRequest, Together
 from shared_core.lm.base import Generation
-from shared_core.pipelines.common import Run, raise_faults
+from shared_core.pipelines.decision.common import Run, raise_faults
+from shared_core.runtime.flow import Flow, Generate, LeafRequest, Together
 
 T = TypeVar("T")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from shared_core.errors import CapabilityError
-from shared_core.flow import Flow, TokenIds
 from shared_core.lm.base import Capabilities, LanguageModel
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.self_rag.prompted import PromptedWriter
 from shared_core.pipelines.self_rag.segments import Writer
 from shared_core.pipelines.self_rag.with_tokens import TokenWriter
 from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary
+from shared_core.runtime.flow import Flow, TokenIds
 
 NEEDED = ("verdict_logprobs", "token_prompts", "stop_tokens")
 """What a backend must be able to do for reflection tokens to be read by id."""

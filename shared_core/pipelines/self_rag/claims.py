@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.flow import Embed, Flow
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.self_rag.segments import WrittenSegment
+from shared_core.runtime.flow import Embed, Flow
 from shared_core.types import Citation, Claim, Passage, Signals, Span
 from shared_core.uncertainty import is_content_word
 

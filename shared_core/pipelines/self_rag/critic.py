@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from shared_core.flow import Flow, Generate, Score
 from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
-from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.decision.common import Context, Run
 from shared_core.pipelines.self_rag.asking import ask_all
 from shared_core.pipelines.self_rag.prompts import CriticQuestion, Words
 from shared_core.pipelines.support import model_method
+from shared_core.runtime.flow import Flow, Generate, Score
 
 _TOKENS = 5
 """A word of the answer is not longer."""

@@ -12,9 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shared_core.errors import LimitError
-from shared_core.flow import Flow, Report
-from shared_core.pipelines.common import CERTAINTY_UNKNOWN, FROM_MEMORY, REPLIES_UNUSABLE, UNSUPPORTED_HERE, Run
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
+from shared_core.pipelines.decision.common import (
+    CERTAINTY_UNKNOWN,
+    FROM_MEMORY,
+    REPLIES_UNUSABLE,
+    UNSUPPORTED_HERE,
+    Run,
+)
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.self_rag.choose import choose_writer
 from shared_core.pipelines.self_rag.claims import claims_of
@@ -22,6 +27,7 @@ from shared_core.pipelines.self_rag.search import Shape, Shelf, search
 from shared_core.pipelines.self_rag.segments import WrittenPath, WrittenSegment
 from shared_core.pipelines.support import own_word
 from shared_core.reflection import Path, aggregate_answers
+from shared_core.runtime.flow import Flow, Report
 from shared_core.types import Answer, Claim, ClaimSealed
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 from shared_core.citation import split_sentences
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.flow import Flow, Generate, Judge
 from shared_core.lm.base import Sample, SamplingParams
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
 from shared_core.pipelines.self_rag.judging import Judged, judge_rows, score_of, weights_of, whole_sentences
@@ -38,6 +37,7 @@ from shared_core.reflection import (
     should_retrieve,
 )
 from shared_core.reflection.tokens import IRRELEVANT, NO_RETRIEVAL, NO_SUPPORT, RELEVANT, RETRIEVAL
+from shared_core.runtime.flow import Flow, Generate, Judge
 from shared_core.types import Passage
 
 LogProbs = dict[str, float]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Sample, SamplingParams
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.rerank import Ranked
 from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.choose import find_vocabulary, missing_tokens
@@ -14,6 +13,7 @@ from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
 from shared_core.pipelines.self_rag.prompts import ask_relevant
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead
 from shared_core.reflection import RELEVANCE_TOKENS, ReflectionVocabulary, group_logprobs, relevance_score
+from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Passage
 
 

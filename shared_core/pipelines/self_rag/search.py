@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shared_core.errors import LimitError
-from shared_core.flow import Flow, Report, Retrieve, Together
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.self_rag.segments import Job, Move, Step, Writer, Written, WrittenPath, WrittenSegment
 from shared_core.reflection import Beam, Path
+from shared_core.runtime.flow import Flow, Report, Retrieve, Together
 from shared_core.types import Passage, Retrieved
 
 Sealer = Callable[[WrittenSegment], Flow[None]]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from shared_core.flow import Flow
 from shared_core.reflection import Path, Segment
+from shared_core.runtime.flow import Flow
 from shared_core.types import Passage
 
 Move = Literal["retrieve", "continue", "none", "end"]

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.flow import Flow, Generate
 from shared_core.lm.base import Prompt, Sample, SamplingParams
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.judging import judge_rows, score_of, whole_sentences
 from shared_core.pipelines.self_rag.segments import Job, Move, Step, Written, WrittenPath, WrittenSegment
@@ -38,6 +37,7 @@ from shared_core.reflection.tokens import (
     PARAGRAPH_START,
     RETRIEVAL,
 )
+from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Passage
 
 LogProbs = dict[str, float]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 
-from shared_core.evaluation.answers import contains_answer
+from shared_core.evaluation.metrics.answers import contains_answer
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.errors import CalibrationError, MissingDependencyError
-from shared_core.evaluation.answers import contains_answer
+from shared_core.evaluation.metrics.answers import contains_answer
 from shared_core.reading.candidates import FIGURES, figures
 from shared_core.reading.confidence import Logistic
 from shared_core.reading.extractive import VERIFIED, ExtractiveReader

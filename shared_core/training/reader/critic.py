@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from shared_core.errors import CalibrationError
-from shared_core.evaluation.confidence import auroc, expected_calibration_error
+from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.reading.base import Rate
 from shared_core.reading.confidence import Logistic
 from shared_core.reading.critic import CriticSupportScorer

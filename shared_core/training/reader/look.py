@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared_core.evaluation.answers import f1
-from shared_core.evaluation.confidence import auroc
+from shared_core.evaluation.metrics.answers import f1
+from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.reading.candidates import best_span
 from shared_core.reading.network import SUPPORTED, Outputs, forward, read_apart
 from shared_core.training.reader.batches import Examples, Piece, Recipe, stack

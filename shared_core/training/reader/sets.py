@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from shared_core.retrieval.chunking import chunk_document
-from shared_core.retrieval.documents import Document
+from shared_core.documents.chunking import chunk_document
+from shared_core.documents.load import Document
 from shared_core.training.reader.data import Row, read_lines, swapped
 from shared_core.types import Passage
 

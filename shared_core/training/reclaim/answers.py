@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import Field
 
 from shared_core.errors import GenerationError
-from shared_core.flow import Flow, Generate, Retrieve, Together
 from shared_core.lm.base import Generation, Prompt, SamplingParams
+from shared_core.runtime.flow import Flow, Generate, Retrieve, Together
 from shared_core.settings import Settings
 from shared_core.types import Passage
 

@@ -16,7 +16,6 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from shared_core.errors import InputError, SelfReflectError
-from shared_core.flow import Flow, Judge, Resources, Together, run_many
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     PAIR_GAP,
@@ -27,6 +26,7 @@ from shared_core.pipelines.reclaim.prompts import (
     reference_prompt,
     render_pairs,
 )
+from shared_core.runtime.flow import Flow, Judge, Resources, Together, run_many
 from shared_core.settings import Settings
 from shared_core.training.reclaim.cite import Cited, Found, SentenceBook, citable_claim, cite, read_labels
 from shared_core.training.reclaim.select import select_citations

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.errors import LanguageModelError
-from shared_core.flow import Flow, Generate, Together
 from shared_core.lm.base import Generation, Prompt, SamplingParams
+from shared_core.runtime.flow import Flow, Generate, Together
 from shared_core.types import Passage, Span
 
 __all__ = ["Selection", "parse_selection", "select_citations", "selection_prompt"]

@@ -21,7 +21,7 @@ from shared_core.training.research.rows import Searched
 from shared_core.training.research.searches import BatchResult, search_batch
 
 if TYPE_CHECKING:
-    from shared_core.engine import SelfReflectEngine
+    from shared_core.facades.engine import SelfReflectEngine
 
 
 _RESTARTS = 2

@@ -15,19 +15,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shared_core import flow as flows
 from shared_core.abstention import claim_key, expected_utility, split_claims
 from shared_core.errors import GenerationError, InputError, LanguageModelError, LimitError
-from shared_core.flow import Flow
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.research.asking import spoken
 from shared_core.pipelines.research.claims import Candidate, Part, Splits, split
 from shared_core.pipelines.research.search import Search, judge_claims, whole_sentences
+from shared_core.runtime import flow as flows
+from shared_core.runtime.flow import Flow
 from shared_core.training.research.rows import Prompted, spread
 from shared_core.types import Claim
 
 if TYPE_CHECKING:
-    from shared_core.engine import SelfReflectEngine
+    from shared_core.facades.engine import SelfReflectEngine
 
 
 @dataclass(frozen=True, slots=True)

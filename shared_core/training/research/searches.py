@@ -14,22 +14,22 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shared_core import flow as flows
 from shared_core.abstention import expected_utility
 from shared_core.errors import DocumentError, InputError, SelfReflectError
-from shared_core.files import replace_file
-from shared_core.journal import Journal
-from shared_core.meter import Meter
-from shared_core.pipelines.common import Run
+from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.research.asking import write_prompt
 from shared_core.pipelines.research.evaluate import SELF_EVALUATION
 from shared_core.pipelines.research.loop import searched
 from shared_core.pipelines.research.search import Search
+from shared_core.runtime import flow as flows
+from shared_core.runtime.budget import Meter
+from shared_core.support.files import replace_file
+from shared_core.support.run_log import Journal
 from shared_core.training.research.rows import Scored, Searched
 
 if TYPE_CHECKING:
-    from shared_core.engine import SelfReflectEngine
     from shared_core.evaluation.dataset import Question
+    from shared_core.facades.engine import SelfReflectEngine
 
 SEARCHES, CARD = "searches.jsonl", "searches.json"
 

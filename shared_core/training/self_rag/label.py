@@ -16,9 +16,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from shared_core.citation import split_sentences
-from shared_core.flow import Flow, Generate, Resources, Retrieve, Together, TokenIds
 from shared_core.lm.base import Generation, Prompt, SamplingParams
-from shared_core.pipelines.common import Context, Run
+from shared_core.pipelines.decision.common import Context, Run
 from shared_core.pipelines.self_rag.asking import ask_all
 from shared_core.pipelines.self_rag.choose import NEEDED, missing_tokens
 from shared_core.pipelines.self_rag.critic import ask_critic
@@ -35,6 +34,7 @@ from shared_core.reflection.tokens import (
     SUPPORT_TOKENS,
     UTILITY_TOKENS,
 )
+from shared_core.runtime.flow import Flow, Generate, Resources, Retrieve, Together, TokenIds
 from shared_core.settings import SelfReflectSettings, Settings
 from shared_core.training.self_rag.rows import TASKS
 from shared_core.training.self_rag.tasks import (

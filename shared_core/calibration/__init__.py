@@ -1,0 +1,24 @@
+"""From score to probability: fitted curves and stacks, thresholds, guarantees, drift, and their files.
+
+A calibration is bound to what it was fitted for (``binding``); one made for another configuration is refused.
+"""
+
+from __future__ import annotations
+
+from shared_core.calibration.calibration import Calibration, choose_threshold, fit_calibration
+from shared_core.calibration.drift import DriftWatch, two_sample_p
+from shared_core.calibration.guarantees import GUARANTEES, FittedGuarantee, fit_guarantee
+from shared_core.calibration.stack import Stack, fit_stack
+
+__all__ = [
+    "GUARANTEES",
+    "Calibration",
+    "DriftWatch",
+    "FittedGuarantee",
+    "Stack",
+    "choose_threshold",
+    "fit_calibration",
+    "fit_guarantee",
+    "fit_stack",
+    "two_sample_p",
+]

@@ -1,0 +1,223 @@
+"""A guarantee that was fitted for one configuration: its threshold, its conditions, how much it leaves, what it saw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, get_args
+
+from shared_core.abstention import checks as _checks
+from shared_core.abstention.conformal import (
+    CalibratedThreshold,
+    GuaranteeKind,
+    conformal_factuality_threshold,
+    learn_then_test_threshold,
+    risk_control_threshold,
+)
+from shared_core.calibration.binding import plain_questions, require_same
+from shared_core.errors import CalibrationError, SettingsError
+from shared_core.types import MetadataValue
+
+VERSION = 1
+GUARANTEES: tuple[GuaranteeKind, ...] = get_args(GuaranteeKind)
+_REFIT = "Fit it for this configuration: selfreflect calibrate --guarantee …"
+_GRID = 100  # learn then test holds at hundredths
+
+
+@dataclass(frozen=True, slots=True)
+class FittedGuarantee:
+    """Which claims may be shown so that a promise holds, and what the promise is worth.
+
+    Attributes:
+        kind: the method (``conformal``).
+        threshold: claims scored above it are kept; +inf keeps none, -inf all of known score.
+        target_accuracy: ρ*, what the kept claims' accuracy is promised to be.
+        alpha: α, the probability that the promise may fail (not for conformal risk control, which is on average).
+        n: calibration answers; ``needed_n`` are needed at least.
+        text: the promise and its conditions in words.
+        claims, kept: claims of known score among those answers, and how many of them it keeps.
+        right: how many of those claims are right.
+        signals: what the calibration answers looked like, by signal, for the check that new ones look alike.
+        bound_to: the configuration it holds for.
+        questions: digests of those that it was fitted on (``bindings.question_digest``), where they are known.
+        reused: how many of them the calibrations that it builds on were fitted on, too.
+    """
+
+    kind: GuaranteeKind
+    threshold: float
+    target_accuracy: float
+    alpha: float
+    n: int
+    needed_n: int
+    text: str
+    claims: int = 0
+    kept: int = 0
+    right: int = 0
+    signals: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    bound_to: Mapping[str, MetadataValue] = field(default_factory=dict)
+    version: int = VERSION
+    questions: tuple[str, ...] = ()
+    reused: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what promises nothing; keep read-only copies."""
+        object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
+        signals = {name: tuple(map(float, values)) for name, values in self.signals.items()}
+        object.__setattr__(self, "signals", MappingProxyType(signals))
+        object.__setattr__(self, "questions", tuple(self.questions))
+        sound = self.kind in GUARANTEES and not math.isnan(self.threshold) and 0 <= self.kept <= self.claims
+        if self.version != VERSION or not sound:
+            raise CalibrationError("This guarantee cannot be used.", hint=_REFIT)
+        if self.n < self.needed_n:
+            raise CalibrationError(
+                f"{self.n} calibration answers are too few for {self.kind}: at least {self.needed_n} are needed.",
+                hint="Give more questions, or promise less (a lower target accuracy, a larger alpha).",
+            )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.threshold, self.n, self.text))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies do not pickle by themselves
+        return (FittedGuarantee.from_dict, (self.to_dict(),))
+
+    @property
+    def kept_share(self) -> float:
+        """Share of the calibration claims of known score that it keeps; 0 where there were none."""
+        return self.kept / self.claims if self.claims else 0.0
+
+    @property
+    def vacuous(self) -> bool:
+        """It keeps nothing: the promise holds because nothing is said."""
+        return self.kept == 0
+
+    @property
+    def bar(self) -> float:
+        """Claims are shown if they score above it: the threshold, or ρ* where that is higher.
+
+        A higher threshold keeps the promise of the conformal kinds; that of learn then test holds at the thresholds
+        that were tested, so there the next one of these.
+        """
+        least = self.target_accuracy
+        if self.kind == "learn_then_test":
+            least = math.ceil(_checks.exact(least) * _GRID) / _GRID
+        return max(self.threshold, least)
+
+    def require(self, **configuration: MetadataValue) -> FittedGuarantee:
+        """Itself, if it was fitted for exactly this configuration (a value of ``None`` is as if left out).
+
+        Raises:
+            CalibrationError: it was fitted for another; names every difference.
+        """
+        require_same("The guarantee", self.bound_to, configuration, hint=_REFIT)
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What an answer tells of it: plain values, infinite thresholds as ``None``."""
+        words = self.text
+        if self.reused:
+            words = (
+                f"In doubt: the scores were fitted on {self.reused} of the calibration's questions, and so are better "
+                f"on these than on new ones. {words}"
+            )
+        if self.vacuous:
+            words = f"Vacuous: it keeps none of {self.claims} calibration claims, and so abstains always. {words}"
+        return {
+            "kind": self.kind,
+            "target_accuracy": self.target_accuracy,
+            "alpha": self.alpha if self.kind != "conformal_risk_control" else None,
+            "n": self.n,
+            "threshold": self.threshold if math.isfinite(self.threshold) else None,
+            "kept_share": self.kept_share,
+            "vacuous": self.vacuous,
+            "reused": self.reused,
+            "text": words,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; an infinite threshold is ``"inf"`` or ``"-inf"``."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("questions", "reused")}
+        plain["threshold"] = self.threshold if math.isfinite(self.threshold) else str(self.threshold)
+        signals = {name: list(values) for name, values in self.signals.items()}
+        known = {**plain_questions(self.questions), **({"reused": self.reused} if self.reused else {})}
+        return {**plain, "signals": signals, "bound_to": dict(self.bound_to), **known}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> FittedGuarantee:
+        """The reverse of ``to_dict``; CalibrationError if it is none."""
+        try:
+            return cls(**{**data, "threshold": float(data["threshold"])})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CalibrationError(f"This is no guarantee: {error}.", hint=_REFIT) from error
+
+
+def fit_guarantee(
+    kind: GuaranteeKind,
+    scores: Sequence[Sequence[float | None]],
+    labels: Sequence[Sequence[bool]],
+    *,
+    target_accuracy: float,
+    alpha: float = 0.1,
+    signals: Mapping[str, Sequence[float]] | None = None,
+    bound_to: Mapping[str, MetadataValue] | None = None,
+    questions: Sequence[str] = (),
+    reused: int = 0,
+) -> FittedGuarantee:
+    """Fit a guarantee on answers whose claims were judged.
+
+    ``conformal_factuality``: with probability ≥ 1-α the kept claims of a new answer are right to at least ρ*.
+    ``conformal_risk_control``: their expected false share is at most 1-ρ*. ``learn_then_test``: the same, with
+    probability ≥ 1-α over the calibration answers.
+
+    Args:
+        kind: of these.
+        scores: for each calibration answer the scores of its claims in [0, 1], frozen before; ``None`` is never kept.
+        labels: whether each of these claims is right.
+        target_accuracy: ρ*, in (0, 1).
+        alpha: α, in (0, 1).
+        signals: what the answers looked like (``DriftWatch``), one value for each answer and signal.
+        bound_to: the configuration.
+        questions: digests of those that were asked.
+        reused: how many of them the scores were fitted on.
+
+    Raises:
+        SettingsError: no such kind, ρ* or α out of range.
+        InputError: scores and labels do not fit together.
+        CalibrationError: fewer answers than the promise needs.
+        MissingDependencyError: learn then test without MAPIE.
+    """
+    if kind not in GUARANTEES:
+        raise SettingsError(f"There is no guarantee {kind!r}.", hint=f"There are: {', '.join(GUARANTEES)}.")
+    _checks.level(target_accuracy, "target_accuracy")
+    _checks.level(alpha, "alpha")
+    made: CalibratedThreshold
+    if kind == "conformal_factuality":
+        made = conformal_factuality_threshold(scores, labels, alpha, target_accuracy)
+    elif kind == "conformal_risk_control":
+        made = risk_control_threshold(scores, labels, target_accuracy)
+    else:
+        made = learn_then_test_threshold(scores, labels, target_accuracy, 1 - alpha)
+    told, threshold = made.guarantee, made.threshold
+    claims = [pair for answer in _checks.scored_answers(scores, labels) for pair in answer]
+    right = sum(is_right for _, is_right in claims)
+    text = told.text
+    if claims and right in (0, len(claims)):
+        text += f" All {len(claims)} calibration claims are {'right' if right else 'wrong'}."
+    bare = FittedGuarantee(kind, threshold, target_accuracy, alpha, told.n, told.needed_n, text)
+    return FittedGuarantee(
+        kind,
+        threshold,
+        target_accuracy,
+        alpha,
+        told.n,
+        told.needed_n,
+        text,
+        claims=len(claims),
+        kept=sum(score > bare.bar for score, _ in claims),
+        right=right,
+        signals={name: tuple(values) for name, values in (signals or {}).items()},
+        bound_to=bound_to or {},
+        questions=tuple(dict.fromkeys(questions)),
+        reused=reused,
+    )

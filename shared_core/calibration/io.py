@@ -1,0 +1,65 @@
+"""Calibrations on disk: one JSON file holds several by name, written in one piece."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from shared_core.calibration import FittedGuarantee
+from shared_core.calibration.calibration import Calibration
+from shared_core.calibration.stack import AnyCalibration, Stack
+from shared_core.errors import CalibrationError
+from shared_core.support.files import replace_file
+
+FORMAT = "selfreflect-calibrations"
+VERSION = 1
+CLAIMS = "claims"
+"""The purpose that is a stack of witnesses; every other but the guarantee is a calibration of one score."""
+GUARANTEE = "guarantee"
+
+_KINDS: dict[str, type[Calibration] | type[Stack] | type[FittedGuarantee]] = {CLAIMS: Stack, GUARANTEE: FittedGuarantee}
+_HINT = "Write it with: selfreflect calibrate"
+
+
+def save(path: str | Path, calibrations: Mapping[str, AnyCalibration]) -> None:
+    """Write calibrations by name; a reader sees the old file or the whole new one. Directories are made.
+
+    Raises:
+        CalibrationError: nothing to save, a figure that JSON has no word for, or the file cannot be written.
+    """
+    if not calibrations:
+        raise CalibrationError("There is no calibration to save.", hint=_HINT)
+    target = Path(path)
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "calibrations": {name: c.to_dict() for name, c in sorted(calibrations.items())},
+    }
+    try:
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        with replace_file(target) as file:
+            file.write(text)
+    except (OSError, ValueError, TypeError) as error:
+        raise CalibrationError(f"The calibrations cannot be saved to {target}: {error}.", hint=_HINT) from error
+
+
+def load(path: str | Path) -> dict[str, AnyCalibration]:
+    """Read what ``save`` wrote.
+
+    Raises:
+        CalibrationError: there is no such file, or it does not hold calibrations of this version.
+    """
+    source = Path(path)
+    try:
+        content = json.loads(source.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CalibrationError(f"There is no calibration file {source}.", hint=_HINT) from error
+    except (OSError, ValueError) as error:
+        raise CalibrationError(f"The calibration file {source} cannot be read: {error}.", hint=_HINT) from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("version") != VERSION:
+        raise CalibrationError(f"{source} is no calibration file of version {VERSION}.", hint=_HINT)
+    entries = content.get("calibrations")
+    if not isinstance(entries, dict) or not all(isinstance(e, dict) for e in entries.values()):
+        raise CalibrationError(f"{source} holds no calibrations.", hint=_HINT)
+    return {name: _KINDS.get(name, Calibration).from_dict(entry) for name, entry in entries.items()}

@@ -1,0 +1,19 @@
+"""The command line: one file for each command; ``shared_core.cli.commands`` puts them together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shared_core.cli.commands import app, main
+
+__all__ = ["app", "main"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the commands when they are first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.commands"), name)

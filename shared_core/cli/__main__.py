@@ -1,0 +1,5 @@
+"""``python -m shared_core.cli``."""
+
+from shared_core.cli.commands import main
+
+main()

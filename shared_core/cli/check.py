@@ -1,0 +1,189 @@
+"""``selfreflect check``: an answer that was made elsewhere, held against documents."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from shared_core.abstention.statements import cut_statements
+from shared_core.cli.ask import (
+    BaseUrl,
+    Calibration,
+    ChromaUrl,
+    Docs,
+    Index,
+    JudgePath,
+    Model,
+    TopK,
+    show_quotes,
+    show_trace,
+    write_html,
+)
+from shared_core.cli.common import (
+    ABSTAINED,
+    BuiltEngine,
+    build,
+    check_output,
+    check_questions_and_docs,
+    read_calibration,
+    reports_errors,
+)
+from shared_core.cli.console import err, note, out, write_json
+from shared_core.cli.progress import question_progress
+from shared_core.errors import InputError
+from shared_core.pipelines.necessity import describe_necessity
+from shared_core.settings import SelfReflectSettings
+from shared_core.support.sanitize import to_printable_line
+from shared_core.types import Answer, Claim, ClaimSealed, Event
+
+_DEFAULTS = SelfReflectSettings()
+_FROM_INPUT = "-"
+_TEXTS = (".txt", ".md", ".markdown")
+_LARGEST = 20_000_000  # bytes
+_STYLES = {"supported": "green", "contradicted": "red", "unsupported": "yellow", "unknown": "dim"}
+
+
+@reports_errors
+def check_command(
+    answer: Annotated[
+        str, typer.Argument(metavar="ANSWER", help="The text to check, a file that holds it, or - for standard input.")
+    ],
+    question: Annotated[str, typer.Option("--question", "-Q", help="The question that it answers.")] = "",
+    docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
+    index: Index = None,
+    chroma_url: ChromaUrl = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    target_accuracy: Annotated[
+        float, typer.Option("--target-accuracy", "-t", help="A claim is supported if its support is above it.")
+    ] = _DEFAULTS.target_accuracy,
+    top_k: TopK = _DEFAULTS.top_k,
+    calibration: Calibration = None,
+    judge: JudgePath = None,
+    necessary: Annotated[
+        bool,
+        typer.Option(
+            "--necessary",
+            help="Also say whether the model states each claim because of its quote: by its log-probability without "
+            "the quote and with nothing else (needs --model, or a server that scores given texts).",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
+) -> None:
+    """Check an answer made elsewhere against documents: which of its claims do they support?
+
+    Each claim is supported, contradicted, unsupported (neither), or unknown (it could not be judged), with the sentence
+    of the documents that says so, or the nearest there is. No language model is needed.
+
+    Exit codes: 0 every claim is supported, 3 one is not, 2 bad usage or input, 1 failure.
+    """
+    settings = SelfReflectSettings(target_accuracy=target_accuracy, top_k=top_k, calibration=calibration)
+    text = read_answer(answer)
+    check_questions_and_docs([question], docs)
+    check_output(html, "--html")
+    read_calibration(calibration)
+    if necessary and model is None and base_url is None:
+        raise InputError("--necessary asks a language model.", hint="Give --model or --base-url.")
+    built = build(
+        docs=docs,
+        index=index,
+        chroma_url=chroma_url,
+        model=model,
+        base_url=base_url,
+        settings=settings,
+        judge=judge,
+    )
+    checked = _check(built, text, question, necessary)
+    if as_json:
+        write_json(checked.to_dict())
+    else:
+        show(checked, trace=trace)
+    if html is not None:
+        write_html([checked], html, built, title="An answer checked against documents")
+    if not checked.metadata["passing"]:
+        raise typer.Exit(ABSTAINED)
+
+
+def read_answer(given: str) -> str:
+    """The text to check: that of standard input (``-``), of the file of that name, or what was given itself.
+
+    Raises:
+        InputError: it is empty, a folder, not UTF-8, too large, or looks like a file that is not there.
+    """
+    if given == _FROM_INPUT:
+        return _decoded(sys.stdin.buffer.read(_LARGEST + 1), "Standard input")
+    is_name = len(given) < 4096 and "\n" not in given and "\0" not in given
+    if is_name and os.path.isdir(given):
+        raise InputError(f"{given!r} is a folder.", hint="Name the file that holds the answer, or give its text.")
+    if is_name and os.path.isfile(given):
+        with open(given, "rb") as file:
+            return _decoded(file.read(_LARGEST + 1), repr(given))
+    if is_name and given.lower().endswith(_TEXTS) and not given.split()[1:]:
+        raise InputError(f"There is no file {given!r}.", hint="Check the path, or give the answer's text.")
+    return _decoded(given.encode("utf-8", "replace"), "The answer")
+
+
+def _decoded(raw: bytes, what: str) -> str:
+    if len(raw) > _LARGEST:
+        raise InputError(f"{what} is larger than {_LARGEST // 1_000_000} MB.", hint="Check it in parts.")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} is not UTF-8.", hint="iconv -t UTF-8 FILE | selfreflect check -") from error
+    if not text.strip():
+        raise InputError(f"{what} is empty: there is nothing to check.", hint='selfreflect check "TEXT" --docs PATH')
+    return text
+
+
+def _check(built: BuiltEngine, text: str, question: str, necessary: bool) -> Answer:
+    total = len(cut_statements(text).found)
+    with question_progress(err, total, "Checking claims") as progress:
+        done = 0
+
+        def tell(_: int, event: Event) -> None:
+            nonlocal done
+            if isinstance(event, ClaimSealed):
+                done += 1
+                progress(done, total)
+
+        (checked,) = built.engine.check_many([text], [question], on_event=tell, necessary=necessary)
+    if not isinstance(checked, Answer):
+        raise checked
+    return checked
+
+
+def show(answer: Answer, *, trace: bool = False) -> None:
+    """Print a checked answer for people: each claim with its verdict, the quotes below, the sums."""
+    numbers = {(s.passage_id, s.start, s.end): i for i, s in enumerate(answer.numbered_spans(), 1)}
+    for claim in answer.claims:
+        out.print(_line(claim, numbers))
+    show_quotes(answer)
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in answer.metadata["verdicts"].items() if n)
+    confidence = "unknown" if answer.confidence is None else f"{answer.confidence:.2f}"
+    state = "all supported" if answer.metadata["passing"] else answer.reason or "not all supported"
+    target = answer.metadata["target_accuracy"]
+    out.print(Text(f"\n{state} · {counts or 'no claims'} · confidence {confidence} · target {target}", style="dim"))
+    if answer.metadata["unchecked"]:
+        n = len(answer.metadata["unchecked"])
+        note(f"{n} part{'s' if n > 1 else ''} of the text not checked: code, headings, questions, lists of sources.")
+    if trace:
+        show_trace(answer)
+
+
+def _line(claim: Claim, numbers: dict[tuple[str, int, int], int]) -> Text:
+    support = "    " if claim.support is None else f"{claim.support:.2f}"
+    marks = dict.fromkeys(numbers[(s.passage_id, s.start, s.end)] for c in claim.citations for s in c.primary)
+    verdict = claim.verdict or "unknown"
+    return Text.assemble(
+        (f"{verdict:12} {support}  ", _STYLES[verdict]),
+        to_printable_line(claim.text),
+        ("".join(f" [{n}]" for n in marks), "bold cyan"),
+        (f" ({describe_necessity(claim.necessity)})" if claim.necessity is not None else "", "dim"),
+    )

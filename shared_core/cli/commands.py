@@ -1,0 +1,86 @@
+"""The command line: `selfreflect ask`, `check`, `index`, `eval`, `calibrate`, `train`, `lab`, `doctor` and more."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from shared_core import __version__
+from shared_core.cli.ask import ask_command
+from shared_core.cli.calibrate import calibrate_command
+from shared_core.cli.check import check_command
+from shared_core.cli.common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED
+from shared_core.cli.console import show_error
+from shared_core.cli.doctor import doctor_command
+from shared_core.cli.eval import eval_command
+from shared_core.cli.eval_compare import eval_merge_command
+from shared_core.cli.index import index_command
+from shared_core.cli.lab import lab_app
+from shared_core.cli.research_data import research_data_command
+from shared_core.cli.train import train_app
+from shared_core.cli.train_research import research_command
+from shared_core.cli.train_rows import reclaim_answers_command
+from shared_core.cli.train_self_rag import self_rag_app
+from shared_core.errors import InputError
+
+app = typer.Typer(
+    name="selfreflect",
+    help="RAG answers you can stand behind: verbatim quotes, calibrated support, abstention.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("ask")(ask_command)
+app.command("check")(check_command)
+app.command("index")(index_command)
+app.command("eval")(eval_command)
+app.command("eval-merge")(eval_merge_command)
+app.command("calibrate")(calibrate_command)
+app.command("research-data")(research_data_command)
+app.command("doctor")(doctor_command)
+train_app.command("reclaim-answers")(reclaim_answers_command)
+train_app.command("research")(research_command)
+train_app.add_typer(self_rag_app, name="self-rag")
+app.add_typer(train_app, name="train")
+app.add_typer(lab_app, name="lab")
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"selfreflect {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    # Libraries print progress bars and warnings of their own over ours.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def main() -> None:
+    """Entry point of the ``selfreflect`` command: whatever ends it, it is one of the promised exit codes."""
+    try:
+        code = app(standalone_mode=False)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = FAILED
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as error:
+        # typer's usage errors, whose classes have moved between packages: they know how to say what is wrong.
+        say = getattr(error, "format_message", None)
+        if say is None and type(error).__name__ != "Abort":
+            raise
+        show_error(InputError(say() if say else "Aborted.", hint=_usage_hint(error)))
+        code = BAD_INPUT
+    sys.exit(code if isinstance(code, int) else ANSWERED)
+
+
+def _usage_hint(error: Exception) -> str:
+    path = getattr(getattr(error, "ctx", None), "command_path", "") or "selfreflect"
+    return f"{path} --help lists what there is."

@@ -1,0 +1,134 @@
+"""``selfreflect index``: make or update an index of documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from shared_core.cli.common import BAD_INPUT, FAILED, INTERRUPTED, default_index, reports_errors
+from shared_core.cli.console import err, note, out, write_json
+from shared_core.cli.progress import indexing_progress
+
+if TYPE_CHECKING:
+    from shared_core.documents.store import DocumentIndex, IndexReport, IndexSettings
+
+
+@reports_errors
+def index_command(
+    paths: Annotated[list[Path], typer.Argument(help="Files and folders.", metavar="PATH...", show_default=False)],
+    index: Annotated[
+        Path | None,
+        typer.Option("--index", metavar="DIR", help="Where the index is kept; by default in your cache folder."),
+    ] = None,
+    chroma_url: Annotated[
+        str | None,
+        typer.Option("--chroma-url", metavar="URL", help="Keep the vectors on this Chroma server."),
+    ] = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option("--text-column", metavar="NAME", help="Column of CSV, TSV and JSONL files that holds the text."),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="NAME", help="Encoding of text files that are not UTF-8."),
+    ] = None,
+    max_file_mb: Annotated[
+        float | None,
+        typer.Option("--max-file-mb", metavar="N", help="Refuse files larger than this (64 by default)."),
+    ] = None,
+    max_file_seconds: Annotated[
+        float | None,
+        typer.Option("--max-file-seconds", metavar="N", help="Give up on a file after so long (120 by default)."),
+    ] = None,
+    max_chars: Annotated[
+        int | None,
+        typer.Option("--max-chars", metavar="N", help="Length of a passage at most (900 by default)."),
+    ] = None,
+    overlap: Annotated[
+        int | None,
+        typer.Option("--overlap", metavar="N", help="Sentences shared where a paragraph is cut (1 by default)."),
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Take out files that are gone.")] = True,
+    dense: Annotated[
+        bool | None,
+        typer.Option(
+            "--dense/--no-dense", help="Vectors as well as BM25, or not; an index remembers. With them by default."
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file failed.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Make an index of documents, or bring it up to date: only what changed is read and embedded again.
+
+    Reads texts, Markdown, HTML, PDF, DOCX, ODT, PPTX, EPUB, tables with a text column (CSV, TSV, JSON, JSON lines),
+    notebooks, source files, configuration and logs, and .gz of these. It may be stopped at any moment and goes on where
+    it was. Exit codes: 0 indexed, 2 bad input, 1 failure (or, with --strict, a file that failed).
+    """
+    from shared_core.documents.store import DocumentIndex
+
+    settings = _settings(
+        text_column=text_column,
+        encoding=encoding,
+        max_file_bytes=None if max_file_mb is None else int(max_file_mb * 2**20),
+        max_file_seconds=max_file_seconds,
+        max_chars=max_chars,
+        overlap=overlap,
+    )
+    folder = index if index is not None else default_index(paths)
+    with DocumentIndex(folder, chroma_url=chroma_url, dense=dense, settings=settings) as opened:
+        report = _update(opened, paths, prune)
+    _show(report, folder, as_json=json)
+    if report.missing:  # most likely a slip of the pen: the others are indexed, but it must not look like success
+        raise typer.Exit(BAD_INPUT)
+    if strict and report.failed:
+        raise typer.Exit(FAILED)
+
+
+def _settings(**values: Any) -> IndexSettings:
+    from shared_core.documents.loaders.base import check_encoding
+    from shared_core.documents.store import IndexSettings
+    from shared_core.errors import SettingsError
+
+    given = {name: value for name, value in values.items() if value is not None}
+    if "encoding" in given:
+        given["encoding"] = check_encoding(given["encoding"])
+    try:
+        return IndexSettings(**given)
+    except SettingsError as error:
+        raise SettingsError(error.message, hint="Ranges: --max-chars 100-20000, --overlap 0-10.") from error
+
+
+def _update(index: DocumentIndex, paths: list[Path], prune: bool) -> IndexReport:
+    try:
+        with indexing_progress(err) as progress:
+            return index.update(paths, prune=prune, progress=progress)
+    except KeyboardInterrupt:
+        note("Interrupted. What was done is kept; run the same command again to go on.", style="yellow")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _show(report: IndexReport, folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        write_json({"index": str(folder), **report.to_dict()})
+    else:
+        table = Table("added", "changed", "deleted", "unchanged", "failed", "passages")
+        counts = (report.added, report.changed, report.deleted, report.unchanged)
+        failed = len({failure.source for failure in report.failed})
+        table.add_row(*(str(len(c)) for c in counts), str(failed), str(report.passages))
+        out.print(table)
+        out.print(Text(f"index: {folder}"))
+        if report.skipped_endings:
+            from shared_core.documents.scan import describe_skipped
+
+            said = describe_skipped(dict(report.skipped_endings))
+            out.print(Text(f"Passed over, as their formats are not read: {said}.", style="dim"))
+    if report.failed:
+        note(f"warning: {len(report.failed)} not indexed:", style="yellow")
+    for failure in report.failed:
+        note(f"  {failure.source}: {failure.message}")
+        if failure.hint:
+            note(f"    hint: {failure.hint}", style="dim")

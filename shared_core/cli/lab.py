@@ -1,0 +1,185 @@
+"""``selfreflect lab``: the closed world as a tutorial; its documents as files; its model from scratch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from shared_core.cli.ask import show
+from shared_core.cli.common import ABSTAINED, reports_errors
+from shared_core.cli.console import note, out, write_json
+from shared_core.errors import InputError
+
+if TYPE_CHECKING:
+    from shared_core.lab.measure.knowing import Measured
+    from shared_core.lab.questions import Question
+    from shared_core.lab.tour import Tour
+    from shared_core.types import Answer
+
+lab_app = typer.Typer(
+    help="A small world of which everything is known, and a model that was trained on half of it.",
+    invoke_without_command=True,
+)
+
+Model = Annotated[Path | None, typer.Option("--model", "-m", help="A checkpoint of `selfreflect lab train`.")]
+Seed = Annotated[int, typer.Option("--seed", help="Other questions.")]
+
+
+@reports_errors
+def tour_command(
+    context: typer.Context,
+    model: Model = None,
+    seed: Seed = 0,
+    brief: Annotated[bool, typer.Option("--brief", help="One question through each pipeline, and no more.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
+) -> None:
+    """See self-reflection work: what the model knows and does not, and one question through every pipeline.
+
+    The model (a few million parameters, part of the package) was trained from scratch on facts of an invented world: on
+    all of the popular ones, half of the middling, none of the obscure. So what it knows is known exactly.
+
+    Exit codes: 0 shown, 3 every pipeline abstained, 2 bad usage or input, 1 failure.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from shared_core.lab.engines import PIPELINES
+    from shared_core.lab.tour import Tour
+
+    tour = Tour(model, seed)
+    question = tour.question(known=False)
+    if not as_json:
+        _introduce(tour)
+        if not brief:
+            _recall(tour)
+        _heading(f"One question that it cannot know: {question.text}")
+        out.print(Text(f"truth: {' or '.join(question.answers)}", style="dim"))
+    answers: dict[str, Answer] = {}
+    for pipeline in PIPELINES:
+        answer = answers[pipeline] = tour.answer(pipeline, question)
+        if not as_json:
+            _pipeline(pipeline)
+            for line in tour.story(answer) if not brief else ():
+                out.print(Text(line, style="dim"))
+            show(answer, trace=trace)
+    if not brief:
+        nobody = tour.invented()
+        found = answers["invented"] = tour.answer("composed", nobody)
+        if not as_json:
+            _heading(f"A name that nobody has: {nobody.text}")
+            show(found, trace=trace)
+    if as_json:
+        write_json({name: answer.to_dict() for name, answer in answers.items()})
+    if all(a.abstained for a in answers.values()):
+        raise typer.Exit(ABSTAINED)
+
+
+def _introduce(tour: Tour) -> None:
+    world = tour.lab.world
+    real = sum(e.tier != "invented" for e in world.entities)
+    _heading("A world of its own")
+    out.print(
+        f"{real} people, places and things, {len(world.facts)} facts about them, {len(world.documents())} passages. "
+        f"The model was trained on {sum(f.known for f in world.facts)} of the facts."
+    )
+
+
+def _recall(tour: Tour) -> None:
+    known, strange = tour.recalled()
+    _heading("What it answers from memory, and how unsure it is (Gram: lower is surer)")
+    for title, rows in (("trained on", known), ("never seen", strange)):
+        for row in rows:
+            _remembered(title, row)
+
+
+def _remembered(title: str, row: Measured) -> None:
+    right = "right" if row.right else f"wrong: {row.question.answers[0]}"
+    said = row.text or "unknown"
+    out.print(
+        Text.assemble(
+            (f"{title}  ", "dim"), f"{row.question.text} → ", (said, "bold"),
+            (f"  {right}", "green" if row.right else "red"),
+            (f"  {row.values['gram']:.2f}", "dim"),
+        )
+    )  # fmt: skip
+
+
+def _heading(text: str) -> None:
+    out.print()
+    if out.is_terminal:
+        out.rule(Text(text, style="bold"), align="left")
+    else:
+        out.print(Text(f"## {text}"))
+
+
+def _pipeline(name: str) -> None:
+    out.print(Text(f"\n{name}", style="bold cyan"))
+
+
+@reports_errors
+def write_command(
+    folder: Annotated[Path, typer.Argument(help="A folder that does not exist or is empty.")],
+    seed: Annotated[int, typer.Option("--seed", help="Of the world.")] = 0,
+    size: Annotated[float, typer.Option("--size", help="1 gives about a thousand entities.")] = 1.0,
+) -> None:
+    """Write a world as files: a document each in `docs`, the questions of each split in `questions_SPLIT.jsonl`.
+
+    What they are good for: `selfreflect index`, `ask`, `eval` and `calibrate` with any model.
+    """
+    from shared_core.lab import World
+    from shared_core.lab.facts import SPLITS
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is there already and not an empty folder.", hint="Name another one.")
+    world = World(seed, size=size)
+    (folder / "docs").mkdir(parents=True)
+    for document in world.files():
+        text = f"# {document.title}\n\n" + "\n\n".join(p.text for p in document.passages) + "\n"
+        (folder / "docs" / f"{document.id}.md").write_text(text, encoding="utf-8")
+    for split in SPLITS:
+        lines = [json.dumps(_row(q), ensure_ascii=False) for q in world.questions(split=split)]
+        (folder / f"questions_{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    out.print(f"written: {folder}", markup=False, highlight=False)
+
+
+def _row(question: Question) -> dict[str, object]:
+    """A question as `eval` reads it."""
+    return question.to_dict()
+
+
+@reports_errors
+def train_command(
+    output: Annotated[Path, typer.Option("--out", "-o", help="Folder; a training that was begun there goes on.")],
+    minutes: Annotated[float, typer.Option("--minutes", help="Of training, in all runs together.")] = 90.0,
+    size: Annotated[str, typer.Option("--size", help="tiny, small or large.")] = "small",
+    seed: Annotated[int, typer.Option("--seed", help="Of weights and rows.")] = 0,
+    world: Annotated[int, typer.Option("--world", help="Seed of the world.")] = 0,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Of the CPU; all if not given.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, …; an accelerator if any.")] = None,
+) -> None:
+    """Train the lab's model from scratch; killed at any moment, the same command goes on.
+
+    `selfreflect lab --model DIR/model` shows what came of it.
+    """
+    try:
+        import torch
+
+        from shared_core.lab.train import Training, TrainSettings
+    except ImportError as error:
+        from shared_core.errors import MissingDependencyError
+
+        raise MissingDependencyError("torch", extra="transformers", purpose="Training the lab's model") from error
+    if threads:
+        torch.set_num_threads(threads)
+    settings = TrainSettings(minutes=minutes, seed=seed, world=world, size=size)
+    place = Training(output, settings, device=device, say=note).run()
+    out.print(f"written: {place}", markup=False, highlight=False)
+
+
+lab_app.callback()(tour_command)
+lab_app.command("write")(write_command)
+lab_app.command("train")(train_command)

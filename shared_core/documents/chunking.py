@@ -1,0 +1,298 @@
+"""Cutting documents into passages at sentence boundaries.
+
+A passage is one contiguous stretch of its document, so a quote from it can be shown in its place. Cuts are sought in
+this order: between parts (rows), sections and pages always (a sentence that runs over a page's end stays whole);
+between paragraphs if the next one does not fit; between sentences within a paragraph that is itself too long, and then
+the passages overlap by whole sentences; between words within a sentence longer than a passage may be. Tables of
+contents, indexes and lone words are no passages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+from shared_core.documents.load import Document
+from shared_core.documents.loaders.base import Heading, Page, Part
+from shared_core.documents.loaders.formats import LINES
+from shared_core.documents.noise import directives, is_listing, is_listing_title, says_nothing
+from shared_core.errors import InputError
+from shared_core.types import MetadataValue, Passage
+
+CHUNKING_VERSION = 3
+"""Raised whenever the same document may give other passages."""
+
+MAX_CHARS = 900
+OVERLAP = 1
+
+Splitter = Callable[[str], Sequence[tuple[int, int]]]
+Range = tuple[int, int]
+
+# Atomic and possessive: "\r\n" is one line break, never two, and nothing is scanned twice.
+_PARAGRAPH_BREAK = re.compile(r"(?>\r\n|\r|\n)[^\S\r\n]*+(?>\r\n|\r|\n)\s*+")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_JOINERS = frozenset("\u200d\ufe0e\ufe0f")
+_LONGEST_CLUSTER = 32
+
+
+def chunk_document(
+    document: Document,
+    *,
+    max_chars: int = MAX_CHARS,
+    overlap: int = OVERLAP,
+    split_sentences: Splitter | None = None,
+) -> list[Passage]:
+    """Cut a document into passages, in the order of its text.
+
+    Args:
+        document: to cut.
+        max_chars: of a passage, in code points, at least 16; no passage is longer.
+        overlap: sentences that a passage repeats from the one before where a paragraph had to be cut. Fewer if they
+            would leave no room for a new sentence.
+        split_sentences: text to ``[(start, end)]``; ``None`` takes ``shared_core.citation.split_sentences``.
+
+    Returns:
+        Passages with ``document.text[start:end] == passage.text``; together they hold every non-space character of
+        the document's parts that is no listing (``noise``); all of them if nothing else would be left. Metadata:
+        ``source``, ``start``, ``end``; ``section`` (the headings above, outermost first, joined by `` > ``) where there
+        are any; what the part adds (``row``, columns); ``page`` (of a PDF, or slide) on which it begins, counted from
+        1, and ``page_label``, what the document calls it; where its last sentence runs over the page's end also
+        ``page_end``, ``page_end_label`` and ``page_break``, the place in the passage's text where the next page
+        begins. The id is made of all of this: equal ids mean equal passages.
+
+    Raises:
+        InputError: ``max_chars`` or ``overlap`` out of range.
+    """
+    if max_chars < 16:
+        raise InputError(f"max_chars must be at least 16, not {max_chars}.")
+    if overlap < 0:
+        raise InputError(f"overlap must not be negative, not {overlap}.")
+    split = _lines if document.format in LINES else split_sentences or default_splitter()
+    cutter = _Cutter(document.text, max_chars, overlap, split)
+    return _passages(document, cutter, filtered=True) or _passages(document, cutter, filtered=False)
+
+
+def _passages(document: Document, cutter: _Cutter, *, filtered: bool) -> list[Passage]:
+    """All passages; ``filtered``: without listings and lone words."""
+    lists = directives(document.text) if filtered and document.format == "rst" else []
+    passages: list[Passage] = []
+    for part in document.parts or (Part(0, len(document.text)),):
+        for start, end, body, headings in _sections(document, part):
+            titled = bool(headings) and is_listing_title(headings[-1].label)
+            label = " > ".join(h.label for h in headings)
+
+            def is_noise(first: int, last: int, titled: bool = titled) -> bool:
+                listed = any(a < last and first < b for a, b in lists)
+                return listed or is_listing(document.text[first:last], titled=titled)
+
+            for first, last, head in _pages(document, cutter, start, end, body):
+                pieces = list(cutter.cut(first, last, head, is_noise if filtered else None))
+                # A row's text may be one word ("Yes"), which its title and columns make sense of.
+                alone = filtered and len(pieces) == 1 and not part.metadata
+                if not (alone and says_nothing(document.text[slice(*pieces[0])])):
+                    passages += [_passage(document, part, piece, label) for piece in pieces]
+    return passages
+
+
+def _pages(document: Document, cutter: _Cutter, start: int, end: int, body: int) -> Iterator[tuple[int, int, int]]:
+    """A section's stretch of each page: (start, end, start of its body). A sentence that runs over a page's end belongs
+    to the page on which it begins."""
+    pages = document.pages
+    for page in pages[bisect_left(pages, body, key=lambda p: p.start) :]:
+        if page.start >= end:
+            break
+        if page.start > body:
+            cut = cutter.sentence_end(page.start, body, end)
+            if start < cut < end:
+                yield start, cut, body
+                start = body = cut
+    yield start, end, body
+
+
+def default_splitter() -> Splitter:
+    """The project's own sentence splitter."""
+    from shared_core.citation import split_sentences
+
+    return split_sentences
+
+
+def _lines(text: str) -> list[Range]:
+    """Lines as sentences: of source files, configuration and logs."""
+    ends = [match.end() for match in _LINE_END.finditer(text)]
+    return [(a, b) for a, b in itertools.pairwise([0, *ends, len(text)]) if a < b]
+
+
+def _passage(document: Document, part: Part, piece: Range, section: str) -> Passage:
+    start, end = piece
+    metadata: dict[str, MetadataValue] = {**part.metadata, "source": document.source, "start": start, "end": end}
+    metadata |= _page_metadata(document.pages, start, end)
+    if section:
+        metadata["section"] = section
+    text, title = document.text[start:end], part.title or document.title
+    return Passage(passage_id(text, title, metadata), text, title, metadata)
+
+
+def _page_metadata(pages: Sequence[Page], start: int, end: int) -> dict[str, MetadataValue]:
+    first, last = (bisect_right(pages, place, key=lambda p: p.start) - 1 for place in (start, end - 1))
+    if first < 0:
+        return {}
+    page, final = pages[first], pages[last]
+    metadata: dict[str, MetadataValue] = {"page": page.number, "page_label": page.label or str(page.number)}
+    if last > first:
+        metadata |= {"page_end": final.number, "page_end_label": final.label or str(final.number)}
+        metadata["page_break"] = pages[first + 1].start - start
+    return metadata
+
+
+def passage_id(text: str, title: str, metadata: dict[str, MetadataValue]) -> str:
+    """``source#start-digest``: readable, and the same only for the same text, title and metadata."""
+    content = json.dumps([text, title, sorted(metadata.items())], ensure_ascii=False)
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{metadata['source']}#{metadata['start']}-{digest}"
+
+
+def _sections(document: Document, part: Part) -> Iterator[tuple[int, int, int, tuple[Heading, ...]]]:
+    """(start, end, start of its body, headings above it) of each section of a part.
+
+    Headings with nothing between them open one section together.
+    """
+    headings = document.headings
+    first = bisect_left(headings, part.start, key=lambda h: h.start)
+    open_: list[Heading] = []
+    for heading in headings[:first]:
+        _enter(open_, heading)
+    start = body = part.start
+    above = tuple(open_)
+    for heading in headings[first:]:
+        if heading.end > part.end:
+            break
+        if document.text[body : heading.start].strip():
+            yield start, heading.start, body, above
+            start = heading.start
+        _enter(open_, heading)
+        body, above = heading.end, tuple(open_)
+    yield start, part.end, body, above
+
+
+def _enter(open_: list[Heading], heading: Heading) -> None:
+    while open_ and open_[-1].level >= heading.level:
+        open_.pop()
+    open_.append(heading)
+
+
+class _Cutter:
+    """Cuts sections of one text."""
+
+    def __init__(self, text: str, max_chars: int, overlap: int, split: Splitter) -> None:
+        self.text, self.max, self.overlap, self.split = text, max_chars, overlap, split
+
+    def cut(self, start: int, end: int, body: int, skip: Callable[[int, int], bool] | None = None) -> Iterator[Range]:
+        """The passages of the section ``[start, end)`` whose headings end at ``body``, without the paragraphs that
+        ``skip`` says are none."""
+        current: Range | None = None
+        for first, last in self._paragraphs(start, end, body):
+            if skip is not None and skip(max(first, body), last):
+                if current is not None:
+                    yield current
+                current = None
+                continue
+            if current is not None:
+                if last - current[0] <= self.max:
+                    current = (current[0], last)
+                    continue
+                yield current
+            if last - first <= self.max:
+                current = (first, last)
+            else:
+                *full, current = self._cut_paragraph(first, last)
+                yield from full
+        if current is not None:
+            yield current
+
+    def sentence_end(self, place: int, start: int, end: int) -> int:
+        """Where the sentence ends that runs over ``place``; ``place`` if none does, or one too long for a passage."""
+        before = self._strip(start, place)[1]
+        if before <= start or _PARAGRAPH_BREAK.search(self.text, before, place):
+            return place
+        first = max(start, place - self.max)
+        for gap in _PARAGRAPH_BREAK.finditer(self.text, first, before):
+            first = gap.end()
+        following = _PARAGRAPH_BREAK.search(self.text, place, end)
+        last = min(following.start() if following else end, place + self.max)
+        return next((b for a, b in self._sentences(first, last) if a < place < b), place)
+
+    def _paragraphs(self, start: int, end: int, body: int) -> Iterator[Range]:
+        """Paragraphs without the white space around them; the first one begins with the headings."""
+        start, position = self._strip(start, end)[0], body
+        for gap in _PARAGRAPH_BREAK.finditer(self.text, body, end):
+            first, last = self._strip(position, gap.start())
+            position = gap.end()
+            if first < last:
+                yield min(first, start), last
+                start = end
+        first, last = self._strip(position, end)
+        if first < last:
+            yield min(first, start), last
+        elif start < body:
+            yield self._strip(start, body)
+
+    def _cut_paragraph(self, start: int, end: int) -> list[Range]:
+        """A paragraph too long for one passage: as many sentences to each as fit."""
+        units = [unit for sentence in self._sentences(start, end) for unit in self._fit(sentence)]
+        pieces: list[Range] = []
+        i = 0
+        while True:
+            j = i + 1
+            while j < len(units) and units[j][1] - units[i][0] <= self.max:
+                j += 1
+            pieces.append((units[i][0], units[j - 1][1]))
+            if j == len(units):
+                return pieces
+            back = j
+            while back - 1 > i and j - back < self.overlap and units[j][1] - units[back - 1][0] <= self.max:
+                back -= 1
+            i = back
+
+    def _sentences(self, start: int, end: int) -> list[Range]:
+        """The splitter's sentences, widened where they leave words out, so that nothing is lost."""
+        starts = {start}
+        for first, last in self.split(self.text[start:end]):
+            if 0 <= first < last <= end - start:
+                starts.add(start + first)
+        ordered = [*sorted(starts), end]
+        ranges = (self._strip(a, b) for a, b in itertools.pairwise(ordered))
+        return [(a, b) for a, b in ranges if a < b]
+
+    def _fit(self, sentence: Range) -> Iterator[Range]:
+        """A sentence in pieces that fit: cut between words, or between characters where a word is too long."""
+        start, end = sentence
+        while end - start > self.max:
+            window = self.text[start : start + self.max + 1]
+            if window[-1].isspace():
+                cut = start + len(window.rstrip())
+            else:
+                words = window.rsplit(None, 1)
+                cut = start + len(words[0]) if len(words) == 2 else self._between_clusters(start, start + self.max)
+            yield start, cut
+            start = self._strip(cut, end)[0]
+        yield start, end
+
+    def _between_clusters(self, start: int, cut: int) -> int:
+        """The last place up to ``cut`` where no mark is parted from the letter it stands on."""
+        for place in range(cut, max(start, cut - _LONGEST_CLUSTER), -1):
+            before, after = self.text[place - 1], self.text[place]
+            if not (unicodedata.combining(after) or after in _JOINERS or before == "\u200d"):
+                return place
+        return cut
+
+    def _strip(self, start: int, end: int) -> Range:
+        while start < end and self.text[start].isspace():
+            start += 1
+        while start < end and self.text[end - 1].isspace():
+            end -= 1
+        return start, end

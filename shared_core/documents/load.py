@@ -1,0 +1,284 @@
+"""Documents: a file's text as extracted, with what is known about its structure.
+
+Formats by file name (``loaders/formats.py`` has the list): plain text and markup (``.txt .md .rst .tex`` …), ``.html``,
+``.pdf``, ``.docx .odt .pptx .epub``, tables with a text column (``.csv .tsv .jsonl .json``), notebooks, source files,
+configuration and logs; each of them also packed as ``.gz`` or ``.bz2``.
+"""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import gzip
+import hashlib
+import io
+import os
+import stat
+import unicodedata
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import IO, NamedTuple, cast
+
+from shared_core.documents.loaders.base import Extracted, Heading, Page, Part, Problem, check_encoding, damaged
+from shared_core.documents.loaders.formats import PACKED, SUFFIXES, ending, file_format, way_out
+from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
+from shared_core.errors import DocumentError, InputError
+
+LOADER_VERSION = 3
+"""Raised whenever the same bytes may give another text; an index then reads its files again."""
+
+_OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    "gzip": lambda stream: cast(IO[bytes], gzip.GzipFile(fileobj=stream)),
+    "bzip2": lambda stream: cast(IO[bytes], bz2.BZ2File(stream)),
+}
+
+MAX_FILE_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The text of a file.
+
+    Attributes:
+        source: names the file: its path relative to the root it was found under, with ``/``.
+        text: as extracted (txt, md: the file itself); offsets of passages are code points of it.
+        title: from the file (``<title>``, first heading, core properties, a first line standing alone), else its name.
+        format: a value of ``loaders.formats.SUFFIXES``.
+        content_hash: SHA-256 of the file's bytes, hexadecimal; empty for a document that is no file.
+        headings: in order.
+        parts: stretches no passage crosses (rows); empty if the text is one.
+        problems: what within the file could not be used.
+        pages: where pages (of a PDF) or slides begin.
+    """
+
+    source: str
+    text: str
+    title: str = ""
+    format: str = "text"
+    content_hash: str = ""
+    headings: tuple[Heading, ...] = ()
+    parts: tuple[Part, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    pages: tuple[Page, ...] = ()
+
+
+class Failure(NamedTuple):
+    """A file (or a part of one) that could not be indexed, why, and what to do about it."""
+
+    source: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How files are read.
+
+    Attributes:
+        text_column: of tables; ``None`` looks for one of ``TEXT_COLUMNS``.
+        encoding: of text files that are not UTF-8 and carry no byte-order mark; ``None`` refuses them.
+        max_file_bytes: larger files are refused, packed ones by what they unpack to.
+        max_seconds: reading a file is given up after so long.
+    """
+
+    text_column: str | None = None
+    encoding: str | None = None
+    max_file_bytes: int = MAX_FILE_BYTES
+    max_seconds: float = MAX_SECONDS
+
+    def __post_init__(self) -> None:
+        """Refuse an encoding nobody knows and limits that let nothing through."""
+        if self.encoding is not None:
+            object.__setattr__(self, "encoding", check_encoding(self.encoding))
+        if self.max_file_bytes < 1:
+            raise InputError(f"max_file_bytes must be positive, not {self.max_file_bytes}.")
+        if not 0 < self.max_seconds < float("inf"):
+            raise InputError(f"max_seconds must be positive and finite, not {self.max_seconds}.")
+
+
+def load_document(
+    path: str | os.PathLike[str],
+    *,
+    root: str | os.PathLike[str] | None = None,
+    source: str | None = None,
+    text_column: str | None = None,
+    encoding: str | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    max_seconds: float = MAX_SECONDS,
+) -> Document:
+    """Read one file.
+
+    Args:
+        path: of the file; its ending names its format.
+        root: ``source`` becomes the path relative to it; ``None`` takes the file's name.
+        source: sets the name outright.
+        text_column: of a table; ``None`` looks for one of the usual names.
+        encoding: of text that is not UTF-8.
+        max_file_bytes: larger files are refused.
+        max_seconds: reading is given up after so long.
+
+    Raises:
+        DocumentError: missing, unreadable, too large, empty, binary, wrongly encoded, damaged, protected, without
+            text or of an unknown format; the hint says what to do.
+        MissingDependencyError: the format needs a package that is not installed.
+    """
+    path = Path(path)
+    options = LoadOptions(text_column, encoding, max_file_bytes, max_seconds)
+    name = source or (Path(os.path.relpath(path, root)).as_posix() if root is not None else path.name)
+    return parse_document(read_bytes(path, max_file_bytes), name, options, file_name=path.name)
+
+
+def read_bytes(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """The file's bytes, read once, so that hash and text are of the same state of the file.
+
+    Raises:
+        DocumentError: missing, not a plain file, unreadable, empty, or larger than ``max_bytes``.
+    """
+    try:
+        # Without waiting: opening a pipe that nobody writes to would never return.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise _not_a_file(status.st_mode)
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read(max_bytes + 1) if status.st_size <= max_bytes else b""
+        finally:
+            os.close(descriptor)
+    except DocumentError:
+        raise
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    if status.st_size > max_bytes or len(data) > max_bytes:
+        raise DocumentError(
+            f"It has {max(status.st_size, len(data)):,} bytes; the limit is {max_bytes:,}.",
+            hint="Split the file, or raise the limit (--max-file-mb).",
+        )
+    if not data:
+        raise DocumentError("It is empty (0 bytes).", hint="Leave it out, or write something into it.")
+    return data
+
+
+def _not_a_file(mode: int) -> DocumentError:
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    kind = next((name for test, name in kinds if test(mode)), "a device")
+    hint = (
+        "Give its files, or index the folder." if kind == "a folder" else "Save what comes out of it to a file first."
+    )
+    return DocumentError(f"It is {kind}, not a plain file.", hint=hint)
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> DocumentError:
+    """What the system says about a file, in words that help."""
+    number = getattr(error, "errno", None)
+    if number == errno.ENOENT and os.path.islink(path):
+        return DocumentError("The symbolic link leads nowhere.", hint="Remove the link or restore what it points to.")
+    if number == errno.ENOENT:
+        return DocumentError("There is no such file.", hint="Check the path; quote it if it has spaces.")
+    if number == errno.ELOOP:
+        return DocumentError("The symbolic link leads back to itself.", hint="Remove the link.")
+    if number in (errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP):  # a socket, or a pipe without a writer
+        return DocumentError(
+            "It is a socket or a device, not a plain file.", hint="Save what comes out of it to a file first."
+        )
+    if isinstance(error, PermissionError):
+        return DocumentError("It may not be read: permission denied.", hint="chmod u+r it, or leave it out.")
+    reason = getattr(error, "strerror", None) or str(error)
+    return DocumentError(f"It cannot be read: {reason}.", hint="Check the disk and the path.")
+
+
+def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name: str) -> Document:
+    """Make a document of a file's bytes; ``file_name`` tells its format. Raises as ``load_document`` does."""
+    try:
+        source.encode()
+    except UnicodeEncodeError as error:
+        raise DocumentError("Its name is not valid UTF-8.", hint="Rename the file.") from error
+    if any(unicodedata.category(character) == "Cc" for character in source):
+        raise DocumentError("Its name holds control characters.", hint="Rename the file.")
+    found = file_format(file_name)
+    if found is None:
+        kind = ending(file_name)
+        known = " ".join(SUFFIXES)
+        hint = f"You can {way}." if (way := way_out(kind)) else f"Known endings: {known}"
+        raise DocumentError(f"Its format ({kind}) is not known.", hint=hint)
+    try:
+        budget = Budget(options.max_seconds)
+        content = unpack(data, found.packed, options.max_file_bytes, budget) if found.packed else data
+        kind, extracted = _extract(found.kind, content, options, budget)
+    except MemoryError as error:
+        raise DocumentError("It does not fit into memory.", hint="Split the file.") from error
+    if not extracted.text.strip():
+        why = f"; {extracted.problems[0].message}" if extracted.problems else ""
+        raise DocumentError(f"It holds no text{why}.", hint="Leave it out, or check that it is the right file.")
+    return Document(
+        source=source,
+        text=extracted.text,
+        title=extracted.title or _stem(source),
+        format=kind,
+        content_hash=hashlib.sha256(data).hexdigest(),
+        headings=extracted.headings,
+        parts=extracted.parts,
+        problems=extracted.problems,
+        pages=extracted.pages,
+    )
+
+
+def _stem(source: str) -> str:
+    path = PurePath(source)
+    return PurePath(path.stem).stem if path.suffix.lower() in PACKED else path.stem
+
+
+def unpack(data: bytes, packed: str, limit: int, budget: Budget) -> bytes:
+    """What a packed file holds.
+
+    Raises:
+        DocumentError: damaged, more than ``limit`` bytes, or the time is used up.
+    """
+    try:
+        with _OPEN[packed](io.BytesIO(data)) as stream:
+            return b"".join(read_unpacked(stream, budget, limit))
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(f"{packed} file", error) from error
+
+
+def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:
+    """The format as it turned out to be, and the text."""
+    # Imported here: the parsers of the formats that are not used cost nothing.
+    if kind in ("json", "notebook"):
+        from shared_core.documents.loaders.table import load_json
+        from shared_core.documents.loaders.text import load_notebook
+
+        if kind == "json":
+            found = load_json(data, options.encoding, options.text_column)
+        else:
+            found = load_notebook(data, options.encoding)
+        return (kind, found) if found is not None else _extract("code", data, options, budget)
+    if kind in ("text", "markdown", "rst", "code"):
+        from shared_core.documents.loaders import text
+
+        load = {"text": text.load_text, "markdown": text.load_markdown, "rst": text.load_rst, "code": text.load_code}
+        return kind, load[kind](data, options.encoding)
+    if kind == "html":
+        from shared_core.documents.loaders.html import load_html
+
+        return kind, load_html(data, options.encoding, budget)
+    if kind == "pdf":
+        from shared_core.documents.loaders.pdf import load_pdf
+
+        return kind, load_pdf(data, budget)
+    if kind == "epub":
+        from shared_core.documents.loaders.epub import load_epub
+
+        return kind, load_epub(data, budget)
+    if kind in ("docx", "odt", "pptx"):
+        from shared_core.documents.loaders.office import load_docx, load_odt, load_pptx
+
+        return kind, {"docx": load_docx, "odt": load_odt, "pptx": load_pptx}[kind](data, budget)
+    from shared_core.documents.loaders.table import load_csv, load_jsonl
+
+    if kind == "jsonl":
+        return kind, load_jsonl(data, options.encoding, options.text_column, budget)
+    delimiter = "\t" if kind == "tsv" else None
+    return kind, load_csv(data, options.encoding, options.text_column, budget, delimiter=delimiter)

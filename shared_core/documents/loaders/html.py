@@ -1,0 +1,344 @@
+"""HTML: the text a reader came for, in reading order, blocks as paragraphs, tables by rows (``html_tables``).
+
+The page is read as a stream of tags by libxml2 (through lxml), fed in pieces: time grows with the page's length and can
+be looked at on the way, and no tree of the page is ever held. What is content and what is navigation is decided at the
+end, in ``html_zones``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+
+from shared_core.documents.loaders.base import Extracted, Heading, decode, one_line, without_surrogates
+from shared_core.documents.loaders.html_tables import CELL_LETTERS, CELLS, Tables
+from shared_core.documents.loaders.html_zones import Run, Zones, zone_kind
+from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
+from shared_core.errors import DocumentError, MissingDependencyError
+
+MAX_PAGE_ELEMENTS = 2_000_000
+_SPACE = re.compile(r"[ \t\r\n\f]+")
+_META_CHARSET = re.compile(
+    rb"""<meta[^>]{0,300}?charset\s*=\s*["']?\s*([a-zA-Z0-9_.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']+)""",
+    re.IGNORECASE,
+)
+_DECLARED_WITHIN = 4096
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_PARAGRAPHS = frozenset(
+    (
+        "address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "dir", "div",
+        "dl", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",
+        "hgroup", "hr", "html", "legend", "main", "menu", "nav", "ol", "p", "pre", "section", "summary", "table", "ul",
+    )
+)  # fmt: skip
+_LINES = frozenset(("br", "dd", "dt", "li", "option", "tr"))
+_FOREIGN = frozenset(("svg", "math"))
+_UNSEEN = frozenset(
+    (
+        "script", "style", "template", "noscript", "iframe", "noembed", "noframes", "object", "canvas", "audio",
+        "video", "select", "datalist", "textarea", *_FOREIGN,
+    )
+)  # fmt: skip
+# Elements that end a drawing or a formula left open (the HTML standard, "parsing foreign content").
+_BREAK_OUT = frozenset(
+    (
+        "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "hr",
+        "img", "li", "main", "ol", "p", "pre", "section", "table", "ul",
+    )
+)  # fmt: skip
+_HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
+_NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
+_SEPARATORS = ("", " ", "\t", "\n", "\n\n")  # the stronger one wins where several meet
+_INLINE_SPACE, _CELL, _LINE, _PARAGRAPH = 1, 2, 3, 4
+
+
+def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
+    """An HTML page. Its title is ``<title>``, else the first heading.
+
+    Raises:
+        DocumentError: not text, more than two million elements, or the time is used up.
+        MissingDependencyError: lxml is not installed.
+    """
+    text = decode(data, declared=_declared_encoding(data), fallback=fallback)
+    return read_html(text, budget)
+
+
+def read_html(text: str, budget: Budget) -> Extracted:
+    """The same of a page that is decoded already."""
+    try:
+        from lxml import etree
+    except ImportError as error:
+        raise MissingDependencyError("lxml", extra="documents", purpose="Reading HTML files") from error
+    target = _PageReader(objects_end=_objects_end(text))
+    parser = etree.HTMLParser(target=target, huge_tree=True)
+    text = without_surrogates(text)
+    try:
+        for start in range(0, len(text), CHUNK):
+            budget.check()
+            parser.feed(text[start : start + CHUNK])
+        parser.close()
+    except etree.LxmlError as error:
+        if not target.runs:  # an empty page, or nothing but comments
+            return Extracted("")
+        raise DocumentError(
+            f"The HTML cannot be parsed: {one_line(str(error))[:200]}", hint="Open it in a browser and save it again."
+        ) from error
+    return target.result()
+
+
+def _declared_encoding(data: bytes) -> str | None:
+    match = _META_CHARSET.search(data, 0, _DECLARED_WITHIN)
+    if match is None:
+        return None
+    name = (match.group(1) or match.group(2)).decode("ascii", "replace").lower()
+    # As browsers do (WHATWG Encoding Standard, "names and labels"): pages that say Latin-1 are in its superset.
+    name = "cp1252" if name in {"iso-8859-1", "latin1", "latin-1", "ascii", "us-ascii"} else name
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return None
+
+
+def _objects_end(text: str) -> bool:
+    """Whether each ``<object>`` has its end tag; one left open would make the rest of the page its fallback."""
+    lowered = text.lower() if "<obj" in text or "<OBJ" in text or "<Obj" in text else ""
+    return lowered.count("<object") <= lowered.count("</object")
+
+
+class _Element:
+    """An open element: what it changed, to be undone at its end."""
+
+    __slots__ = ("first_run", "gap", "heading", "link", "seen", "tag", "within_html", "zone")
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self.zone = -1
+        self.seen = True
+        self.heading = self.within_html = False
+        self.link = ""
+        self.first_run = self.gap = 0
+
+
+class _PageReader:
+    """lxml's parser target: turns tags and text into runs of text, each with what stands before it and its zone."""
+
+    def __init__(self, *, objects_end: bool) -> None:
+        self.runs: list[Run] = []
+        self.zones = Zones()
+        self._unseen = _UNSEEN if objects_end else _UNSEEN - {"object"}
+        self._open: list[_Element] = []
+        self._elements = 0
+        self._gap = 0  # index into _SEPARATORS of what has to stand before the next text
+        self._hidden: _Element | None = None  # the outermost element open whose content is not shown
+        self._html_within = 0  # elements open within a drawing that hold HTML again
+        self._preformatted = self._titles = 0
+        self._links: list[str] = []
+        self._level = self._headings = 0
+        self._title: list[str] = []
+        self._title_done = False
+        self._row_cells = 0
+        self._tables = Tables()
+
+    # --- called by the parser --------------------------------------------------------------------------------------
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """An element begins."""
+        self._elements += 1
+        if self._elements > MAX_PAGE_ELEMENTS:
+            raise too_much("elements", self._elements, MAX_PAGE_ELEMENTS)
+        element = _Element(tag)
+        self._open.append(element)
+        if self._hidden is not None and not (
+            self._hidden.tag in _FOREIGN and tag in _BREAK_OUT and not self._html_within
+        ):
+            element.seen = False
+            element.within_html = tag in _HTML_WITHIN
+            self._html_within += element.within_html
+            return
+        self._hidden = None
+        if tag in self._unseen:
+            element.seen = False
+            if tag == "math" and attributes.get("alttext"):
+                self._text(attributes["alttext"])
+            self._hidden, self._html_within = element, 0
+        elif tag == "title":
+            self._titles += 1
+        else:
+            self._begin(element, attributes)
+
+    def end(self, tag: str) -> None:
+        """An element ends; the parser ends each that it began, also where the page does not."""
+        element = self._open.pop() if self._open else _Element(tag)
+        if not element.seen:
+            self._html_within -= element.within_html
+            if element is self._hidden:
+                self._hidden = None
+        elif tag == "title":
+            self._titles = max(0, self._titles - 1)
+            self._title_done = self._title_done or bool(self._title)
+        else:
+            self._finish(element)
+
+    def data(self, text: str) -> None:
+        """Text."""
+        if self._hidden is not None:
+            return
+        if not self._titles:
+            self._text(text)
+        elif not self._title_done:
+            self._title.append(text)
+
+    def comment(self, text: str) -> None:
+        """Nothing to see."""
+
+    def pi(self, target: str, data: str | None = None) -> None:
+        """Nothing to see."""
+
+    def close(self) -> None:
+        """The page's end."""
+
+    # --- elements --------------------------------------------------------------------------------------------------
+
+    def _begin(self, element: _Element, attributes: Mapping[str, str]) -> None:
+        tag = element.tag
+        self._separate(tag)
+        element.first_run = len(self.runs)
+        self._tables.start(tag, attributes, self.runs)
+        if tag == "a":
+            element.link = attributes.get("href") or ""
+            self._links.append(element.link)
+        elif tag == "pre":
+            self._preformatted += 1
+        elif tag == "tr":
+            self._row_cells = 0
+        elif tag in CELLS:
+            self._gap = max(self._gap, _CELL) if self._row_cells else self._gap
+            self._row_cells += 1
+            element.gap = self._gap
+        elif tag in _HEADINGS or attributes.get("role") == "heading":
+            level = attributes.get("aria-level", "2")
+            element.heading = True
+            self._headings += 1
+            self._level = _HEADINGS.get(tag) or (int(level) if level.isdigit() and 0 < int(level) < 10 else 2)
+        kind = zone_kind(tag, attributes)
+        if kind:
+            element.zone = self.zones.enter(kind)
+
+    def _finish(self, element: _Element) -> None:
+        tag = element.tag
+        if tag == "a" and self._links:
+            self._links.pop()
+            self._drop_permalink(element)
+        elif tag == "pre":
+            self._preformatted = max(0, self._preformatted - 1)
+            if len(self.runs) > element.first_run:
+                self.runs[-1].text = self.runs[-1].text.rstrip("\r\n")
+        elif tag in CELLS:
+            self._close_cell(element)
+        self._tables.end(tag, self.runs)
+        if element.heading:
+            self._level = 0
+        if element.zone >= 0:
+            self.zones.leave()
+        if tag not in _NO_END:
+            self._separate(tag)
+
+    def _separate(self, tag: str) -> None:
+        if tag in _PARAGRAPHS:
+            self._gap = _PARAGRAPH
+        elif tag in _LINES:
+            self._gap = max(self._gap, _LINE)
+
+    def _drop_permalink(self, element: _Element) -> None:
+        """Links from a heading to itself (``¶``, ``#``) and back from a footnote (``↩``) are no text."""
+        text = "".join(run.text for run in self.runs[element.first_run :])
+        if "#" in element.link and len(text) <= 4 and not any(letter.isalnum() for letter in text):
+            for run in self.runs[element.first_run :]:
+                self._gap = max(self._gap, run.gap)
+            del self.runs[element.first_run :]
+
+    def _close_cell(self, element: _Element) -> None:
+        """A short cell is one piece of its row, whatever blocks it is made of; a long one is layout and keeps them."""
+        runs = self.runs[element.first_run :]
+        if not runs or any(run.level or run.preformatted for run in runs):
+            return
+        if sum(len(run.text) for run in runs) <= CELL_LETTERS:
+            runs[0].gap = min(runs[0].gap, element.gap) if element.gap else runs[0].gap
+            for run in runs[1:]:
+                run.gap = min(run.gap, _INLINE_SPACE)
+            self._gap = min(self._gap, _CELL)
+
+    # --- text ------------------------------------------------------------------------------------------------------
+
+    def _text(self, text: str) -> None:
+        text = text.replace("\xad", "")
+        if self._preformatted:
+            self._emit(text)
+            return
+        collapsed = _SPACE.sub(" ", text)
+        if collapsed.startswith(" "):
+            self._gap = max(self._gap, _INLINE_SPACE)
+        self._emit(collapsed.strip(" "))
+        if collapsed.endswith(" ") and collapsed != " ":
+            self._gap = max(self._gap, _INLINE_SPACE)
+
+    def _emit(self, text: str) -> None:
+        if not text:
+            return
+        link = self._links[-1] if self._links else None
+        kept = self._headings if self._level else 0
+        self.runs.append(Run(self._gap, text, self.zones.current, link, self._level, kept, self._preformatted > 0))
+        self._gap = 0
+
+    def result(self) -> Extracted:
+        """The page's text, without what is navigation."""
+        written = _Written()
+        gap = 0
+        for run, keep in zip(self.runs, self.zones.kept(self.runs), strict=True):
+            gap = max(gap, run.gap)
+            if keep:
+                written.add(run, gap)
+                gap = 0
+            else:
+                gap = max(gap, _LINE)
+        title = one_line("".join(self._title))
+        text, headings = written.finish()
+        return Extracted(text, title or (headings[0].label if headings else ""), headings)
+
+
+class _Written:
+    """The text so far; keeps count of code points so that headings get their offsets."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self._heading: Run | None = None  # the first run of the open heading
+        self._start = self._first_piece = 0
+        self._headings: list[Heading] = []
+
+    def add(self, run: Run, gap: int) -> None:
+        """Write a run with the separator before it."""
+        if self._heading is not None and run.heading != self._heading.heading:
+            self._end_heading()
+        self._write(_SEPARATORS[gap] if self._pieces else "")
+        if run.heading and self._heading is None:
+            self._heading, self._start, self._first_piece = run, self._length, len(self._pieces)
+        self._write(run.text.lstrip("\r\n") if gap == _PARAGRAPH else run.text)
+
+    def finish(self) -> tuple[str, tuple[Heading, ...]]:
+        """The text and its headings."""
+        self._end_heading()
+        return "".join(self._pieces), tuple(self._headings)
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._pieces.append(text)
+            self._length += len(text)
+
+    def _end_heading(self) -> None:
+        if self._heading is not None:
+            label = one_line("".join(self._pieces[self._first_piece :]))
+            if label:
+                self._headings.append(Heading(self._start, self._length, self._heading.level, label))
+            self._heading = None

@@ -1,0 +1,119 @@
+"""Tables of web pages whose first row names their columns: each row then says which value is which.
+
+"Flag: -v; Meaning: verbose" can be searched, read and quoted alone, as ``grid.table_text`` has it for office documents.
+On a page the header cells (``<th>``) say which row names the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shared_core.documents.loaders.base import one_line
+from shared_core.documents.loaders.grid import LONGEST_NAME
+from shared_core.documents.loaders.html_zones import Run
+
+CELLS = frozenset(("td", "th"))
+CELL_LETTERS = 600  # a cell of more is a part of the page's layout rather than of a table
+_LEAST_COLUMNS, _LEAST_ROWS = 2, 2
+
+
+class _Cell:
+    """A cell: its runs are ``runs[first:end]``."""
+
+    __slots__ = ("end", "first", "header", "wide")
+
+    def __init__(self, first: int, header: bool, wide: bool) -> None:
+        self.first = self.end = first
+        self.header, self.wide = header, wide
+
+
+class _Table:
+    __slots__ = ("first", "holds_tables", "rows")
+
+    def __init__(self, first: int) -> None:
+        self.first, self.holds_tables = first, False
+        self.rows: list[list[_Cell]] = []
+
+
+class Tables:
+    """The tables open at a point of a page; the page's reader tells it of their elements as they come."""
+
+    def __init__(self) -> None:
+        self._open: list[_Table] = []
+
+    def start(self, tag: str, attributes: Mapping[str, str], runs: Sequence[Run]) -> None:
+        """``<table>``, ``<tr>``, ``<th>`` or ``<td>`` begins; other elements change nothing."""
+        if tag == "table":
+            if self._open:
+                self._open[-1].holds_tables = True
+            self._open.append(_Table(len(runs)))
+        elif self._open and tag == "tr":
+            self._open[-1].rows.append([])
+        elif self._open and tag in CELLS and self._open[-1].rows:
+            wide = attributes.get("colspan", "1").strip() not in {"", "1"}
+            self._open[-1].rows[-1].append(_Cell(len(runs), tag == "th", wide))
+
+    def end(self, tag: str, runs: list[Run]) -> None:
+        """One of them ends. At a table's end its rows in ``runs`` get the names of their columns."""
+        if not self._open:
+            return
+        rows = self._open[-1].rows
+        if tag in CELLS and rows and rows[-1]:
+            rows[-1][-1].end = len(runs)
+        elif tag == "table":
+            table = self._open.pop()
+            if not table.holds_tables:
+                _name_cells(table, runs)
+
+
+def _name_cells(table: _Table, runs: list[Run]) -> None:
+    rows = [row for row in table.rows if any(cell.end > cell.first for cell in row)]
+    names = _column_names(rows, runs)
+    if not names:
+        return
+    named = [_can_name(row, len(names), runs) for row in rows[1:]]
+    if not any(named):
+        return
+    prefixes: dict[int, str] = {}
+    for row in (row for row, fits in zip(rows[1:], named) if fits):
+        filled = [(name, cell.first) for name, cell in zip(names, row) if cell.end > cell.first]
+        for i, (name, first) in enumerate(filled):
+            prefixes[first] = ("; " if i else "") + (f"{name}: " if name else "")
+    start, stop = rows[0][0].first, rows[0][-1].end
+    gap = runs[start].gap
+    out = []
+    # where a row could not be named the row of names stays, so that nothing is lost
+    dropped = range(start, stop) if all(named) else range(0)
+    for i in range(table.first, len(runs)):
+        if i in dropped:
+            continue
+        run = runs[i]
+        if dropped and i == stop:
+            run.gap = max(run.gap, gap)
+        if text := prefixes.get(i):
+            out.append(Run(0 if text.startswith("; ") else run.gap, text, run.zone, None, 0, 0, False))
+            run.gap = 0
+        out.append(run)
+    runs[table.first :] = out
+
+
+def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[Run]) -> list[str]:
+    """The names of the columns; none where the first row does not give them, or the second goes on giving them."""
+    if len(rows) < _LEAST_ROWS or len(rows[0]) < _LEAST_COLUMNS or any(c.wide or not c.header for c in rows[0]):
+        return []
+    if all(cell.header for cell in rows[1]):
+        return []
+    names = [one_line("".join(run.text for run in runs[cell.first : cell.end])) for cell in rows[0]]
+    said = [name for name in names if name]
+    return names if said and len(set(said)) == len(said) and max(map(len, said)) <= LONGEST_NAME else []
+
+
+def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[Run]) -> bool:
+    """Whether a row has one plain cell for each column."""
+    if len(row) != columns or any(cell.wide for cell in row):
+        return False
+    for cell in row:
+        inside = runs[cell.first : cell.end]
+        if sum(len(run.text) for run in inside) > CELL_LETTERS or any(r.level or r.preformatted for r in inside):
+            return False
+    return True

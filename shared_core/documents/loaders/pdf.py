@@ -1,0 +1,186 @@
+"""PDF, read with pypdfium2 in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import TYPE_CHECKING, Any
+
+from shared_core.documents.loaders.base import (
+    Extracted,
+    Heading,
+    Page,
+    Problem,
+    damaged,
+    is_no_title,
+    one_line,
+    without_surrogates,
+)
+from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.pdf_lines import Line, page_lines
+from shared_core.documents.loaders.pdf_text import Bookmark, assemble
+from shared_core.documents.loaders.process import Helper
+from shared_core.errors import DocumentError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import pypdfium2
+
+_helper = Helper("shared_core.documents.loaders.pdf_helper")
+_UNREADABLE_SHARE = 0.3
+_MOST_BOOKMARKS = 5_000
+_SHOWN_PAGES = 8
+
+
+def load_pdf(data: bytes, budget: Budget) -> Extracted:
+    """A PDF with a text layer: pages and paragraphs, columns in reading order, divided words mended, no running heads.
+
+    Headings come from the outline and from the size of letters. Where each page begins is told apart from the text, as
+    a sentence may run over a page's end.
+
+    Raises:
+        DocumentError: damaged, protected by a password, without any text (a scan), or beyond the bounds of time and
+            memory (1 GB of address space).
+        MissingDependencyError: pypdfium2 is not installed.
+    """
+    if importlib.util.find_spec("pypdfium2") is None:
+        raise MissingDependencyError("pypdfium2", extra="documents", purpose="Reading PDF files")
+    if getattr(sys, "frozen", False):  # a program packed into one file has no interpreter to start
+        return read_pdf(data, budget)
+    reply = _helper.ask(data, budget)
+    if "error" in reply:
+        raise DocumentError(str(reply["error"]), hint=str(reply.get("hint", "")))
+    return from_message(reply)
+
+
+def read_pdf(data: bytes, budget: Budget) -> Extracted:
+    """As ``load_pdf``, in this process: time is looked at between pages only, memory and crashes are not bounded."""
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower() or "security" in str(error).lower():
+            raise DocumentError(
+                "The PDF is protected by a password.",
+                hint="Save a copy without the password (for example: qpdf --decrypt --password=… IN OUT).",
+            ) from error
+        raise damaged("PDF", error) from error
+    try:
+        return _read(document, budget)
+    finally:
+        document.close()
+
+
+def _read(document: pypdfium2.PdfDocument, budget: Budget) -> Extracted:
+    import pypdfium2
+
+    pages: list[list[Line]] = []
+    labels: list[str] = []
+    problems: list[Problem] = []
+    pictures: list[int] = []
+    for number in range(1, len(document) + 1):
+        budget.check()
+        lines: list[Line] = []
+        try:
+            page = document[number - 1]
+            lines = page_lines(page)
+            if not lines and _has_picture(page):
+                pictures.append(number)
+            page.close()
+        except pypdfium2.PdfiumError as error:
+            problems.append(Problem(f"page {number} cannot be read: {one_line(str(error))}", "Print it to a new PDF."))
+        if _is_unreadable(lines):
+            problems.append(
+                Problem(
+                    f"the letters of page {number} have no meaning in the file (a font without a table of characters)",
+                    "Run it through OCR (for example: ocrmypdf --force-ocr IN OUT).",
+                )
+            )
+            lines = []
+        pages.append(lines)
+        labels.append(_label(document, number))
+    if not any(pages):
+        why = f" ({problems[0].message})" if problems else ""
+        raise DocumentError(
+            f"The PDF holds no text on any of its {len(pages)} pages{why}.",
+            hint="It may be a scan: run it through OCR first (for example: ocrmypdf IN OUT).",
+        )
+    if pictures:
+        shown = ", ".join(map(str, pictures[:_SHOWN_PAGES])) + (", …" if len(pictures) > _SHOWN_PAGES else "")
+        problems.append(
+            Problem(
+                f"{len(pictures)} pages are pictures without text: {shown}", "Run it through OCR (ocrmypdf IN OUT)."
+            )
+        )
+    found = assemble(pages, labels, _bookmarks(document, budget), _title(document))
+    return Extracted(found.text, found.title, found.headings, problems=tuple(problems), pages=found.pages)
+
+
+def _has_picture(page: pypdfium2.PdfPage) -> bool:
+    import pypdfium2.raw as raw
+
+    return any(True for _ in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=2))
+
+
+def _is_unreadable(lines: list[Line]) -> bool:
+    """Whether the letters are those of a font whose meaning the file does not tell."""
+    text = "".join(line.text for line in lines)
+    odd = sum(
+        1
+        for letter in text
+        if letter < " " or "\x7f" <= letter < "\xa0" or "\ue000" <= letter <= "\uf8ff" or letter == "\ufffd"
+    )
+    return odd > _UNREADABLE_SHARE * len(text)
+
+
+def _label(document: pypdfium2.PdfDocument, number: int) -> str:
+    label = one_line(without_surrogates(document.get_page_label(number - 1) or ""))
+    return "" if label == str(number) else label[:20]
+
+
+def _bookmarks(document: pypdfium2.PdfDocument, budget: Budget) -> list[Bookmark]:
+    import itertools
+
+    import pypdfium2
+
+    found: list[Bookmark] = []
+    try:
+        for entry in itertools.islice(document.get_toc(max_depth=6), _MOST_BOOKMARKS):
+            budget.check()
+            target = entry.get_dest()
+            page = target.get_index() if target is not None else None
+            title = one_line(without_surrogates(entry.get_title()))
+            if title and page is not None:
+                found.append(Bookmark(title, entry.level + 1, page))
+    except DocumentError:
+        raise
+    except (pypdfium2.PdfiumError, ValueError, RecursionError):  # a damaged outline must not cost the text
+        return found
+    return found
+
+
+def _title(document: pypdfium2.PdfDocument) -> str:
+    title = one_line(without_surrogates(document.get_metadata_dict().get("Title", "")))
+    return "" if is_no_title(title) else title
+
+
+def to_message(found: Extracted) -> dict[str, Any]:
+    """The text with its structure as JSON can hold it."""
+    return {
+        "text": found.text,
+        "title": found.title,
+        "headings": found.headings,
+        "problems": found.problems,
+        "pages": found.pages,
+    }
+
+
+def from_message(values: dict[str, Any]) -> Extracted:
+    """What ``to_message`` made."""
+    return Extracted(
+        str(values["text"]),
+        str(values["title"]),
+        tuple(Heading(*entry) for entry in values["headings"]),
+        problems=tuple(Problem(*entry) for entry in values["problems"]),
+        pages=tuple(Page(*entry) for entry in values["pages"]),
+    )

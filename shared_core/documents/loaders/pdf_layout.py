@@ -1,0 +1,249 @@
+"""How the lines on a PDF's pages belong together: columns in reading order, running heads and page numbers, paragraphs.
+
+Only geometry and repetition decide. The order of the file is kept unless columns are plainly mixed, as programs write
+their pages in reading order nearly always, and where they do not, a guess could part what belongs together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shared_core.documents.loaders.pdf_lines import Line, joined
+
+_SAME_ROW = 0.35  # of the font size: base lines nearer than this are one
+_KERNED = 0.6  # font sizes that letters may overlap, as in the logo of TeX
+_TOUCHING = 0.12  # font sizes: nearer than this, pieces are one word
+_CELL_GAP = 2.0  # font sizes between two cells of a row; less is a space
+_TABLE_GAP = 0.8  # the same where a row has three or more
+_COLUMN_ROWS = 5
+_COLUMN_LETTERS = 18
+_COLUMN_FULL = 0.8  # of its width a line of running text takes up at the median; cells vary more
+_EDGE_ROWS = 2
+_EDGE_DRIFT = 4.0  # points: a running head stands at the same height on each page
+_APART = 1.5  # of the usual distance of lines: what stands further off is no part of the text
+_NEW_PARAGRAPH = 1.3
+_NEXT_ROW = 2.5
+_OTHER_SIZE = 0.08
+_NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
+_ONLY_NUMBER = re.compile(r"(?:page|p\.|seite|slide|sheet)?[\s–—\-|./]*#(?:[\s/]*(?:of|von|de|/)?[\s]*#)?[\s–—\-|.]*", re.IGNORECASE)  # fmt: skip # noqa: E501
+_SENTENCE_END = re.compile(r"[.!?:。！？…]['\"”’»)\]]*$")
+_ITEM = re.compile(r"[•‣◦▪▸●○■□–—*·\uf0b7\uf0a7-]\s|\(?(?:\d{1,3}|[a-zA-Z])[.)]\s")
+
+
+def page_rows(lines: Sequence[Line]) -> list[Line]:
+    """The lines of a page in reading order, what stands side by side as one: columns one after the other, cells with
+    tabs between them."""
+    rows: list[list[Line]] = []
+    for line in lines:
+        last = rows[-1][-1] if rows else None
+        if last is not None and last.turned == line.turned and _same_row(last, line) and _is_right_of(last, line):
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    ordered: list[Line] = []
+    i = 0
+    while i < len(rows):
+        end, columns = _columns(rows, i)
+        if columns:
+            ordered += columns
+            i = end
+        else:
+            ordered.append(_row(rows[i]))
+            i += 1
+    return ordered
+
+
+def _same_row(a: Line, b: Line) -> bool:
+    return abs(a.y - b.y) <= _SAME_ROW * max(a.size, b.size)
+
+
+def _is_right_of(a: Line, b: Line) -> bool:
+    return b.x0 >= a.x1 - _KERNED * b.size
+
+
+def _row(cells: list[Line]) -> Line:
+    result = cells[0]
+    for a, b in itertools.pairwise(cells):
+        gap = (b.x0 - a.x1) / b.size
+        between = "" if gap < _TOUCHING else "\t" if gap > (_CELL_GAP if len(cells) == 2 else _TABLE_GAP) else " "
+        result = joined([result, b], between)
+    return result
+
+
+def _columns(rows: Sequence[list[Line]], start: int) -> tuple[int, list[Line]]:
+    """(end of the run of rows from ``start`` that are columns of running text side by side, its lines column by
+    column); no lines where there is no such run."""
+    width = len(rows[start])
+    if width < 2:
+        return start, []
+    bounds = [(cell.x0, cell.x1) for cell in rows[start]]
+    full = start
+    while full < len(rows) and len(rows[full]) == width:
+        wider = [(min(a, c.x0), max(b, c.x1)) for (a, b), c in zip(bounds, rows[full], strict=True)]
+        if any(left[1] >= right[0] for left, right in itertools.pairwise(wider)):
+            break
+        bounds, full = wider, full + 1
+    columns = [[row[i] for row in rows[start:full]] for i in range(width)]
+    if full - start < _COLUMN_ROWS or not all(map(_is_running_text, columns)):
+        return start, []
+    end = full  # columns need not end at the same height
+    while end < len(rows) and (places := [_column_of(cell, bounds) for cell in rows[end]]) and None not in places:
+        for cell, place in zip(rows[end], places, strict=True):
+            columns[place or 0].append(cell)
+        end += 1
+    return end, [line for column in columns for line in column]
+
+
+def _is_running_text(column: Sequence[Line]) -> bool:
+    widths = [line.x1 - line.x0 for line in column]
+    letters = statistics.mean(len(line.text) for line in column)
+    return letters >= _COLUMN_LETTERS and statistics.median(widths) >= _COLUMN_FULL * max(widths)
+
+
+def _column_of(cell: Line, bounds: Sequence[tuple[float, float]]) -> int | None:
+    tolerance = cell.size
+    for i, (left, right) in enumerate(bounds):
+        if cell.x0 >= left - tolerance and cell.x1 <= right + tolerance:
+            return i
+    return None
+
+
+# --- running heads -------------------------------------------------------------------------------------------------
+
+
+def line_pitch(pages: Iterable[Sequence[Line]]) -> float:
+    """The usual distance of base lines, in font sizes; 1.2 where there is none to measure."""
+    steps: Counter[float] = Counter()
+    for lines in pages:
+        for a, b in itertools.pairwise(lines):
+            if a.turned == b.turned and abs(a.size - b.size) < 0.1 and 0 < a.y - b.y < 3 * a.size:
+                steps[round((a.y - b.y) / a.size, 2)] += len(b.text)
+    return max(0.8, min(2.5, steps.most_common(1)[0][0])) if steps else 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """A row at the top or the bottom of a page."""
+
+    page: int
+    rank: int  # 0: outermost
+    top: bool
+    key: str  # its text with # for numbers
+    y: float
+    apart: bool  # stands off from the text
+
+
+def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list[list[Line]]:
+    """The pages without what is repeated at their top and bottom: running heads, feet, page numbers.
+
+    Taken out is only what stands at the same height with the same words (numbers apart) on at least three pages, or on
+    all if there are two, stands off from the text (unless it is a number alone), and is not larger than the text, as
+    titles of slides are.
+    """
+    sizes: Counter[int] = Counter()
+    for line in itertools.chain.from_iterable(pages):
+        sizes[round(line.size)] += len(line.text)
+    largest = 1.15 * (sizes.most_common(1)[0][0] + 0.5) if sizes else 0.0
+    edges = [edge for number, lines in enumerate(pages) for edge in _edges(number, lines, pitch, largest)]
+    groups: dict[tuple[bool, str], list[_Edge]] = defaultdict(list)
+    for edge in edges:
+        groups[edge.top, edge.key].append(edge)
+    repeated: set[_Edge] = set()
+    filled = sum(1 for lines in pages if lines)
+    for group in groups.values():
+        height = statistics.median(edge.y for edge in group)
+        level = [edge for edge in group if abs(edge.y - height) <= _EDGE_DRIFT]
+        number = len({edge.page for edge in level})
+        if number < min(3, max(2, filled)):
+            continue
+        number_only = _ONLY_NUMBER.fullmatch(group[0].key) is not None
+        repeated |= {edge for edge in level if number_only or edge.apart}
+    gone = {(e.page, e.y) for e in repeated if e.rank == 0}
+    outermost = {(e.page, e.top) for e in repeated if e.rank == 0}
+    gone |= {(e.page, e.y) for e in repeated if (e.page, e.top) in outermost}
+    return [[line for line in lines if (number, line.y) not in gone] for number, lines in enumerate(pages)]
+
+
+def _edges(page: int, lines: Sequence[Line], pitch: float, largest: float) -> list[_Edge]:
+    heights = sorted({line.y for line in lines if line.turned == lines[0].turned}, reverse=True)
+    if len(heights) < 2:  # a page of one line is that line
+        return []
+    found: list[_Edge] = []
+    for top, ordered in ((True, heights), (False, heights[::-1])):
+        for rank, y in enumerate(ordered[:_EDGE_ROWS]):
+            row = [line for line in lines if line.y == y]
+            if max(line.size for line in row) > largest:
+                break
+            following = ordered[rank + 1] if rank + 1 < len(ordered) else y
+            apart = abs(y - following) > _APART * pitch * row[0].size
+            text = " ".join(line.text for line in sorted(row, key=lambda line: line.x0))
+            key = " ".join(_NUMBER.sub("#", text.casefold()).split())
+            found.append(_Edge(page, rank, top, key, y, apart))
+    return found
+
+
+# --- paragraphs ----------------------------------------------------------------------------------------------------
+
+
+def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], pitch: float) -> bool:
+    """Whether ``line`` begins a paragraph.
+
+    Args:
+        before: the lines of the paragraph so far, not empty, of the same page or of the one before.
+        line: the one in question.
+        after: the lines that follow it on its page (the first few will do).
+        pitch: the usual distance of base lines, in font sizes.
+    """
+    last = before[-1]
+    if last.broken:
+        return False
+    down = last.y - line.y
+    if "\t" in last.text and "\t" in line.text and 0 < down < _NEXT_ROW * pitch * line.size:
+        return False
+    if last.turned != line.turned or abs(last.size - line.size) > _OTHER_SIZE * max(last.size, line.size):
+        return True
+    if last.bold != line.bold and (last.bold or not _continues(last, line)):
+        return True
+    if down <= 0 or line.x0 > last.x1 or line.x1 < last.x0:  # at the top of another column or page
+        return not _continues(last, line)
+    if down > _NEW_PARAGRAPH * pitch * line.size:
+        return True
+    if last.fixed and line.fixed:
+        return False
+    if _ITEM.match(line.text) and _is_over(before, line, after):
+        return True
+    indent = 0.8 * line.size
+    stands_in = line.x0 > last.x0 + indent and not (after and after[0].x0 >= line.x0 - 0.5 * line.size)
+    stands_out = line.x0 < last.x0 - indent and len(before) > 1
+    return ((stands_in or stands_out) and _is_over(before, line, after)) or _is_short(before, line, after)
+
+
+def _continues(last: Line, line: Line) -> bool:
+    """Whether text that breaks off at the end of a column or page goes on."""
+    return not _SENTENCE_END.search(last.text) and (line.text[:1].islower() or last.text[-1:] in ",;-–")
+
+
+def _is_over(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
+    """Whether the last line of the paragraph so far can be its last: it ends a sentence, or short of the right edge."""
+    return _SENTENCE_END.search(before[-1].text) is not None or _room(before, line, after) > 2 * line.size
+
+
+def _is_short(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
+    """Whether the last line ends a sentence so far from the right edge that the next word would have fitted."""
+    last = before[-1]
+    first_word = (line.x1 - line.x0) * (len(line.text.split(maxsplit=1)[0]) + 1) / max(1, len(line.text))
+    room = _room(before, line, after)
+    ends = _SENTENCE_END.search(last.text) is not None
+    return ends and room > max(4 * last.size, first_word + last.size)
+
+
+def _room(before: Sequence[Line], line: Line, after: Sequence[Line]) -> float:
+    last = before[-1]
+    near = [*before[-6:], line, *after[:6]]
+    edge = max(n.x1 for n in near if abs(n.x0 - last.x0) < 4 * last.size and n.turned == last.turned)
+    return edge - last.x1

@@ -1,0 +1,301 @@
+"""From the lines of a PDF to its text: paragraphs, divided words mended, headings, where each page begins."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from shared_core.documents.loaders.base import Extracted, Heading, Page, first_line_title, one_line
+from shared_core.documents.loaders.pdf_layout import begins_paragraph, line_pitch, page_rows, without_running_heads
+from shared_core.documents.loaders.pdf_lines import Line
+
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
+_FIRST_LETTERS = re.compile(r"[^\W\d_]+")
+_FIRST_PIECE = re.compile(r"\S+")
+_HYPHENS = "-\u2010"
+# Words that English writes with a hyphen before another, so that one at a line's end is likely meant.
+_HYPHENATED = frozenset(("self", "non", "ex", "well", "ill", "half", "quasi", "cross", "all", "so"))
+_TENS = frozenset(("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"))
+_LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}
+_CLEAN = {
+    **dict.fromkeys((*range(32), *range(127, 160)), " "),
+    **dict.fromkeys(range(55296, 57344), "�"),
+    **_LIGATURES, 0xF0B7: "•", 0xF0A7: "▪", 0x09: "\t",
+}  # fmt: skip
+_NUMBERING = re.compile(r"\A(?:chapter|section|part|appendix)?\s*[\divxlcA-Z]{0,4}(?:[.)]\d*)*[.):]?\s+", re.IGNORECASE)
+_PAGE_NUMBER = re.compile(r"\s+\d{1,4}\Z")
+_FIXED_ADVANCE = 0.6  # of the font size: the width of a letter in nearly all fonts of fixed width
+_LARGER = 1.12  # than the text: a heading
+_LARGE = 1.2
+_HEADING_LETTERS = 200
+_BOLD_HEADING_LETTERS = 100
+_OUTLINE = 3
+_MOST_HEADINGS = 0.25  # of all letters; more means that size or weight say nothing here
+_SENTENCE_STOPS = tuple(".,;:")
+
+
+class Bookmark(NamedTuple):
+    """An entry of a PDF's outline: its level counts from 1, its page from 0."""
+
+    title: str
+    level: int
+    page: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Paragraph:
+    """``text[start:end]`` with what its lines look like; ``page`` counts from 0."""
+
+    start: int
+    end: int
+    page: int
+    size: float
+    bold: bool
+    lines: int
+
+
+def assemble(
+    pages: Sequence[Sequence[Line]], labels: Sequence[str], bookmarks: Sequence[Bookmark] = (), title: str = ""
+) -> Extracted:
+    """The text of a PDF.
+
+    Args:
+        pages: lines of each page in the order of the file; an empty sequence for a page without text.
+        labels: what each page is called (``iv``); empty where that is its number.
+        bookmarks: the outline.
+        title: from the document's properties; empty if they name none.
+    """
+    cleaned = [[line for line in map(_cleaned, lines) if line.text] for lines in pages]
+    rows = [page_rows(lines) for lines in cleaned]
+    pitch = line_pitch(rows)
+    writer = _Writer(_Mender(without_running_heads(rows, pitch)), pitch)
+    starts = [
+        Page(writer.page(number, lines), number + 1, labels[number] if number < len(labels) else "")
+        for number, lines in enumerate(writer.mender.pages)
+        if lines
+    ]
+    text, paragraphs = writer.finish()
+    headings = find_headings(text, paragraphs, bookmarks)
+    first = starts[1].start if len(starts) > 1 else len(text)
+    title = title or _largest(text[:first], paragraphs) or first_line_title(text)
+    return Extracted(text, title, headings, pages=tuple(starts))
+
+
+def _goes_on(last: str, first: str) -> bool:
+    """Whether what stands before a hyphen at a line's end and what begins the next may be one word, or one range."""
+    return (last.isalpha() and first.islower()) or (last.isdigit() and first.isdigit())
+
+
+def _cleaned(line: Line) -> Line:
+    cleaned = line.text.translate(_CLEAN).strip()
+    if cleaned == line.text:
+        return line
+    return replace(line, text=cleaned)
+
+
+class _Mender:
+    """Decides for words divided at a line's end whether the hyphen belongs to them: by the document's other words."""
+
+    def __init__(self, pages: list[list[Line]]) -> None:
+        self.pages = pages
+        self._words = Counter(word.casefold() for lines in pages for word in _whole_words(lines))
+
+    def mended(self, before: str, after: str) -> str | None:
+        """The hyphen to write between two halves ("" or "-"); ``None`` if they are no halves of a word."""
+        first, second = _LAST_LETTERS.search(before), _FIRST_LETTERS.match(after)
+        if first is None or second is None:
+            return "-" if before[-1:].isalnum() and after[:1].isalnum() else None
+        a, b = first.group().casefold(), second.group().casefold()
+        if second.group()[0].isupper():
+            return "-"
+        whole, hyphenated = self._words[a + b], self._words[f"{a}-{b}"]
+        if whole or hyphenated:
+            return "" if whole >= hyphenated else "-"
+        return "-" if a in _HYPHENATED or a in _TENS else ""
+
+
+def _whole_words(lines: Sequence[Line]) -> Iterator[str]:
+    divided = False
+    for line in lines:
+        words = _WORD.findall(line.text)
+        ends_divided = line.broken or line.text[-1:] in _HYPHENS
+        yield from words[1 if divided else 0 : len(words) - 1 if ends_divided else len(words)]
+        divided = ends_divided
+
+
+class _Writer:
+    """Writes lines one after the other, keeping count of code points."""
+
+    def __init__(self, mender: _Mender, pitch: float) -> None:
+        self.mender, self._pitch = mender, pitch
+        self._pieces: list[str] = []
+        self._length = 0
+        self._open: list[Line] = []  # the lines of the paragraph so far
+        self._start = self._page = 0
+        self._paragraphs: list[_Paragraph] = []
+
+    def page(self, number: int, lines: Sequence[Line]) -> int:
+        """Write a page; where it begins."""
+        begin = -1
+        for i, line in enumerate(lines):
+            at = self._line(number, line, lines[i + 1 : i + 8])
+            begin = at if begin < 0 else begin
+        return begin
+
+    def finish(self) -> tuple[str, list[_Paragraph]]:
+        """The text and its paragraphs."""
+        self._close()
+        return "".join(self._pieces), self._paragraphs
+
+    def _line(self, number: int, line: Line, after: Sequence[Line]) -> int:
+        """Write a line; where it begins."""
+        if not self._open or begins_paragraph(self._open, line, after, self._pitch):
+            self._close()
+            self._write("\n\n" if self._pieces else "")
+            self._start, self._page = self._length, number
+            at = self._length
+            self._write(line.text)
+        else:
+            at = self._continue(line)
+        self._open.append(line)
+        return at
+
+    def _continue(self, line: Line) -> int:
+        last = self._open[-1]
+        before, hyphen = last.text, None
+        if last.broken:
+            hyphen = self.mender.mended(before, line.text)
+        elif before[-1:] in _HYPHENS and _goes_on(before[-2:-1], line.text[:1]):
+            before = before[:-1]
+            hyphen = self.mender.mended(before, line.text)
+            if hyphen is not None:
+                self._pieces[-1] = self._pieces[-1][:-1]
+                self._length -= 1
+        if hyphen is None:
+            self._write("-\n" if last.broken else "\n")
+            at = self._length
+            if line.fixed and line.x0 > self._open[0].x0:  # code means its indentation
+                self._write(" " * round((line.x0 - self._open[0].x0) / (_FIXED_ADVANCE * line.size)))
+            self._write(line.text)
+            return at
+        self._write(hyphen)
+        at = self._length
+        piece = _FIRST_PIECE.match(line.text)
+        end = piece.end() if piece else 0
+        rest = line.text[end:].lstrip()
+        self._write(line.text[:end] + ("\n" + rest if rest else ""))
+        return at
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._pieces.append(text)
+            self._length += len(text)
+
+    def _close(self) -> None:
+        if self._open:
+            size = statistics.median(line.size for line in self._open)
+            bold = all(line.bold for line in self._open)
+            self._paragraphs.append(_Paragraph(self._start, self._length, self._page, size, bold, len(self._open)))
+            self._open = []
+
+
+# --- headings ------------------------------------------------------------------------------------------------------
+
+
+def find_headings(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[Bookmark]) -> tuple[Heading, ...]:
+    """Paragraphs that are headings: those the outline names, and those set larger or bolder than the text."""
+    if not paragraphs:
+        return ()
+    body = _body_size(paragraphs)
+    named = _named(text, paragraphs, bookmarks)
+    outlined = len(named) >= _OUTLINE  # then bold lines that it does not name are heads of tables and the like
+    looks = [p for p in paragraphs if p not in named and _looks_like_heading(text, p, body, bold=not outlined)]
+    titles = {one_line(text[p.start : p.end]) for p in looks}
+    looks = [p for p in looks if not _is_entry(one_line(text[p.start : p.end]), titles)]
+    letters = sum(p.end - p.start for p in looks)
+    if letters > _MOST_HEADINGS * len(text):
+        looks = []
+    levels = _levels(named, looks)
+    found = [(p, named[p] if p in named else levels[_rank(p)]) for p in {*named, *looks}]
+    return tuple(
+        Heading(p.start, p.end, level, one_line(text[p.start : p.end]))
+        for p, level in sorted(found, key=lambda pair: pair[0].start)
+    )
+
+
+def _is_entry(shown: str, titles: set[str]) -> bool:
+    """Whether it is a line of a table of contents: another heading with a page number behind."""
+    title = _PAGE_NUMBER.sub("", shown)
+    return title != shown and title in titles
+
+
+def _body_size(paragraphs: Iterable[_Paragraph]) -> float:
+    letters: Counter[float] = Counter()
+    for p in paragraphs:
+        letters[round(p.size * 2) / 2] += p.end - p.start
+    return letters.most_common(1)[0][0]
+
+
+def _looks_like_heading(text: str, p: _Paragraph, body: float, *, bold: bool) -> bool:
+    shown = text[p.start : p.end]
+    if "\t" in shown or p.lines > 4 or not any(letter.isalpha() for letter in shown):
+        return False
+    if p.size >= _LARGER * body:
+        return len(shown) <= _HEADING_LETTERS
+    plain = bold and p.bold and p.size >= 0.98 * body and not shown.endswith(_SENTENCE_STOPS)
+    return plain and len(shown) <= _BOLD_HEADING_LETTERS and (shown[0].isupper() or shown[0].isdigit())
+
+
+def _named(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[Bookmark]) -> dict[_Paragraph, int]:
+    """The paragraphs that bookmarks lead to, with their levels."""
+    places: dict[tuple[int, str], _Paragraph] = {}
+    for p in paragraphs:
+        if p.end - p.start <= _HEADING_LETTERS:
+            for key in _keys(text[p.start : p.end]):
+                places.setdefault((p.page, key), p)
+    found: dict[_Paragraph, int] = {}
+    for title, level, page in bookmarks:
+        for key in _keys(title):
+            if (place := places.get((page, key))) is not None:
+                found.setdefault(place, level)
+                break
+    return found
+
+
+def _keys(title: str) -> list[str]:
+    """The title to compare by: as it is, and without its number."""
+    whole = one_line(title).casefold()
+    return list(dict.fromkeys(key for key in (whole, _NUMBERING.sub("", one_line(title)).casefold()) if key))
+
+
+def _rank(p: _Paragraph) -> float:
+    return round(p.size * 2) / 2
+
+
+def _levels(named: dict[_Paragraph, int], looks: Iterable[_Paragraph]) -> dict[float, int]:
+    """A level for each font size: those of the outline where it has that size, between and below them by order."""
+    known: dict[float, int] = {}
+    for p, level in named.items():
+        known[_rank(p)] = max(level, known.get(_rank(p), 0))
+    sizes = sorted({*known, *map(_rank, looks)}, reverse=True)
+    levels: dict[float, int] = {}
+    for size, above in itertools.zip_longest(sizes, [None, *sizes[:-1]]):
+        if size is not None:
+            levels[size] = known.get(size, levels[above] + 1 if above is not None else 1)
+    return levels
+
+
+def _largest(first_page: str, paragraphs: Sequence[_Paragraph]) -> str:
+    """What stands in the largest letters on the first page, if they are plainly larger than the text's."""
+    first = [p for p in paragraphs if p.end <= len(first_page) and p.end - p.start <= _HEADING_LETTERS]
+    if not first:
+        return ""
+    largest = max(first, key=lambda p: p.size)
+    shown = one_line(first_page[largest.start : largest.end])
+    return shown if largest.size >= _LARGE * _body_size(paragraphs) and any(map(str.isalpha, shown)) else ""

@@ -1,0 +1,153 @@
+"""A helper process for parsers that cannot be stopped, bounded or trusted not to crash from within.
+
+A PDF can keep its parser busy for ever, fill the memory or bring it down; in a process of its own it costs one file.
+The process is kept between files, ends by itself when it is idle or its parent is gone, and is started anew after a
+failure. Messages are a length (8 bytes) and JSON, the file's bytes follow the request as they are: nothing that the
+child says is ever executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from shared_core.documents.loaders.limits import Budget, too_slow
+from shared_core.errors import DocumentError
+
+MEMORY_BYTES = 2**30
+"""Address space of the helper process (where the system has such a limit: Linux)."""
+
+IDLE_SECONDS = 30.0
+_LENGTH = struct.Struct(">Q")
+
+
+class Helper:
+    """Runs ``python -m MODULE`` and asks it one file after the other. Safe to use from several threads."""
+
+    def __init__(self, module: str, *, memory_bytes: int = MEMORY_BYTES, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._module, self._memory, self._idle = module, memory_bytes, idle_seconds
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
+
+    def ask(self, data: bytes, budget: Budget) -> dict[str, Any]:
+        """The helper's answer about a file's bytes.
+
+        Raises:
+            DocumentError: no answer within the budget, or the helper died of the file (out of memory, a crash).
+        """
+        with self._lock:
+            if self._owner != os.getpid():  # after a fork the pipe belongs to the parent
+                self._process, self._owner = None, os.getpid()
+            for fresh in (False, True):
+                process = self._started(fresh)
+                reply, timed_out = _exchange(process, data, budget.remaining())
+                if reply is not None:
+                    return reply
+                self._process = None
+                code = _end(process)
+                if timed_out:
+                    raise too_slow(budget.seconds)
+                if code != 0:  # 0: it had been idle and left while we were asking, so ask once more
+                    break
+            raise DocumentError(
+                f"Reading it needed more than {self._memory // 2**20:,} MB of memory, or crashed the parser.",
+                hint="Save it anew from the program that made it, print it to a new PDF, or split it.",
+            )
+
+    def close(self) -> None:
+        """End the process; the next file starts another."""
+        with self._lock:
+            if self._process is not None and self._owner == os.getpid():
+                _end(self._process)
+            self._process = None
+
+    def _started(self, fresh: bool) -> subprocess.Popen[bytes]:
+        if self._process is not None and not fresh and self._process.poll() is None:
+            return self._process
+        root = str(Path(__file__).resolve().parents[3])
+        places = [root, *(os.path.abspath(place) for place in sys.path if place)]
+        # -P: the child must not take modules from the folder it is started in.
+        command = [sys.executable, "-P", "-m", self._module, str(self._memory), str(self._idle)]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+            )
+        except (OSError, ValueError) as error:
+            raise DocumentError(
+                f"The process that reads such files cannot be started: {error}.",
+                hint="Allow this program to start processes, or convert the file to text.",
+            ) from error
+        return self._process
+
+
+def _exchange(process: subprocess.Popen[bytes], data: bytes, seconds: float) -> tuple[dict[str, Any] | None, bool]:
+    """(the reply or ``None`` if there was none, whether the time ran out)."""
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        process.kill()
+
+    timer = threading.Timer(max(0.0, seconds), expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        send(process.stdin, {"seconds": seconds}, data)
+        received = receive(process.stdout)
+        return (None if received is None else received[0]), expired.is_set()
+    except (OSError, ValueError):  # the pipe broke, or what came was no message
+        return None, expired.is_set()
+    finally:
+        timer.cancel()
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """Its exit status, after killing it if it is still there."""
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+    try:
+        return process.wait(timeout=0.5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait() or 1
+
+
+def send(stream: IO[bytes], values: dict[str, Any], data: bytes = b"") -> None:
+    """Write a message."""
+    head = json.dumps(values, ensure_ascii=True).encode()
+    stream.write(_LENGTH.pack(len(head)) + _LENGTH.pack(len(data)) + head)
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
+    """The next message, ``None`` where the stream ends; ValueError if it ends within one or is no message."""
+    lengths = stream.read(2 * _LENGTH.size)
+    if not lengths:
+        return None
+    if len(lengths) < 2 * _LENGTH.size:
+        raise ValueError("half a message")
+    head_length, data_length = _LENGTH.unpack(lengths[:8])[0], _LENGTH.unpack(lengths[8:])[0]
+    head, data = stream.read(head_length), stream.read(data_length)
+    if len(head) < head_length or len(data) < data_length:
+        raise ValueError("half a message")
+    values = json.loads(head)
+    if not isinstance(values, dict):
+        raise ValueError("no message")
+    return values, data

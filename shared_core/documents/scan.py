@@ -1,0 +1,251 @@
+"""Which files there are under given paths, what each is called, and what is in them one after the other."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared_core.documents.load import (
+    MAX_FILE_BYTES,
+    Document,
+    Failure,
+    LoadOptions,
+    parse_document,
+    read_bytes,
+)
+from shared_core.documents.loaders.formats import ending, file_format, way_out
+from shared_core.documents.loaders.limits import MAX_SECONDS
+from shared_core.errors import DocumentError, SelfReflectError
+
+_FOREIGN_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages"))  # other people's code, and machines'
+_ENVIRONMENT_MARK = "pyvenv.cfg"
+_SHOWN_ENDINGS = 8
+
+INDEX_MARK = "selfreflect-index.sqlite"
+"""A folder that holds a file of this name is an index and is never read as documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file to read.
+
+    Attributes:
+        path: to open it by.
+        source: its path relative to the root it was found under, with ``/``.
+        location: its absolute path with symbolic links resolved; tells files apart.
+        root: the root's name, to tell files of the same relative path apart.
+    """
+
+    path: Path
+    source: str
+    location: str
+    root: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What a scan found.
+
+    Attributes:
+        files: in the order of their roots, then of their sources; each file once.
+        failures: paths that do not exist, folders that cannot be listed or hold no document, broken links.
+        missing: the given paths that do not exist.
+        complete: absolute folders all of whose content is known: a file formerly there and not found now is gone.
+        incomplete: absolute folders within them that could not be listed.
+        skipped: files in folders passed over for their format.
+        skipped_endings: how many of each ending; names of folders passed over whole end in ``/``.
+    """
+
+    files: list[FoundFile] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    complete: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
+    skipped: int = 0
+    skipped_endings: Counter[str] = field(default_factory=Counter)
+
+    def covers(self, location: str) -> bool:
+        """Whether a file at ``location`` would have been found if it were still among the documents."""
+        return any(_within(location, folder) for folder in self.complete) and not any(
+            _within(location, folder) for folder in self.incomplete
+        )
+
+
+def scan(paths: Iterable[str | os.PathLike[str]], *, exclude: Collection[str | os.PathLike[str]] = ()) -> Found:
+    """Find the documents under ``paths``.
+
+    A folder is walked through; passed over are hidden entries, office lock files (``~$…``), index folders, ``exclude``
+    and, counted, unknown formats, installed packages (``node_modules``, virtual environments) and caches. Symbolic
+    links are followed, each folder is entered once, and a file that can be reached in two ways is taken once, by its
+    real path rather than by a link.
+    """
+    found = Found()
+    excluded = {os.path.realpath(p) for p in exclude}
+    seen: set[str] = set()
+    for given in paths:
+        path = Path(given)
+        if path.is_dir():
+            _scan_folder(path, found, excluded, seen)
+        elif os.path.lexists(path):
+            location = os.path.realpath(path)
+            if location not in seen:
+                seen.add(location)
+                found.files.append(FoundFile(path, path.name, location, Path(location).parent.name))
+        else:
+            found.missing.append(str(given))
+            found.failures.append(
+                Failure(str(given), "There is no such file or folder.", "Check the path; quote it if it has spaces.")
+            )
+    return found
+
+
+def iter_documents(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    text_column: str | None = None,
+    encoding: str | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    max_seconds: float = MAX_SECONDS,
+    on_failure: Callable[[Failure], None] | None = None,
+) -> Iterator[Document]:
+    """Read files and folders (recursively; hidden files and unknown formats in folders are passed over).
+
+    Args:
+        paths: files and folders.
+        text_column, encoding, max_file_bytes, max_seconds: as for ``load_document``.
+        on_failure: told of each file that cannot be read, and the others still come; ``None`` raises instead.
+
+    Raises:
+        DocumentError, MissingDependencyError: from the first file that fails, if ``on_failure`` is ``None``.
+    """
+    options = LoadOptions(text_column, encoding, max_file_bytes, max_seconds)
+    found = scan([paths] if isinstance(paths, (str, os.PathLike)) else paths)
+    for failure in found.failures:
+        if on_failure is None:
+            raise DocumentError(f"{failure.source}: {failure.message}", hint=failure.hint)
+        on_failure(failure)
+    for file in found.files:
+        try:
+            data = read_bytes(file.path, max_file_bytes)
+            yield parse_document(data, file.source, options, file_name=file.path.name)
+        except SelfReflectError as error:
+            if on_failure is None:
+                raise
+            on_failure(Failure(file.source, error.message, error.hint))
+
+
+def _scan_folder(root: Path, found: Found, excluded: Collection[str], seen: set[str]) -> None:
+    walk = _Walk(root, found, set(excluded))
+    walk.run()
+    new = 0
+    # Real entries before links, so that a file keeps its own name when a link leads to it as well.
+    for _, source, path in sorted(walk.entries):
+        location = os.path.realpath(path)
+        if location in seen:
+            new += 1
+            continue
+        seen.add(location)
+        found.files.append(FoundFile(path, source, location, Path(os.path.realpath(root)).name))
+        new += 1
+    if new:
+        found.complete.append(os.path.realpath(root))
+    elif not walk.failed:
+        # Rather an unmounted disk than the wish to drop all documents: so nothing counts as gone.
+        found.failures.append(Failure(str(root), "The folder holds no documents.", _hint_for_none(found)))
+
+
+def _hint_for_none(found: Found) -> str:
+    ways = [f"{kind}: {way_out(kind)}" for kind, _ in found.skipped_endings.most_common() if way_out(kind)]
+    known = "Read are texts, Markdown, HTML, PDF, DOCX, ODT, PPTX, EPUB, CSV, JSON lines, source files, .gz of these."
+    return " ".join([known, *(f"({way}.)" for way in ways[:2])])
+
+
+def describe_skipped(endings: Mapping[str, int]) -> str:
+    """What was passed over, for people: ``.png 12, .xlsx 3 (save each sheet as .csv)``."""
+    ordered = sorted(endings.items(), key=lambda item: (-item[1], item[0]))
+    named = [f"{kind} {count}" + (f" ({way})" if (way := way_out(kind)) else "") for kind, count in ordered]
+    more = sum(count for _, count in ordered[_SHOWN_ENDINGS:])
+    return ", ".join(named[:_SHOWN_ENDINGS]) + (f", others {more}" if more else "")
+
+
+class _Walk:
+    """One folder's tree: real folders first, then those behind links."""
+
+    def __init__(self, root: Path, found: Found, entered: set[str]) -> None:
+        self.root, self.found, self.entered = root, found, entered
+        self.entries: list[tuple[bool, str, Path]] = []
+        self.failed = False
+
+    def run(self) -> None:
+        """Walk; entries and failures gather in the attributes."""
+        pending, linked = [(self.root, False)], list[Path]()
+        while pending or linked:
+            folder, behind_link = pending.pop() if pending else (linked.pop(0), True)
+            location = os.path.realpath(folder)
+            if location in self.entered or os.path.exists(os.path.join(location, INDEX_MARK)):
+                continue
+            self.entered.add(location)
+            try:
+                entries = sorted(os.scandir(folder), key=lambda e: e.name, reverse=True)
+            except OSError as error:
+                self._fail(folder, f"The folder cannot be listed: {error.strerror or error}.", "chmod u+rx it.")
+                self.found.incomplete.append(location)
+                continue
+            if folder != self.root and any(entry.name == _ENVIRONMENT_MARK for entry in entries):
+                self.found.skipped_endings[f"{folder.name}/"] += 1
+                continue
+            for entry in entries:
+                if not entry.name.startswith((".", "~$")):
+                    self._entry(entry, Path(entry.path), behind_link, pending, linked)
+
+    def _entry(
+        self,
+        entry: os.DirEntry[str],
+        path: Path,
+        behind_link: bool,
+        pending: list[tuple[Path, bool]],
+        linked: list[Path],
+    ) -> None:
+        try:
+            is_link, is_folder = entry.is_symlink(), entry.is_dir()
+        except OSError as error:  # a link onto itself, or through a folder that may not be searched
+            if file_format(path.name) is None:
+                self._skip(path)
+            else:
+                loop = error.errno == errno.ELOOP
+                what = "leads back to itself" if loop else f"cannot be followed: {error.strerror or error}"
+                self._fail(path, f"The symbolic link {what}.", "Remove the link.")
+            return
+        if not is_folder:
+            self._file(path, behind_link or is_link)
+        elif path.name in _FOREIGN_FOLDERS:
+            self.found.skipped_endings[f"{path.name}/"] += 1
+        elif is_link:
+            linked.append(path)
+        else:
+            pending.append((path, behind_link))
+
+    def _file(self, path: Path, behind_link: bool) -> None:
+        if file_format(path.name) is None:
+            self._skip(path)
+        elif behind_link and not os.path.exists(path):
+            self._fail(path, "The symbolic link leads nowhere.", "Remove the link or restore what it points to.")
+        else:
+            self.entries.append((behind_link, path.relative_to(self.root).as_posix(), path))
+
+    def _skip(self, path: Path) -> None:
+        self.found.skipped += 1
+        self.found.skipped_endings[ending(path.name)] += 1
+
+    def _fail(self, path: Path, message: str, hint: str) -> None:
+        self.failed = True
+        source = path.relative_to(self.root).as_posix() if path != self.root else str(path)
+        self.found.failures.append(Failure(source, message, hint))
+
+
+def _within(location: str, folder: str) -> bool:
+    return location == folder or location.startswith(folder.rstrip(os.sep) + os.sep)

@@ -1,0 +1,160 @@
+"""The first step of an update: files that changed into the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+
+from shared_core.documents.chunking import CHUNKING_VERSION, Splitter, chunk_document
+from shared_core.documents.load import (
+    LOADER_VERSION,
+    Document,
+    Failure,
+    LoadOptions,
+    parse_document,
+    read_bytes,
+)
+from shared_core.documents.loaders.formats import BINARY, TABLES, file_format
+from shared_core.documents.manifest import FileRecord, Manifest
+from shared_core.documents.scan import Found, FoundFile
+from shared_core.documents.store_types import IndexProgress, IndexReport, IndexSettings
+from shared_core.errors import SelfReflectError
+from shared_core.types import Passage
+
+
+def read_files(
+    manifest: Manifest,
+    found: Found,
+    settings: IndexSettings,
+    splitter: Splitter,
+    *,
+    prune: bool,
+    progress: Callable[[IndexProgress], None] | None,
+) -> IndexReport:
+    """Read what changed, one transaction for each file, then take out what is gone. A file that fails fails alone."""
+    run = _Reading(manifest, settings, splitter)
+    records = manifest.files()
+    gone = _gone(records, found) if prune else []
+    named = name_files(found, records)
+    for done, (source, file) in enumerate(named, 1):
+        run.read(source, file, records.get(source))
+        if progress:
+            progress(IndexProgress("reading", done, len(found.files), source))
+    deleted = sorted(set(gone) - {source for source, _ in named})
+    for source in deleted:
+        manifest.remove(source)
+    return IndexReport(
+        added=tuple(run.added),
+        changed=tuple(run.changed),
+        deleted=tuple(deleted),
+        unchanged=tuple(run.unchanged),
+        failed=(*found.failures, *run.failed),
+        missing=tuple(found.missing),
+        skipped=found.skipped,
+        skipped_endings=tuple(sorted(found.skipped_endings.items())),
+    )
+
+
+def config_hash(settings: IndexSettings, splitter: Splitter, name: str) -> str:
+    """What, besides its bytes, the passages of a file of that name depend on."""
+    found = file_format(name)
+    kind = found.kind if found is not None else ""
+    parts: list[object] = [LOADER_VERSION, CHUNKING_VERSION, settings.max_chars, settings.overlap]
+    parts.append(
+        f"{getattr(splitter, '__module__', '')}.{getattr(splitter, '__qualname__', type(splitter).__qualname__)}"
+    )
+    parts.append(settings.text_column if kind in TABLES else None)
+    parts.append(settings.encoding if kind not in BINARY else None)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def name_files(found: Found, records: Mapping[str, FileRecord]) -> list[tuple[str, FoundFile]]:
+    """A source for each file, sorted, unique within the index, and the same at each update.
+
+    A file indexed before keeps its source. A new one takes its path relative to its root, unless another document that
+    still exists has it; then the root's name goes before it, with a number if need be.
+    """
+    known = {record.location: source for source, record in records.items()}
+    named = {known[file.location]: file for file in found.files if file.location in known}
+    for file in found.files:
+        if file.location in known:
+            continue
+        source, number = file.source, 1
+        while source in named or _occupied(records.get(source), found):
+            prefix = file.root if number == 1 else f"{file.root}-{number}"
+            source, number = f"{prefix}/{file.source}", number + 1
+        named[source] = file
+    return sorted(named.items())
+
+
+def _occupied(record: FileRecord | None, found: Found) -> bool:
+    """Whether a record's file still exists. If not, a file of the same name takes its place (a folder was moved)."""
+    return record is not None and not found.covers(record.location) and os.path.lexists(record.location)
+
+
+def _gone(records: Mapping[str, FileRecord], found: Found) -> list[str]:
+    present = {file.location for file in found.files}
+    return [
+        source for source, record in records.items() if record.location not in present and found.covers(record.location)
+    ]
+
+
+class _Reading:
+    """Reads files into the manifest and keeps account."""
+
+    def __init__(self, manifest: Manifest, settings: IndexSettings, splitter: Splitter) -> None:
+        self.manifest, self.settings, self.splitter = manifest, settings, splitter
+        self.options = LoadOptions(
+            settings.text_column, settings.encoding, settings.max_file_bytes, settings.max_file_seconds
+        )
+        self.added: list[str] = []
+        self.changed: list[str] = []
+        self.unchanged: list[str] = []
+        self.failed: list[Failure] = []
+
+    def read(self, source: str, file: FoundFile, before: FileRecord | None) -> None:
+        """Bring one file up to date; errors of the manifest are raised, all others noted."""
+        config = config_hash(self.settings, self.splitter, file.path.name)
+        try:
+            data = read_bytes(file.path, self.settings.max_file_bytes)
+            content = hashlib.sha256(data).hexdigest()
+            same = before is not None and (before.content_hash, before.config_hash) == (content, config)
+            parsed = None if same else self._parse(source, file, data)
+        except SelfReflectError as error:
+            self._fail(source, error.message, error.hint, before)
+            return
+        except Exception as error:  # a parser's own fault must not cost the other files
+            hint = "Leave the file out, and report it as a defect of this program."
+            self._fail(source, f"It cannot be read: {type(error).__name__}: {error}", hint, before)
+            return
+        if parsed is None:
+            assert before is not None
+            if before.location != file.location:
+                self.manifest.touch(source, file.location)
+            self.unchanged.append(source)
+            problems = before.problems
+        else:
+            document, passages = parsed
+            record = FileRecord(
+                source, file.location, content, config, document.title, document.format, len(document.text),
+                document.problems,
+            )  # fmt: skip
+            self.manifest.put(record, document.text, passages)
+            (self.added if before is None else self.changed).append(source)
+            problems = document.problems
+        self.failed += [Failure(source, problem.message, problem.hint) for problem in problems]
+
+    def _parse(self, source: str, file: FoundFile, data: bytes) -> tuple[Document, list[Passage]]:
+        document = parse_document(data, source, self.options, file_name=file.path.name)
+        cut = self.settings
+        return document, chunk_document(
+            document, max_chars=cut.max_chars, overlap=cut.overlap, split_sentences=self.splitter
+        )
+
+    def _fail(self, source: str, message: str, hint: str, before: FileRecord | None) -> None:
+        kept = " (the state indexed before is kept)" if before is not None else ""
+        # Failures are shown and stored as UTF-8; a file's name may be any bytes.
+        shown = source.encode("utf-8", "replace").decode()
+        self.failed.append(Failure(shown, message + kept, hint))

@@ -1,0 +1,1 @@
+"""Comparisons of systems on the same questions."""

@@ -1,0 +1,1 @@
+"""Fits of calibrations on labelled questions."""

@@ -1,0 +1,1 @@
+"""Engine, checker, re-ranker and gated retriever, and how their parts are put together."""

@@ -1,0 +1,156 @@
+"""How an engine's parts are put together, once: for engine, gate, re-ranker, calibration and the plug-ins."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from shared_core.calibration import FittedGuarantee
+from shared_core.calibration.calibration import Calibration
+from shared_core.calibration.stack import AnyCalibration, Stack
+from shared_core.errors import CalibrationError, InputError, SettingsError
+from shared_core.facades.arguments import as_settings, no_retriever
+from shared_core.facades.defaults import default_critic, default_embedder, default_reader
+from shared_core.lm.base import LanguageModel
+from shared_core.pipelines.decision.common import Context
+from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.reading.base import Reader, SupportScorer
+from shared_core.reading.expected import ExpectedShare
+from shared_core.retrieval.base import Embedder, Retriever
+from shared_core.runtime.flow import LeafRequest, Resources
+from shared_core.settings import SelfReflectSettings
+
+ROLES = ("default", "reference", "claim", "judge")
+"""What models can be given for: ``default`` stands in for the others; ``reference`` and ``claim`` write (ReClaim);
+``judge`` says how far a quote supports a claim where there is no scorer for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Settings, what requests are carried out with, and what pipelines may know of it."""
+
+    settings: SelfReflectSettings
+    resources: Resources
+    context: Context
+
+    @classmethod
+    def of(
+        cls,
+        settings: SelfReflectSettings | None = None,
+        *,
+        retriever: Retriever | None = None,
+        lm: LanguageModel | None = None,
+        models: Mapping[str, LanguageModel] | None = None,
+        reader: Reader | None = None,
+        judge: SupportScorer | None = None,
+        critic: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
+    ) -> Parts:
+        """Put them together.
+
+        Args:
+            settings: the defaults if none are given.
+            retriever: anything with ``retrieve(query, k)``; ``None`` for what retrieves nothing.
+            lm: the model of the role ``default``.
+            models: further ones by role (``ROLES``).
+            reader, embedder: the process's own, loaded at first use, if none are given.
+            judge: a scorer of support of the user's.
+            critic: the shipped one, loaded at first use, if none is given and its packages are installed.
+            calibrations: by purpose; read from ``settings.calibration`` if none are given.
+
+        Raises:
+            InputError: something is not what it should be, or a role does not exist.
+            CalibrationError: the settings' file of calibrations cannot be read.
+        """
+        settings = as_settings(settings)
+        if retriever is not None:
+            require_retriever(retriever)
+        resources = Resources(
+            models=_by_role(lm, models or {}),
+            retriever=retriever,
+            reader=reader if reader is not None else default_reader(),
+            judge=judge,
+            critic=critic if critic is not None else default_critic(),
+            embedder=embedder if embedder is not None else default_embedder(),
+        )
+        loaded = calibrations if calibrations is not None else _load_calibrations(settings)
+        expected = ExpectedShare(settings.expected_answerable)
+        of_scores = {name: c for name, c in loaded.items() if isinstance(c, Calibration)}
+        stack = loaded.get("claims")
+        context = Context.of(
+            resources, of_scores, expected, stack if isinstance(stack, Stack) else None, _guarantee_of(settings, loaded)
+        )
+        if settings.witnesses == "judge":
+            context = dataclasses.replace(context, critic=None, has_reader=False)
+        return cls(settings, resources, context)
+
+    def require_model(self, what: str, *roles: str) -> None:
+        """SettingsError if there is no model for one of the roles, nor a default one; ``what`` needs it."""
+        for role in roles or ("default",):
+            if self.context.model(role) is not None:
+                continue
+            given = ", ".join(self.resources.models)
+            lacking = f"has one for {given} only" if given else "has none"
+            kind = "" if role == "default" else f" for {role}"
+            raise SettingsError(
+                f"{what} needs a language model{kind}, and the engine {lacking}.",
+                hint="Give one: SelfReflectEngine(…, lm=…).",
+            )
+
+
+def load(requests: Sequence[LeafRequest], resources: Resources) -> None:
+    """Carry out requests for what they load on the way; raise the first error."""
+    for result in resources.execute(requests):
+        if isinstance(result, Exception):
+            raise result
+
+
+def compares_meanings(settings: SelfReflectSettings, context: Context) -> bool:
+    """Whether measuring the model's uncertainty compares what its samples mean, and so needs an embedder or a judge."""
+    if context.model("default") is None:
+        return False
+    return bool(choose_gauge(settings, context).estimator.needs & {"similarity", "entailment"})
+
+
+def require_retriever(retriever: object) -> None:
+    """InputError if it cannot retrieve."""
+    if not callable(getattr(retriever, "retrieve", None)):
+        raise no_retriever(
+            retriever,
+            "It needs retrieve(query, k): see shared_core.retrieval, or use the plugin of your framework.",
+        )
+
+
+def _by_role(lm: LanguageModel | None, models: Mapping[str, LanguageModel]) -> dict[str, LanguageModel]:
+    roles = {**({"default": lm} if lm is not None else {}), **models}
+    for role, model in roles.items():
+        if role not in ROLES:
+            raise InputError(f"There is no role {role!r} for a model.", hint=f"There are: {', '.join(ROLES)}.")
+        if not isinstance(model, LanguageModel):
+            raise InputError(
+                f"The {role} model is a {type(model).__name__}, which is no language model backend.",
+                hint="Use shared_core.lm (TransformersLM, OpenAICompatibleLM, …), or the plugin of your framework.",
+            )
+    return roles
+
+
+def _guarantee_of(settings: SelfReflectSettings, loaded: Mapping[str, AnyCalibration]) -> FittedGuarantee | None:
+    """The one that was fitted; CalibrationError if the settings ask for one and there is none."""
+    found = loaded.get("guarantee")
+    guarantee = found if isinstance(found, FittedGuarantee) else None
+    if settings.guarantee is not None and guarantee is None:
+        raise CalibrationError(
+            f"guarantee={settings.guarantee!r} is asked for, and none was fitted for this configuration.",
+            hint="Fit it: selfreflect calibrate --guarantee …, and give the file as settings.calibration.",
+        )
+    return guarantee
+
+
+def _load_calibrations(settings: SelfReflectSettings) -> Mapping[str, AnyCalibration]:
+    if settings.calibration is None:
+        return {}
+    from shared_core.calibration import io as calibration_io
+
+    return calibration_io.load(settings.calibration)

@@ -1,0 +1,241 @@
+"""``SelfReflectChecker``: checks answers that were made elsewhere, claim by claim, against passages."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Self
+
+from shared_core.calibration.stack import AnyCalibration
+from shared_core.errors import InputError, SelfReflectError
+from shared_core.facades.arguments import checks_names
+from shared_core.facades.assembly import Parts
+from shared_core.lm.base import LanguageModel
+from shared_core.pipelines.check import STACK_LEFT_OUT, check
+from shared_core.pipelines.decision.common import Context, Run
+from shared_core.pipelines.necessity import require_scores
+from shared_core.reading.base import SupportScorer
+from shared_core.retrieval.base import Retriever
+from shared_core.runtime import flow as flows
+from shared_core.runtime.budget import Meter
+from shared_core.runtime.flow import Flow, Report
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Answer, Event, Finished, Passage
+
+_LOG = logging.getLogger(__name__)
+Passages = Sequence[Passage | str]
+"""What to check against; a text alone is a passage without a title, its place among them its id."""
+
+
+class SelfReflectChecker:
+    """Says of each claim of an answer whether passages support it, contradict it, or neither. Needs no language model.
+
+    Args:
+        retriever: finds passages where none are given; anything with ``retrieve(query, k)``, or ``None``.
+        lm: a language model backend, asked about what judge and critic cannot judge (other languages).
+        settings: as for the engine; ``target_accuracy``, ``top_k``, ``where`` and the limits matter here.
+        judge: scores how far passages support a claim; without one the critic does.
+        critic: the shipped one, loaded at first need, if none is given.
+        models: language models by role; ``judge`` is the one asked.
+        necessary: also ask of each claim whether ``lm`` states it because of what it cites: ``Claim.necessity`` has its
+            log-probabilities with all passages, without the cited sentences, and with them alone, at three scorings a
+            claim. Needs a model that scores given texts.
+        calibrations: by purpose; ``support`` is applied. Read from ``settings.calibration`` if not given. ``claims``,
+            fitted to a pipeline's own answers, is not applied: the log and the trace say so.
+
+    Attributes:
+        settings, resources, context, necessary: what it is made of.
+
+    Raises:
+        InputError: ``retriever`` cannot retrieve, ``settings`` are something else, or a role does not exist.
+        CalibrationError: the settings' file of calibrations cannot be read.
+        CapabilityError: ``necessary`` with a model that cannot score given texts, or without one.
+    """
+
+    @checks_names
+    def __init__(
+        self,
+        retriever: Retriever | None = None,
+        lm: LanguageModel | None = None,
+        settings: SelfReflectSettings | None = None,
+        *,
+        judge: SupportScorer | None = None,
+        critic: SupportScorer | None = None,
+        models: Mapping[str, LanguageModel] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
+        necessary: bool = False,
+    ) -> None:
+        parts = Parts.of(
+            settings,
+            retriever=retriever,
+            lm=lm,
+            models=models,
+            judge=judge,
+            critic=critic,
+            calibrations=calibrations,
+        )
+        self.settings, self.resources, self.context = parts.settings, parts.resources, parts.context
+        self.necessary = necessary
+        if necessary:
+            require_scores(self.context)
+        if self.context.stack is not None:
+            _LOG.warning("SelfReflectChecker: %s.", STACK_LEFT_OUT)
+
+    @classmethod
+    def over(cls, parts: Parts, *, necessary: bool = False) -> Self:
+        """A checker that shares the parts of an engine."""
+        checker = cls.__new__(cls)
+        checker.necessary = necessary
+        checker.settings, checker.resources, checker.context = parts.settings, parts.resources, parts.context
+        return checker
+
+    def with_retriever(self, retriever: Retriever | None, settings: SelfReflectSettings | None = None) -> Self:
+        """The same checker over another retriever, with its parts shared; ``settings`` in place of its own."""
+        resources = dataclasses.replace(self.resources, retriever=retriever)
+        return self.over(Parts(settings or self.settings, resources, self.context), necessary=self.necessary)
+
+    def check(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
+        """Check one answer; see ``shared_core.pipelines.check.check`` for what it gives.
+
+        Args:
+            answer: the text to check; Markdown is understood.
+            question: that it answers, if any.
+            passages: to check against; ``None`` retrieves for each claim.
+
+        Raises:
+            InputError: the answer is empty or no text, or there is nothing to check against: no passages are given, and
+                there is no retriever.
+            PassageError: two passages of one id differ.
+        """
+        flow = self._flow(answer, question, passages)
+        return flows.run(flow, self.resources, deadline=self.settings.deadline)
+
+    async def acheck(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
+        """``check`` without blocking the event loop."""
+        flow = self._flow(answer, question, passages)
+        return await flows.arun(flow, self.resources, deadline=self.settings.deadline)
+
+    def stream(self, answer: str, question: str = "", passages: Passages | None = None) -> Iterator[Event]:
+        """Events as they happen: ``ClaimSealed`` for each claim that is judged; the last is ``Finished``."""
+        yield from flows.stream(self._flow(answer, question, passages), self.resources, deadline=self.settings.deadline)
+
+    async def astream(
+        self, answer: str, question: str = "", passages: Passages | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """``stream`` without blocking the event loop."""
+        flow = self._flow(answer, question, passages)
+        async with aclosing(flows.astream(flow, self.resources, deadline=self.settings.deadline)) as events:
+            async for event in events:
+                yield event
+
+    def check_many(
+        self,
+        answers: Sequence[str],
+        questions: Sequence[str] | None = None,
+        passages: Sequence[Passages | None] | None = None,
+        on_event: Callable[[int, Event], None] | None = None,
+    ) -> list[Answer | Exception]:
+        """Check many answers at once, in batches; a failing one gives its error in its place.
+
+        Args:
+            answers: the texts.
+            questions: one for each answer, if any.
+            passages: for each answer what to check it against, if any; ``None`` in a place retrieves.
+            on_event: told of what happens with which answer (``ClaimSealed`` for each claim that is judged).
+
+        Raises:
+            InputError: there are not as many questions, or passages, as answers.
+        """
+        todo = self._flows(answers, questions, passages)
+        return flows.run_many(todo, self.resources, on_event, deadline=self.settings.deadline)
+
+    async def acheck_many(
+        self,
+        answers: Sequence[str],
+        questions: Sequence[str] | None = None,
+        passages: Sequence[Passages | None] | None = None,
+        on_event: Callable[[int, Event], None] | None = None,
+    ) -> list[Answer | Exception]:
+        """``check_many`` without blocking the event loop."""
+        todo = self._flows(answers, questions, passages)
+        return await flows.arun_many(todo, self.resources, on_event, deadline=self.settings.deadline)
+
+    def _flow(self, answer: str, question: str, passages: Passages | None) -> Flow[Answer]:
+        can_retrieve = self.resources.retriever is not None
+        return check_flow(
+            answer,
+            question,
+            passages,
+            self.settings,
+            self.context,
+            can_retrieve=can_retrieve,
+            necessary=self.necessary,
+        )
+
+    def _flows(
+        self,
+        answers: Sequence[str],
+        questions: Sequence[str] | None,
+        passages: Sequence[Passages | None] | None,
+    ) -> list[Flow[Answer]]:
+        asked = list(questions) if questions is not None else [""] * len(answers)
+        given = list(passages) if passages is not None else [None] * len(answers)
+        for name, values in (("questions", asked), ("passages", given)):
+            if len(values) != len(answers):
+                raise InputError(
+                    f"There are {len(answers)} answers to check and {len(values)} {name}.",
+                    hint=f"Give one of the {name} for each answer, or leave {name} out.",
+                )
+        return [self._flow(a, q, p) for a, q, p in zip(answers, asked, given, strict=True)]
+
+
+def check_flow(
+    answer: str,
+    question: str,
+    passages: Passages | None,
+    settings: SelfReflectSettings,
+    context: Context,
+    *,
+    can_retrieve: bool,
+    necessary: bool = False,
+) -> Flow[Answer]:
+    """The check of one answer as a flow; what is wrong with the arguments, it raises when it runs."""
+    try:
+        _require_texts(answer, question)
+        if passages is None and not can_retrieve:
+            raise InputError(
+                "There is nothing to check the answer against.",
+                hint="Give passages=…, or a retriever that finds some for each claim.",
+            )
+        given = None if passages is None else _as_passages(passages)
+    except SelfReflectError as error:
+        return _fail(error)
+    return _complete(answer, question.strip(), given, Run(settings, context), necessary)
+
+
+def _complete(answer: str, question: str, passages: list[Passage] | None, run: Run, necessary: bool) -> Flow[Answer]:
+    meter = Meter(run.settings)
+    checked = yield from meter.watch(check(answer, question, passages, run, necessary=necessary))
+    checked = dataclasses.replace(checked, usage=meter.usage)
+    yield Report(Finished(checked))
+    return checked
+
+
+def _require_texts(answer: str, question: str) -> None:
+    if not isinstance(answer, str) or not answer.strip():
+        raise InputError(f"An answer to check must be non-empty text, not {answer!r}.")
+    if not isinstance(question, str):
+        raise InputError(f"The question of an answer must be text, not {question!r}.", hint="Leave it out if none.")
+
+
+def _as_passages(passages: Passages) -> list[Passage]:
+    if isinstance(passages, (str, Passage)) or not isinstance(passages, Sequence):
+        raise InputError(f"passages must be a list, not {type(passages).__name__}.", hint="passages=[…]")
+    return [Passage(f"passage {i}", p) if isinstance(p, str) else p for i, p in enumerate(passages, 1)]
+
+
+def _fail(error: SelfReflectError) -> Flow[Answer]:
+    yield from ()
+    raise error

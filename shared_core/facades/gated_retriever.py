@@ -1,0 +1,145 @@
+"""``GatedRetriever``: retrieves only when the model is unsure of what it would write without."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from shared_core.calibration.stack import AnyCalibration
+from shared_core.errors import QuestionError, SettingsError
+from shared_core.facades.arguments import check_count, checks_names
+from shared_core.facades.assembly import Parts, compares_meanings, load, require_retriever
+from shared_core.lm.base import LanguageModel
+from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.gating.retrieve import gated_retrieval
+from shared_core.reading.base import SupportScorer
+from shared_core.retrieval.base import Embedder, Retriever
+from shared_core.runtime import flow as flows
+from shared_core.runtime.budget import Meter
+from shared_core.runtime.flow import Embed, Flow, LeafRequest, Retrieve
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Decision, Passage
+
+GateName = Literal["uncertainty", "flare", "dragin", "always"]
+GATES: tuple[str, ...] = ("uncertainty", "flare", "dragin", "always")
+
+
+def usual_gate(lm: LanguageModel | None) -> GateName:
+    """The gate of a plug-in's retriever that was given none: nothing can be measured without a model."""
+    return "always" if lm is None else "uncertainty"
+
+
+@dataclass(frozen=True, slots=True)
+class GatedResult:
+    """What the gate decided and what it let through.
+
+    Attributes:
+        passages: empty if the model knows; their metadata says why they were retrieved
+            (``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_query``, ``selfreflect_estimator``,
+            ``selfreflect_uncertainty``).
+        retrieved: whether the retriever was asked.
+        draft: what the model would have answered on its own.
+        trace: every decision.
+    """
+
+    passages: tuple[Passage, ...]
+    retrieved: bool
+    draft: str
+    trace: tuple[Decision, ...]
+
+
+class GatedRetriever:
+    """A retriever in front of which a language model is asked whether it needs one (SeaKR, FLARE, DRAGIN).
+
+    Args:
+        retriever: anything with ``retrieve(query, k)``.
+        lm: a language model backend; not needed for ``always``.
+        settings: ``settings.seakr`` says how to measure; ``settings.calibration`` may hold the threshold.
+        gate: ``uncertainty``: retrieve if the estimator is above its threshold; ``flare``: if a token of the draft
+            is improbable; ``dragin``: if a word of it is uncertain and attended to (both one greedy sentence, no
+            samples); ``always``.
+        judge, embedder: for estimators that compare meanings.
+        calibrations: by purpose; read from ``settings.calibration`` if not given.
+
+    The settings' ``deadline`` raises ``DeadlineError`` when it passes; a gate whose budget (``max_calls``,
+    ``max_tokens``) does not suffice to measure retrieves, since what it would have found is unknown.
+
+    Raises:
+        SettingsError: unknown gate, or one that needs a model and there is none.
+        InputError: ``retriever`` cannot retrieve.
+    """
+
+    @checks_names
+    def __init__(
+        self,
+        retriever: Retriever,
+        lm: LanguageModel | None = None,
+        settings: SelfReflectSettings | None = None,
+        *,
+        gate: GateName = "uncertainty",
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
+    ) -> None:
+        if gate not in GATES:
+            raise SettingsError(f"There is no gate {gate!r}.", hint=f"There are: {', '.join(GATES)}.")
+        if gate != "always" and lm is None:
+            raise SettingsError(f"The gate {gate!r} needs a language model.", hint="Give one: lm=…, or gate='always'.")
+        require_retriever(retriever)
+        parts = Parts.of(
+            settings, retriever=retriever, lm=lm, judge=judge, embedder=embedder, calibrations=calibrations
+        )
+        self._gate: GateName = gate
+        self.settings = parts.settings.replace(seakr=parts.settings.seakr.replace(gate=gate))
+        self._resources, self._context = parts.resources, parts.context
+
+    @property
+    def gate(self) -> GateName:
+        """Which gate it is."""
+        return self._gate
+
+    def over(self, retriever: Retriever) -> Self:
+        """The same gate in front of another retriever: its model and parts are shared, nothing is loaded again."""
+        require_retriever(retriever)
+        other = copy(self)
+        other._resources = dataclasses.replace(self._resources, retriever=retriever)
+        return other
+
+    def warm_up(self) -> Self:
+        """Ask the retriever one query and load the embedder where the gate compares meanings; no model is called."""
+        wanted: list[LeafRequest] = [Retrieve("ready?", 1, self.settings.where)]
+        if compares_meanings(self.settings, self._context) and self._gate == "uncertainty":
+            wanted.append(Embed(("Ready.",)))
+        load(wanted, self._resources)
+        return self
+
+    def ask(self, query: str, k: int = 5) -> GatedResult:
+        """The decision and the passages. QuestionError for an empty query."""
+        return flows.run(self._flow(query, k), self._resources, deadline=self.settings.deadline)
+
+    async def aask(self, query: str, k: int = 5) -> GatedResult:
+        """``ask`` without blocking the event loop."""
+        return await flows.arun(self._flow(query, k), self._resources, deadline=self.settings.deadline)
+
+    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        """The passages only: none if the model knows."""
+        return self.ask(query, k).passages
+
+    async def aretrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
+        """``retrieve`` without blocking the event loop."""
+        return (await self.aask(query, k)).passages
+
+    def _flow(self, query: str, k: int) -> Flow[GatedResult]:
+        if not isinstance(query, str) or not query.strip():
+            raise QuestionError(f"A query must be non-empty text, not {query!r}.")
+        check_count("k", k)
+        run = Run(self.settings, self._context)
+        return Meter(self.settings).watch(_ask_gate(query.strip(), k, run))
+
+
+def _ask_gate(query: str, k: int, run: Run) -> Flow[GatedResult]:
+    passages, retrieved, draft, trace = yield from gated_retrieval(query, k, run)
+    return GatedResult(passages, retrieved, draft, trace)

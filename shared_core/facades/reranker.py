@@ -1,0 +1,112 @@
+"""``SelfReflectReranker``: re-ranks the passages of any retriever by what helps to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Self, get_args
+
+from shared_core.errors import QuestionError, SettingsError
+from shared_core.facades.arguments import check_count, checks_names
+from shared_core.facades.assembly import Parts, compares_meanings, load
+from shared_core.lm.base import LanguageModel
+from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
+from shared_core.pipelines.self_rag.choose import require_tokens
+from shared_core.pipelines.self_rag.relevance import rerank_by_relevance
+from shared_core.reading.base import Reader, SupportScorer
+from shared_core.retrieval.base import Embedder
+from shared_core.runtime import flow as flows
+from shared_core.runtime.budget import Meter
+from shared_core.runtime.flow import Embed, Flow, Read
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Passage
+
+RerankMethod = Literal["reading", "critic", "uncertainty", "relevance"]
+METHODS: tuple[RerankMethod, ...] = get_args(RerankMethod)
+WITH_MODEL = ("uncertainty", "relevance")
+"""Methods that need a language model."""
+
+
+class SelfReflectReranker:
+    """Re-ranks passages.
+
+    Args:
+        lm: a language model backend, for methods that need one.
+        settings: as for the engine.
+        method: ``reading``: by the best quote an extractive reader finds, all passages compared; ``critic``: by the
+            probability that the passage by itself answers (neither needs a model); ``uncertainty``: by how sure the
+            model is of its answer with each passage (SeaKR); ``relevance``: by the model's verdict whether the passage
+            is relevant (Self-RAG), read from its reflection tokens where it has them, else from a prompt.
+        reader: extractive reader; the shipped one is loaded at first need.
+        judge, embedder: for estimators that compare meanings.
+
+    Raises:
+        SettingsError: unknown method, or one that needs a language model and there is none.
+        LimitError: when asked: the settings' ``deadline``, ``max_calls`` or ``max_tokens`` did not suffice.
+    """
+
+    @checks_names
+    def __init__(
+        self,
+        lm: LanguageModel | None = None,
+        settings: SelfReflectSettings | None = None,
+        *,
+        method: RerankMethod = "reading",
+        reader: Reader | None = None,
+        judge: SupportScorer | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        if method not in METHODS:
+            raise SettingsError(f"There is no re-ranking method {method!r}.", hint=f"There are: {', '.join(METHODS)}.")
+        if method in WITH_MODEL and lm is None:
+            raise SettingsError(f"Re-ranking by {method} needs a language model.", hint="Give one: lm=….")
+        parts = Parts.of(settings, lm=lm, reader=reader, judge=judge, embedder=embedder, calibrations={})
+        self.settings, self._resources, self._context = parts.settings, parts.resources, parts.context
+        self._method: RerankMethod = method
+
+    @property
+    def method(self) -> RerankMethod:
+        """What passages are ranked by; another one is another re-ranker."""
+        return self._method
+
+    @property
+    def model_name(self) -> str:
+        """Name of the language model that ranks; empty where none does."""
+        return self._context.model_name("default") if self.method in WITH_MODEL else ""
+
+    def warm_up(self) -> Self:
+        """Load now what would be loaded at the first question, and raise what that would raise; no model is called."""
+        if self.method not in WITH_MODEL:
+            load([Read("Ready?", (Passage("warm-up", "Ready."),), limit=1)], self._resources)
+        elif self.method == "uncertainty" and compares_meanings(self.settings, self._context):
+            load([Embed(("Ready.",))], self._resources)
+        elif self.method == "relevance":
+            flows.run(require_tokens(Run(self.settings, self._context)), self._resources)
+        return self
+
+    def rerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
+        """The passages best first, at most ``top_n``. QuestionError for an empty question; ``[]`` gives ``[]``."""
+        return flows.run(self._flow(question, passages, top_n), self._resources, deadline=self.settings.deadline)
+
+    async def arerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
+        """``rerank`` without blocking the event loop."""
+        return await flows.arun(self._flow(question, passages, top_n), self._resources, deadline=self.settings.deadline)
+
+    def _flow(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
+        if not isinstance(question, str) or not question.strip():
+            raise QuestionError(f"Re-ranking needs a question, not {question!r}.")
+        if top_n is not None:
+            check_count("top_n", top_n)
+        return Meter(self.settings).watch(self._rank(question.strip(), passages, top_n))
+
+    def _rank(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
+        run = Run(self.settings, self._context)
+        if self.method == "uncertainty":
+            ranked = yield from rerank_by_uncertainty(question, passages, run)
+        elif self.method == "relevance":
+            ranked = yield from rerank_by_relevance(question, passages, run)
+        elif self.method == "critic":
+            ranked = yield from rerank_by_rating(question, passages, run)
+        else:
+            ranked = yield from rerank_by_reading(question, passages, run)
+        return ranked[:top_n]

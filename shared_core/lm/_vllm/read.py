@@ -1,0 +1,130 @@
+"""What vLLM's engine gives, as samples and scores."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from shared_core.errors import GenerationError, GrammarError
+from shared_core.lm._detokenize import Detokenizer, StopScanner, spell_within
+from shared_core.lm._vllm.engine import Job
+from shared_core.lm.base import Alternative, Grammar, Sample, SamplingParams, ScoreResult, Scores
+from shared_core.lm.encoding import Encoder
+from shared_core.types import Usage
+
+
+class OutputReader:
+    """Reads samples of one tokenizer's model."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._control_ids, self._eos = encoder.control_ids, encoder.tokenizer.eos_token_id
+        self._detokenizer = Detokenizer(encoder.tokenizer)
+        self._spell = encoder.plain
+
+    def sample(self, output: Any, params: SamplingParams, verdicts: Sequence[int]) -> Sample:
+        """One of vLLM's outputs as a sample; GrammarError or GenerationError if it cannot be used."""
+        self._check(output, params.grammar)
+        ids = [int(i) for i in output.token_ids]
+        said = output.stop_reason
+        stop = said if isinstance(said, str) else None
+        stop_id = said if isinstance(said, int) and said in params.stop_token_ids else None
+        ended = output.finish_reason == "stop" and stop is None and stop_id is None
+        silent = ended or (stop_id is not None and not params.include_stop)  # the last token is not in the text
+        if stop is not None:
+            scanner = StopScanner([stop])
+            for token_id in ids:
+                scanner.feed(self._detokenizer.piece(token_id))
+            known = stop.encode() in b"".join(map(self._detokenizer.piece, ids))
+            text = scanner.cut(stop, params.include_stop) if known else output.text
+        else:
+            text = self._detokenizer.text(ids[:-1] if silent and ids else ids)
+        found = output.logprobs
+        matrix = None
+        if verdicts:
+            rows = [[read_logprob(p, v) for v in verdicts] for p in found or ()]
+            matrix = np.asarray(rows, dtype=np.float64).reshape(len(rows), len(verdicts))
+        finish: Any = "stop" if not ended else "grammar" if params.grammar is not None else "eos"
+        return Sample(
+            text=text,
+            token_ids=tuple(ids),
+            finish_reason=finish if output.finish_reason == "stop" else "length",
+            stop=stop,
+            stop_token_id=stop_id,
+            logprobs=tuple(read_logprob(p, i) for p, i in zip(found or (), ids)) if params.logprobs else None,
+            tokens=tuple(self._detokenizer.text([i]) for i in ids),
+            verdict_logprobs=matrix,
+            alternatives=self._alternatives(found or (), ids, params.alternatives) if params.alternatives else None,
+        )
+
+    def _alternatives(self, found: Sequence[Any], ids: Sequence[int], most: int) -> tuple[tuple[Alternative, ...], ...]:
+        """At each position the generated token, then the other likely ones from the most likely on."""
+        rows = []
+        for position, token in zip(found, ids):
+            others = sorted((float(entry.logprob), int(i)) for i, entry in position.items() if int(i) != token)
+            pairs = [(read_logprob(position, token), token), *others[::-1][: most - 1]]
+            rows.append(tuple(Alternative(self._detokenizer.text([i]), value) for value, i in pairs))
+        return tuple(rows)
+
+    def within_text(self, sample: Sample, params: SamplingParams) -> list[int]:
+        """A stopped sample's ids without what its last token holds beyond the text."""
+        ids = list(sample.token_ids)
+        if sample.stop is None or not ids:
+            return ids if params.include_stop or sample.stop_token_id is None else ids[:-1]
+        scanner = StopScanner([sample.stop])
+        for token_id in ids:
+            scanner.feed(self._detokenizer.piece(token_id))
+        overrun = scanner.overrun(sample.stop, params.include_stop)
+        return ids[:-1] + spell_within(ids[-1], self._detokenizer.piece(ids[-1]), overrun, self._spell)
+
+    def _check(self, output: Any, grammar: Grammar | None) -> None:
+        """Refuse what vLLM gives up on, and a control token that a grammar's text (a quote, most likely) spells.
+
+        Forced text is taken apart as the tokenizer would. If a special token comes of that, vLLM stops there; if one
+        that the tokenizer does not call special, it is placed, as if the model had meant it.
+        """
+        placed = [self._detokenizer.text([i]) for i in output.token_ids if i in self._control_ids and i != self._eos]
+        spelt = [t for t in placed if grammar is not None and _spells(grammar, t)]
+        if grammar is not None and (spelt or output.finish_reason in ("error", "abort")):
+            what = f"places the token {spelt[0]!r}" if spelt else "reached a dead end"
+            raise GrammarError(
+                f"The grammar {grammar.name!r} {what} in vLLM, which happens where its text spells a control token.",
+                hint="Leave out the passage that holds it, or use a transformers model, which writes it as text.",
+            )
+        if output.finish_reason in ("error", "abort"):
+            raise GenerationError("vLLM gave up on a sample.", hint="Its log says more.")
+
+
+def _spells(grammar: Grammar, text: str) -> bool:
+    """Whether a control token's text stands in a grammar's strings, where text is meant and not the token."""
+    strings = re.findall(r'"((?:\\.|[^"\\])*)"', grammar.lark)
+    return text in "".join(strings)
+
+
+def read_scores(jobs: Sequence[tuple[Job, int]]) -> ScoreResult:
+    """Log-probabilities of each job's tokens from where its continuation begins; the first error if there is one."""
+    found = []
+    for job, start in jobs:
+        if job.error is not None:
+            return job.error
+        logprobs = job.output.prompt_logprobs or [None] * len(job.ids)
+        found.append(tuple(read_logprob(p, i) for p, i in zip(logprobs[start:], job.ids[start:])))
+    return Scores(tuple(found), sum((read_usage(j, generated=False) for j, _ in jobs), Usage()))
+
+
+def read_logprob(position: Any, token_id: int) -> float:
+    """A token's log-probability at a position; NaN where vLLM said nothing."""
+    entry = position.get(token_id) if position is not None else None
+    return float("nan") if entry is None else float(entry.logprob)
+
+
+def read_usage(job: Job, *, generated: bool = True) -> Usage:
+    """What a job took; ``generated=False`` where its new token is nobody's."""
+    return Usage(
+        calls=1,
+        prompt_tokens=len(job.ids),
+        generated_tokens=sum(len(o.token_ids) for o in job.output.outputs) if generated and job.output else 0,
+        cached_tokens=int(getattr(job.output, "num_cached_tokens", 0) or 0),
+    )

@@ -1,0 +1,1 @@
+"""How a pipeline runs: flows, requests, resources, budget."""

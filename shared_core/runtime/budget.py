@@ -1,0 +1,112 @@
+"""What a question costs, counted as it goes, and kept within the budgets of the settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TypeVar
+
+from shared_core.errors import BudgetError, CapabilityError, ContextOverflowError, LimitError
+from shared_core.runtime.flow import (
+    Flow,
+    Generate,
+    HiddenStates,
+    LeafRequest,
+    Request,
+    Retrieve,
+    Score,
+    Together,
+    describe,
+    leaves_of,
+)
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Passage, Usage
+
+T = TypeVar("T")
+
+
+class Meter:
+    """Watches the flows of one question.
+
+    A request to a model goes out only if it fits the budget whole; otherwise the flow is thrown ``BudgetError``, which
+    says what was left undone. ``max_calls`` is never exceeded by requests as we count them (a backend may need several
+    calls for one); what a request will cost in tokens nobody knows, so the one that reaches ``max_tokens`` is the last.
+
+    Args:
+        settings: whose budgets hold.
+    """
+
+    def __init__(self, settings: SelfReflectSettings) -> None:
+        self._max_calls, self._max_tokens = settings.max_calls, settings.max_tokens
+        self._usage = Usage()
+        self._calls = 0
+        self._passages: dict[str, Passage] = {}
+        self._start = time.perf_counter()
+
+    @property
+    def usage(self) -> Usage:
+        """The cost so far, with the seconds since this meter was made."""
+        return dataclasses.replace(self._usage, seconds=time.perf_counter() - self._start)
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """All that was retrieved so far, in the order in which it was found."""
+        return tuple(self._passages.values())
+
+    def watch(self, flow: Flow[T]) -> Flow[T]:
+        """The same flow, counted and kept within the budget."""
+        try:
+            request = next(flow)
+            while True:
+                try:
+                    self._admit(request)
+                    result = yield request
+                except Exception as error:
+                    self._count_failures(request, error)
+                    request = flow.throw(error)
+                else:
+                    self._count(request, result)
+                    request = flow.send(result)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        finally:
+            flow.close()
+
+    def _admit(self, request: Request) -> None:
+        asked = [leaf for leaf in leaves_of(request) if isinstance(leaf, (Generate, Score, HiddenStates))]
+        if not asked:
+            return
+        tokens = self._usage.prompt_tokens + self._usage.generated_tokens
+        if self._max_tokens is not None and tokens >= self._max_tokens:
+            raise BudgetError(
+                f"{tokens} tokens are spent of max_tokens={self._max_tokens}; left undone: {describe(asked)}.",
+                hint="Raise max_tokens, or ask for less: fewer samples, passages or claims.",
+            )
+        left = len(asked) if self._max_calls is None else max(0, self._max_calls - self._calls)
+        if len(asked) > left:
+            raise BudgetError(
+                f"{self._calls} calls are spent of max_calls={self._max_calls}; left undone: {describe(asked)}.",
+                hint="Raise max_calls, or ask for less: fewer samples, passages or claims.",
+                calls_left=left,
+            )
+
+    def _count(self, request: Request, result: object) -> None:
+        results = result if isinstance(request, Together) and isinstance(result, list) else [result]
+        for leaf, one in zip(leaves_of(request), results):
+            self._count_one(leaf, one)
+
+    def _count_one(self, leaf: LeafRequest, result: object) -> None:
+        usage = getattr(result, "usage", None)
+        if isinstance(usage, Usage):
+            self._usage = self._usage + usage
+            self._calls += max(1, usage.calls)
+        elif isinstance(result, Exception):
+            self._count_failures(leaf, result)
+        elif isinstance(leaf, Retrieve) and isinstance(result, tuple):
+            self._passages.update((p.id, p) for p in result if isinstance(p, Passage))
+
+    def _count_failures(self, request: Request, error: Exception) -> None:
+        """A request that failed was made, unless it never went out or was refused for what it asks."""
+        if not isinstance(error, (LimitError, CapabilityError, ContextOverflowError)):
+            self._calls += sum(isinstance(leaf, (Generate, Score, HiddenStates)) for leaf in leaves_of(request))

@@ -1,0 +1,283 @@
+"""Flows: a pipeline's logic written once, and the drivers that run it four ways.
+
+A flow is a generator that yields requests and is sent their results; it neither waits nor does I/O. ``run``,
+``arun``, ``stream`` and ``run_many`` (with their async twins) differ only in how they carry requests out, so they
+cannot drift apart; a pipeline is tested by replaying results.
+
+A request that fails raises its error inside the flow, at the ``yield``; the flow may catch it. Every driver takes a
+``deadline`` in seconds, counted from its call: then what a flow waits for, and all that it asks for later, fails with
+``DeadlineError``. Until then a call that blocks is waited for in a thread, which is left behind if it hangs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any, Generic, TypeVar
+
+from shared_core.errors import DeadlineError, InputError
+from shared_core.lm.base import Generate, HiddenStates, Score, TokenIds
+from shared_core.reading.base import Judge, Rate, Read
+from shared_core.runtime.requests import (
+    Embed,
+    Flow,
+    LeafRequest,
+    Report,
+    Request,
+    Retrieve,
+    Together,
+    describe,
+    leaves_of,
+)
+from shared_core.runtime.resources import LATE, Resources
+from shared_core.types import Event
+
+__all__ = [
+    "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Rate", "Read", "Report", "Request",
+    "Resources", "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream", "describe", "leaves_of",
+    "run", "run_many", "stream",
+]  # fmt: skip
+
+T = TypeVar("T")
+
+
+class _Clock:
+    """The time that the flows of one call have, from now on; ``None``: as long as they take."""
+
+    def __init__(self, seconds: float | None) -> None:
+        if seconds is not None and not seconds > 0:
+            raise InputError(f"A deadline must be a number of seconds above 0, not {seconds!r}.")
+        self.seconds = seconds
+        self._start = time.monotonic()
+
+    def left(self) -> float | None:
+        """Seconds to the deadline, 0 after it."""
+        return None if self.seconds is None else max(0.0, self._start + self.seconds - time.monotonic())
+
+    def error(self, late: Sequence[LeafRequest]) -> DeadlineError:
+        """The error of a flow whose requests were not done in time."""
+        return DeadlineError(
+            f"The time of {self.seconds:g} s is over; left undone: {describe(late)}.",
+            hint="Give more time (deadline=…), a faster model, fewer samples or fewer passages.",
+        )
+
+
+_LATE_REQUESTS = 100
+"""What a flow may ask for after its deadline, each time in vain, before it is ended."""
+
+
+class _Track(Generic[T]):
+    """One flow on its way: what it waits for, or how it ended."""
+
+    def __init__(self, flow: Flow[T], on_event: Callable[[Event], None], clock: _Clock) -> None:
+        self.flow = flow
+        self.on_event = on_event
+        self.clock = clock
+        self.late = 0
+        self.request: LeafRequest | Together | None = None
+        self.value: T | None = None
+        self.error: Exception | None = None
+        self._step(lambda: next(flow))
+
+    @property
+    def done(self) -> bool:
+        return self.request is None
+
+    @property
+    def leaves(self) -> tuple[LeafRequest, ...]:
+        return () if self.request is None else leaves_of(self.request)
+
+    def resume(self, results: list[Any]) -> None:
+        request, flow = self.request, self.flow
+        late = [leaf for leaf, result in zip(self.leaves, results) if result is LATE]
+        if late:
+            error = self.clock.error(late)
+            results = [error if result is LATE else result for result in results]
+            self.late += 1
+            if self.late > _LATE_REQUESTS:  # it catches the error and asks again
+                self.request, self.error = None, error
+                return
+        errors = [r for r in results if isinstance(r, BaseException)]
+        if isinstance(request, Together):
+            if errors and not request.return_errors:
+                self._step(lambda: flow.throw(errors[0]))
+            else:
+                self._step(lambda: flow.send(results))
+        elif errors:
+            self._step(lambda: flow.throw(errors[0]))
+        else:
+            self._step(lambda: flow.send(results[0]))
+
+    def _step(self, advance: Callable[[], Request]) -> None:
+        flow = self.flow
+        try:
+            request = advance()
+            while isinstance(request, Report) or (isinstance(request, Together) and not request.requests):
+                if isinstance(request, Report):
+                    self.on_event(request.event)
+                    request = flow.send(None)
+                else:
+                    request = flow.send([])
+            self.request = request
+        except StopIteration as stop:
+            self.request, self.value = None, stop.value
+        except Exception as error:
+            self.request, self.error = None, error
+
+
+def _ignore(event: Event) -> None:
+    pass
+
+
+def _drive(tracks: Sequence[_Track[T]]) -> Generator[list[LeafRequest], list[Any], None]:
+    """Yield the batch that all waiting flows ask for, be sent its results; until none waits. Closes the flows."""
+    try:
+        while waiting := [t for t in tracks if not t.done]:
+            batch = [leaf for t in waiting for leaf in t.leaves]
+            results = yield batch
+            start = 0
+            for track in waiting:
+                size = len(track.leaves)
+                track.resume(results[start : start + size])
+                start += size
+    finally:
+        for track in tracks:
+            track.flow.close()
+
+
+def _pump(steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: _Clock) -> Iterator[None]:
+    try:
+        batch = next(steps)
+        while True:
+            yield
+            batch = steps.send(resources.execute(batch, clock.left()))
+    except StopIteration:
+        return
+    finally:
+        steps.close()
+
+
+async def _apump(
+    steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: _Clock
+) -> AsyncGenerator[None, None]:
+    try:
+        batch = next(steps)
+        while True:
+            yield
+            batch = steps.send(await resources.aexecute(batch, clock.left()))
+    except StopIteration:
+        return
+    finally:
+        steps.close()
+
+
+def _outcome(track: _Track[T]) -> T:
+    if track.error is not None:
+        raise track.error
+    return track.value  # type: ignore[return-value]  # a finished track has a value
+
+
+def run(
+    flow: Flow[T],
+    resources: Resources,
+    on_event: Callable[[Event], None] = _ignore,
+    *,
+    deadline: float | None = None,
+) -> T:
+    """Run one flow to its end and return its result; errors the flow does not catch are raised."""
+    clock = _Clock(deadline)
+    track = _Track(flow, on_event, clock)
+    for _ in _pump(_drive([track]), resources, clock):
+        pass
+    return _outcome(track)
+
+
+async def arun(
+    flow: Flow[T],
+    resources: Resources,
+    on_event: Callable[[Event], None] = _ignore,
+    *,
+    deadline: float | None = None,
+) -> T:
+    """``run`` without blocking the event loop."""
+    clock = _Clock(deadline)
+    track = _Track(flow, on_event, clock)
+    async for _ in _apump(_drive([track]), resources, clock):
+        pass
+    return _outcome(track)
+
+
+def stream(flow: Flow[T], resources: Resources, *, deadline: float | None = None) -> Generator[Event, None, T]:
+    """Yield the flow's events as they happen; the generator's return value is the flow's result."""
+    events: list[Event] = []
+    clock = _Clock(deadline)
+    track = _Track(flow, events.append, clock)
+    for _ in _pump(_drive([track]), resources, clock):
+        yield from _drain(events)
+    yield from _drain(events)
+    return _outcome(track)
+
+
+async def astream(flow: Flow[T], resources: Resources, *, deadline: float | None = None) -> AsyncGenerator[Event, None]:
+    """``stream`` without blocking; the flow's result is whatever its last event carries."""
+    events: list[Event] = []
+    clock = _Clock(deadline)
+    track = _Track(flow, events.append, clock)
+    async with aclosing(_apump(_drive([track]), resources, clock)) as steps:  # a stream left early ends at once
+        async for _ in steps:
+            for event in _drain(events):
+                yield event
+    for event in _drain(events):
+        yield event
+    _outcome(track)
+
+
+def _drain(events: list[Event]) -> list[Event]:
+    ready = events[:]
+    events.clear()
+    return ready
+
+
+def run_many(
+    flows: Sequence[Flow[T]],
+    resources: Resources,
+    on_event: Callable[[int, Event], None] | None = None,
+    *,
+    deadline: float | None = None,
+) -> list[T | Exception]:
+    """Run many flows at once: requests waiting at the same time become one batch. A failing flow gives its error."""
+    clock = _Clock(deadline)
+    tracks = _tracks(flows, on_event, clock)
+    for _ in _pump(_drive(tracks), resources, clock):
+        pass
+    return _results(tracks)
+
+
+async def arun_many(
+    flows: Sequence[Flow[T]],
+    resources: Resources,
+    on_event: Callable[[int, Event], None] | None = None,
+    *,
+    deadline: float | None = None,
+) -> list[T | Exception]:
+    """``run_many`` without blocking the event loop."""
+    clock = _Clock(deadline)
+    tracks = _tracks(flows, on_event, clock)
+    async for _ in _apump(_drive(tracks), resources, clock):
+        pass
+    return _results(tracks)
+
+
+def _tracks(flows: Sequence[Flow[T]], on_event: Callable[[int, Event], None] | None, clock: _Clock) -> list[_Track[T]]:
+    def listener(i: int) -> Callable[[Event], None]:
+        return _ignore if on_event is None else lambda event: on_event(i, event)
+
+    return [_Track(flow, listener(i), clock) for i, flow in enumerate(flows)]
+
+
+def _results(tracks: Sequence[_Track[T]]) -> list[T | Exception]:
+    found: list[T | Exception] = []
+    for track in tracks:
+        found.append(track.error if track.error is not None else _outcome(track))
+    return found

@@ -1,0 +1,234 @@
+"""Resources: models, retriever, reader, judge and embedder, and how requests are carried out with them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from shared_core.errors import CapabilityError, InputError, LanguageModelError, RetrievalError, SelfReflectError
+from shared_core.lm.base import Generate, HiddenStates, LanguageModel, Score, TokenIds
+from shared_core.reading.base import Judge, PassageRater, Rate, Read, Reader, SupportScorer, Verdict, VerdictScorer
+from shared_core.retrieval.base import Embedder, Retriever
+from shared_core.runtime.requests import Embed, LeafRequest, Retrieve
+from shared_core.support.threads import in_thread, run_within
+from shared_core.types import Passage
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+LATE: Any = object()
+"""In place of the result of a request that was not done in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What requests are carried out with. ``models`` maps ``Generate.model`` to a backend; ``default`` stands in."""
+
+    models: Mapping[str, LanguageModel] = field(default_factory=dict)
+    retriever: Retriever | None = None
+    reader: Reader | None = None
+    judge: SupportScorer | None = None
+    critic: SupportScorer | None = None
+    embedder: Embedder | None = None
+
+    def model(self, role: str) -> LanguageModel:
+        """The model of that role; CapabilityError if there is none."""
+        found = self.models.get(role) or self.models.get("default")
+        if found is None:
+            raise CapabilityError("text", "none", hint="Give one: lm=…, or use pipeline='composed'.")
+        return found
+
+    def execute(self, requests: Sequence[LeafRequest], seconds: float | None = None) -> list[Any]:
+        """Results (or errors, as values) of the requests, in order; those of a kind go out as one batch.
+
+        What is not done after so many ``seconds`` is ``LATE``: it is waited for no longer, and nothing more is begun.
+        """
+        results: list[Any] = [LATE] * len(requests)
+        over = threading.Event()
+
+        def work() -> None:
+            for group in _groups(requests):
+                if over.is_set():
+                    return
+                for i, result in zip(group, self._execute_group([requests[i] for i in group])):
+                    results[i] = result
+
+        if seconds is None:
+            work()
+        elif seconds > 0:
+            run_within(seconds, work)
+            over.set()
+        return results[:]
+
+    async def aexecute(self, requests: Sequence[LeafRequest], seconds: float | None = None) -> list[Any]:
+        """``execute`` without blocking; batches of different kinds run at the same time."""
+        results: list[Any] = [LATE] * len(requests)
+        if seconds is not None and seconds <= 0:
+            return results
+        groups = _groups(requests)
+        tasks = [asyncio.ensure_future(self._aexecute_group([requests[i] for i in group])) for group in groups]
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=seconds)
+        finally:
+            for task in tasks:
+                task.cancel()  # those that are late; all, if the caller itself is cancelled
+        for group, task in zip(groups, tasks):
+            for i, value in zip(group, task.result() if task in done else ()):
+                results[i] = value
+        return results
+
+    def _execute_group(self, group: list[Any]) -> list[Any]:
+        try:
+            return _check_count(group, self._call(group))
+        except Exception as error:  # handed to the flows that asked, which know what to do
+            return [error] * len(group)
+
+    async def _aexecute_group(self, group: list[Any]) -> list[Any]:
+        try:
+            return _check_count(group, await self._acall(group))
+        except Exception as error:
+            return [error] * len(group)
+
+    def _call(self, group: list[Any]) -> list[Any]:
+        first = group[0]
+        if isinstance(first, Generate):
+            return list(self.model(first.model).generate(group))
+        if isinstance(first, Score):
+            return list(self.model(first.model).score(group))
+        if isinstance(first, HiddenStates):
+            return list(self.model(first.model).hidden_states(group))
+        if isinstance(first, TokenIds):
+            return _split_ids(self.model(first.model).token_ids(_strings(group)), group)
+        if isinstance(first, Retrieve):
+            return _retrieve_all(_require(self.retriever, "retriever"), group)
+        if isinstance(first, Read):
+            return list(_require(self.reader, "reader").read(group))
+        if isinstance(first, Judge):
+            return _judge_all(_require(getattr(self, first.by), first.by), group)
+        if isinstance(first, Rate):
+            return [tuple(rated) for rated in _rater(self.critic).rate(group)]
+        return _embed_all(_require(self.embedder, "embedder"), group)
+
+    async def _acall(self, group: list[Any]) -> list[Any]:
+        first = group[0]
+        if isinstance(first, Generate):
+            return list(await self.model(first.model).agenerate(group))
+        if isinstance(first, Score):
+            return list(await self.model(first.model).ascore(group))
+        if isinstance(first, HiddenStates):
+            return list(await self.model(first.model).ahidden_states(group))
+        if isinstance(first, TokenIds):
+            return _split_ids(await self.model(first.model).atoken_ids(_strings(group)), group)
+        if isinstance(first, Retrieve) and hasattr(self.retriever, "aretrieve"):
+            return list(await asyncio.gather(*(_aretrieve(self.retriever, r) for r in group)))
+        return await in_thread(self._call, group)
+
+
+def _rater(critic: object) -> PassageRater:
+    if not isinstance(critic, PassageRater):
+        raise InputError("This needs the shipped critic.", hint="pip install 'selfreflect-rag[offline]'")
+    return critic
+
+
+def _require(resource: T | None, name: str) -> T:
+    if resource is None:
+        raise InputError(f"This pipeline needs a {name}, and the engine has none.", hint=f"SelfReflectEngine({name}=…)")
+    return resource
+
+
+def _groups(requests: Sequence[LeafRequest]) -> list[list[int]]:
+    groups: dict[tuple[type, str], list[int]] = {}
+    for i, request in enumerate(requests):
+        asked = getattr(request, "model", "") or getattr(request, "by", "")
+        groups.setdefault((type(request), asked), []).append(i)
+    return list(groups.values())
+
+
+def _check_count(group: list[Any], results: list[Any]) -> list[Any]:
+    if len(results) != len(group):
+        raise LanguageModelError(
+            f"A backend gave {len(results)} results for {len(group)} requests.", hint="This is a bug of the backend."
+        )
+    return results
+
+
+def _retrieval_error(query: str, error: Exception) -> Exception:
+    if isinstance(error, SelfReflectError):
+        return error
+    wrapped = RetrievalError(f"Retrieving passages for {query[:80]!r} failed: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _keywords(request: Retrieve) -> dict[str, Any]:
+    return {"k": request.k} if request.where is None else {"k": request.k, "where": request.where}
+
+
+def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
+    if len(group) > 1 and hasattr(retriever, "retrieve_many") and len({(r.k, repr(r.where)) for r in group}) == 1:
+        try:
+            found = retriever.retrieve_many([r.query for r in group], **_keywords(group[0]))
+            return [tuple(passages) for passages in found]
+        except Exception:  # of one query, most likely: each is asked by itself, and fails by itself
+            logger.warning(
+                "%s.retrieve_many failed for %d queries; each is asked by itself.",
+                type(retriever).__name__,
+                len(group),
+                exc_info=True,
+            )
+    results: list[Any] = []
+    for request in group:
+        try:
+            results.append(tuple(retriever.retrieve(request.query, **_keywords(request))))
+        except Exception as error:
+            results.append(_retrieval_error(request.query, error))
+    return results
+
+
+async def _aretrieve(retriever: Any, request: Retrieve) -> tuple[Passage, ...] | Exception:
+    try:
+        return tuple(await retriever.aretrieve(request.query, **_keywords(request)))
+    except Exception as error:
+        return _retrieval_error(request.query, error)
+
+
+def _judge_all(judge: SupportScorer, group: list[Judge]) -> list[Any]:
+    """One batch for all of them: as verdicts where one wants these and the judge gives them."""
+    pairs, sizes = [pair for request in group for pair in request.pairs], [len(r.pairs) for r in group]
+    if not any(r.verdicts for r in group):
+        return _split(judge.score(pairs), sizes, tuple)
+    if isinstance(judge, VerdictScorer):
+        verdicts = judge.judge(pairs)
+    else:
+        verdicts = [None if p is None else Verdict(p) for p in judge.score(pairs)]
+    told = _split(verdicts, sizes, tuple)
+    return [
+        t if r.verdicts else tuple(None if v is None else v.supported for v in t)
+        for r, t in zip(group, told, strict=True)
+    ]
+
+
+def _embed_all(embedder: Embedder, group: list[Embed]) -> list[Any]:
+    vectors = embedder.embed([text for request in group for text in request.texts])
+    return _split(vectors, [len(r.texts) for r in group], lambda rows: rows)
+
+
+def _strings(group: list[TokenIds]) -> list[str]:
+    return [string for request in group for string in request.strings]
+
+
+def _split_ids(ids: Sequence[int | None], group: list[TokenIds]) -> list[tuple[int | None, ...]]:
+    _check_count(_strings(group), list(ids))
+    return _split(ids, [len(r.strings) for r in group], tuple)
+
+
+def _split(values: Any, sizes: list[int], make: Callable[[Any], Any]) -> list[Any]:
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(make(values[start : start + size]))
+        start += size
+    return parts

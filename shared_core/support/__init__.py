@@ -1,0 +1,1 @@
+"""Plumbing that knows no domain: files, logs, pickling, threads."""
