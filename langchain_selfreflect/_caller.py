@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 
-from shared_core.runtime.flow import Flow, Generate, HiddenStates, Retrieve, Score, Together
+from shared_core.runtime.flow import Flow, Generate, HiddenStates, Retrieve, Score, Together, intercept
 
 T = TypeVar("T")
 
@@ -77,21 +77,8 @@ def calling(caller: Caller) -> Iterator[Caller]:
 
 
 def tagged(flow: Flow[T], caller: Caller) -> Flow[T]:
-    """The same flow with every request tagged."""
-    try:
-        request = next(flow)
-        while True:
-            try:
-                result = yield _tag(request, caller)
-            except Exception as error:
-                request = flow.throw(error)
-            else:
-                request = flow.send(result)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-    finally:
-        flow.close()
+    """Wrap the flow: every request carries the caller."""
+    return intercept(flow, lambda request: _tag(request, caller))
 
 
 def _tag(request: Any, caller: Caller) -> Any:

@@ -17,6 +17,7 @@ from shared_core.runtime.flow import (
     Score,
     Together,
     describe,
+    intercept,
     leaves_of,
 )
 from shared_core.settings import SelfReflectSettings
@@ -54,29 +55,13 @@ class Meter:
         return tuple(self._passages.values())
 
     def watch(self, flow: Flow[T]) -> Flow[T]:
-        """The same flow, counted and kept within the budget."""
-        try:
-            request = next(flow)
-            while True:
-                try:
-                    self._admit(request)
-                    result = yield request
-                except Exception as error:
-                    self._count_failures(request, error)
-                    request = flow.throw(error)
-                else:
-                    self._count(request, result)
-                    request = flow.send(result)
-        except StopIteration as stop:
-            value: T = stop.value
-            return value
-        finally:
-            flow.close()
+        """Wrap the flow: count its requests and keep them within the budget."""
+        return intercept(flow, self._admit, self._count)
 
-    def _admit(self, request: Request) -> None:
+    def _admit(self, request: Request) -> Request:
         asked = [leaf for leaf in leaves_of(request) if isinstance(leaf, (Generate, Score, HiddenStates))]
         if not asked:
-            return
+            return request
         tokens = self._usage.prompt_tokens + self._usage.generated_tokens
         if self._max_tokens is not None and tokens >= self._max_tokens:
             raise BudgetError(
@@ -90,8 +75,12 @@ class Meter:
                 hint="Raise max_calls, or ask for less: fewer samples, passages or claims.",
                 calls_left=left,
             )
+        return request
 
     def _count(self, request: Request, result: object) -> None:
+        if isinstance(result, Exception):
+            self._count_failures(request, result)
+            return
         results = result if isinstance(request, Together) and isinstance(result, list) else [result]
         for leaf, one in zip(leaves_of(request), results):
             self._count_one(leaf, one)

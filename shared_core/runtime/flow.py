@@ -1,12 +1,50 @@
-"""Flows: a pipeline's logic written once, and the drivers that run it four ways.
+"""Flows: write a pipeline's logic once, run it blocking, async, as a stream of events or for many questions at once.
 
-A flow is a generator that yields requests and is sent their results; it neither waits nor does I/O. ``run``,
-``arun``, ``stream`` and ``run_many`` (with their async twins) differ only in how they carry requests out, so they
-cannot drift apart; a pipeline is tested by replaying results.
+A flow is a generator. It yields requests and is sent their results; it never waits and does no I/O itself. To write
+one, yield a request wherever you would call a model or a retriever, and return the result at the end:
 
-A request that fails raises its error inside the flow, at the ``yield``; the flow may catch it. Every driver takes a
-``deadline`` in seconds, counted from its call: then what a flow waits for, and all that it asks for later, fails with
-``DeadlineError``. Until then a call that blocks is waited for in a thread, which is left behind if it hangs.
+>>> from shared_core.errors import LanguageModelError
+>>> from shared_core.lm import Prompt, ScriptedLM
+>>> from shared_core.retrieval import BM25Retriever
+>>> from shared_core.types import Decided, Decision, Passage
+>>> def best_draft(question: str) -> Flow[str]:
+...     passages = yield Retrieve(question, k=2)
+...     yield Report(Decided(Decision("retrieve", "yes")))  # an event for whoever listens
+...     prompt = Prompt.untrusted(f"{passages[0].text} {question}")
+...     try:
+...         short, long = yield Together((Generate(prompt), Generate(prompt, model="large")))  # one batch
+...     except LanguageModelError as error:  # a request that failed raises where it was yielded
+...         return f"no answer: {error.message}"
+...     good = yield from is_supported(short.text, passages[0])  # flows call flows
+...     return short.text if good else long.text
+>>> def is_supported(claim: str, passage: Passage) -> Flow[bool]:
+...     (support,) = yield Judge(((passage.text, claim),))
+...     return support is not None and support > 0.5
+
+``Resources`` hold the models, retriever and judges that carry the requests out. A driver runs the flow:
+
+>>> class WordJudge:
+...     name = "words"
+...     def score(self, pairs):
+...         return [float(claim in evidence) for evidence, claim in pairs]
+>>> passages = [Passage("a", "The dam was built in 1911."), Passage("b", "Herons nest there.")]
+>>> models = {"default": ScriptedLM(lambda r: "1911"), "large": ScriptedLM(lambda r: "In 1911, I think.")}
+>>> resources = Resources(models, BM25Retriever(passages), judge=WordJudge())
+>>> run(best_draft("When was the dam built?"), resources)
+'1911'
+>>> [event.decision.outcome for event in stream(best_draft("When was the dam built?"), resources)]
+['yes']
+>>> run_many([best_draft("When was the dam built?"), best_draft("Which birds nest there?")], resources)
+['1911', 'In 1911, I think.']
+
+In ``run_many`` the two flows' requests of a kind went to each model as one batch. ``arun``, ``astream`` and
+``arun_many`` are the same for asyncio. A test replays results by hand: ``next(flow)``, then ``flow.send(result)``.
+
+To count, check or change a flow's requests from outside, wrap it in ``intercept``; budgets and callbacks do.
+
+Every driver takes a ``deadline`` in seconds, counted from its call. Afterwards the requests that a flow waits for, and
+all that it makes later, fail with ``DeadlineError``. Until then a call that blocks runs in a thread of its own, which
+is abandoned if it hangs.
 """
 
 from __future__ import annotations
@@ -35,11 +73,63 @@ from shared_core.types import Event
 
 __all__ = [
     "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Rate", "Read", "Report", "Request",
-    "Resources", "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream", "describe", "leaves_of",
-    "run", "run_many", "stream",
+    "Resources", "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream", "describe", "intercept",
+    "leaves_of", "run", "run_many", "stream",
 ]  # fmt: skip
 
 T = TypeVar("T")
+
+
+def _as_it_is(request: Request) -> Request:
+    return request
+
+
+def intercept(
+    flow: Flow[T],
+    before: Callable[[Request], Request] = _as_it_is,
+    after: Callable[[Request, Any], None] | None = None,
+) -> Flow[T]:
+    """Wrap a flow so that each request passes through ``before`` and each result through ``after``.
+
+    Args:
+        flow: is closed when the wrapper is.
+        before: takes a request and returns the one to carry out instead, often the same. If it raises, the request
+            does not go out and the error is raised inside the flow, where it was yielded.
+        after: takes the request that went out and its result, or the exception it failed with, before the flow does.
+
+    Example:
+        >>> from shared_core.lm import Prompt, ScriptedLM
+        >>> def ask(question: str) -> Flow[str]:
+        ...     reply = yield Generate(Prompt.untrusted(question))
+        ...     return reply.text
+        >>> seen = []
+        >>> flow = intercept(ask("Where is Aster?"), after=lambda request, result: seen.append(describe([request])))
+        >>> run(flow, Resources({"default": ScriptedLM(["In the valley."])})), seen
+        ('In the valley.', ['1 Generate'])
+    """
+    try:
+        request = next(flow)
+        while True:
+            try:
+                sent = before(request)
+            except Exception as error:
+                request = flow.throw(error)
+                continue
+            try:
+                result = yield sent
+            except Exception as error:
+                if after is not None:
+                    after(sent, error)
+                request = flow.throw(error)
+            else:
+                if after is not None:
+                    after(sent, result)
+                request = flow.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    finally:
+        flow.close()
 
 
 class _Clock:

@@ -22,7 +22,7 @@ from shared_core.pipelines.research.claims import Candidate, Splits, split
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
 from shared_core.pipelines.research.layout import shown_scores
 from shared_core.pipelines.research.passages import Quotes, weigh_claims
-from shared_core.runtime.flow import Flow, Generate
+from shared_core.runtime.flow import Flow, Generate, Request, intercept
 from shared_core.settings import ResearchSettings
 from shared_core.types import Claim, Passage, Usage
 
@@ -266,22 +266,12 @@ def _remember(state: Search, claim: Claim) -> None:
 
 
 def _counted(flow: Flow[T], state: Search) -> Flow[T]:
-    """The same flow, its tokens counted."""
-    try:
-        request = next(flow)
-        while True:
-            try:
-                result = yield request
-            except Exception as error:
-                request = flow.throw(error)
-            else:
-                for one in result if isinstance(result, list) else [result]:
-                    usage = getattr(one, "usage", None)
-                    if isinstance(usage, Usage):
-                        state.usage = state.usage + usage
-                request = flow.send(result)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-    finally:
-        flow.close()
+    """Wrap the flow: add the usage of its requests to ``state.usage``."""
+
+    def count(request: Request, result: object) -> None:
+        for one in result if isinstance(result, list) else [result]:
+            usage = getattr(one, "usage", None)
+            if isinstance(usage, Usage):
+                state.usage = state.usage + usage
+
+    return intercept(flow, after=count)
