@@ -48,7 +48,7 @@ types: $(VENV)/.test
 
 # As many processes as cores, each of one thread: the models of the tests are too small for more.
 unit: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 16 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 16 --dist worksteal --durations=20
 
 # vLLM wants other versions than the rest; the CPU build runs where there is no GPU.
 VLLM := .venv-vllm
@@ -71,7 +71,7 @@ test-train: $(VENV)/.test
 
 # Tests that take minutes each.
 test-slow: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n logical --maxprocesses 16 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n logical --maxprocesses 16 --dist worksteal --durations=20
 
 # Searches in several processes, on this machine.
 $(VENV)/.ray: $(VENV)/.test
