@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared_core.lm.base import BaseLanguageModel, Generate, GenerateResult, Generation
-from shared_core.pipelines.decision.common import Context, Run
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.reclaim.loop import write
 from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Resources
@@ -88,7 +89,9 @@ def pairs_per_second(tokenizer: Any, passages: Sequence[Passage], quick: bool) -
             writer = Writer(lm, drop)
             resources = Resources(models={"default": writer})
             start = time.process_time()
-            claims = flows.run(write("What does it say?", passages, Run(settings, Context.of(resources))), resources)
+            claims = flows.run(
+                write("What does it say?", passages, QuestionRun(settings, Abilities.of(resources))), resources
+            )
             seconds = time.process_time() - start
             if len(claims) != PAIRS:
                 raise SystemExit(f"{len(claims)} pairs were written, not {PAIRS}.")

@@ -46,7 +46,7 @@ from shared_core.evaluation.metrics.confidence import accuracy_at, auroc, expect
 from shared_core.evaluation.plots import reliability, risk_coverage
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import read_best
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
@@ -93,7 +93,7 @@ class Given:
 def answer(case: Case, reader: ExtractiveReader, settings: SelfReflectSettings) -> Answered:
     """What the engine does without a language model: read, keep the best passages."""
     resources = flows.Resources(retriever=Given(case.passages), reader=reader)
-    passages, result = flows.run(read_best(case.question, Run(settings)), resources)
+    passages, result = flows.run(read_best(case.question, QuestionRun(settings)), resources)
     return _first(passages, result)
 
 

@@ -29,7 +29,8 @@ from rich.table import Table
 
 from shared_core.lm.base import Generate, Generation, Prompt
 from shared_core.lm.transformers import TransformersLM
-from shared_core.pipelines.decision.common import Context, Run
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.segments import Job, Written
 from shared_core.pipelines.self_rag.with_tokens import TokenWriter
 from shared_core.reflection import REFLECTION_TOKENS, Path, ReflectionVocabulary, Segment
@@ -62,8 +63,8 @@ class Step:
 
     def _ask(self, text: list[str], shelf: list[Passage]) -> list[Generate]:
         settings = SelfReflectSettings(self_rag={"max_segment_tokens": NEW_TOKENS})
-        context = Context.of(Resources(models={"default": self.plain}))
-        writer = TokenWriter(text[-1], Run(settings, context), self.vocabulary)
+        context = Abilities.of(Resources(models={"default": self.plain}))
+        writer = TokenWriter(text[-1], QuestionRun(settings, context), self.vocabulary)
         path: Path[Written] = Path()
         for i, passage in enumerate(shelf[:2]):
             ids = tuple(self.plain.encoder.encode_continuation(Prompt.untrusted(text[-2 - i])))

@@ -15,7 +15,7 @@ import numpy as np
 
 from shared_core import uncertainty as u
 from shared_core.lm.base import BaseLanguageModel, Capture, Generation, Prompt, SamplingParams
-from shared_core.pipelines.decision.common import Context
+from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.measure import measure
 from shared_core.runtime.flow import Generate, Resources, run
@@ -69,7 +69,7 @@ class Lab:
     def decide(self, prompts: list[list[int]]) -> list[float]:
         """The pipeline's own measuring: greedy and k samples of every prompt in one batch, states captured, scored."""
         resources = Resources(models={"default": self.lm})
-        gauge = choose_gauge(self.settings(), Context.of(resources))
+        gauge = choose_gauge(self.settings(), Abilities.of(resources))
         found = run(measure([Prompt.tokens(p) for p in prompts], gauge), resources)
         return [m.uncertainty for m in found]
 
@@ -186,7 +186,7 @@ def polygraph(lab: Lab, quick: bool) -> Figures:
 def token_cost(lab: Lab, quick: bool) -> Figures:
     """Tokens that each estimator has the model read and write for one decision, beyond a greedy answer's own."""
     prompt = lab.ids(PROMPT, 3)
-    context = Context.of(Resources(models={"default": lab.lm}, embedder=Letters(), critic=Silent()))
+    context = Abilities.of(Resources(models={"default": lab.lm}, embedder=Letters(), critic=Silent()))
     found: Figures = {}
     for name in u.ESTIMATORS:
         settings = SelfReflectSettings(seakr=SeakrSettings(estimator=name, samples=K, max_step_tokens=STEPS))

@@ -20,7 +20,7 @@ from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError
 from shared_core.facades.arguments import as_settings, checks_names, in_words_of
 from shared_core.facades.checker import SelfReflectChecker as CoreChecker
-from shared_core.pipelines.decision.common import source_of
+from shared_core.pipelines.decision.wording import source_of
 from shared_core.pipelines.necessity import describe_necessity
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Retriever

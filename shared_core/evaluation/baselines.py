@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shared_core.errors import ContextOverflowError, SettingsError
 from shared_core.lm.base import Generation, Prompt, SamplingParams
-from shared_core.pipelines.decision.common import NOT_KNOWN
+from shared_core.pipelines.decision.reasons import NOT_KNOWN
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow, Generate, Retrieve

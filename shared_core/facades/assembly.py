@@ -13,7 +13,7 @@ from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.facades.arguments import as_settings, no_retriever
 from shared_core.facades.defaults import default_critic, default_embedder, default_reader
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines.decision.common import Context
+from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.reading.expected import ExpectedShare
@@ -32,7 +32,7 @@ class Parts:
 
     settings: SelfReflectSettings
     resources: Resources
-    context: Context
+    context: Abilities
 
     @classmethod
     def of(
@@ -79,7 +79,7 @@ class Parts:
         expected = ExpectedShare(settings.expected_answerable)
         of_scores = {name: c for name, c in loaded.items() if isinstance(c, Calibration)}
         stack = loaded.get("claims")
-        context = Context.of(
+        context = Abilities.of(
             resources, of_scores, expected, stack if isinstance(stack, Stack) else None, _guarantee_of(settings, loaded)
         )
         if settings.witnesses == "judge":
@@ -107,7 +107,7 @@ def load(requests: Sequence[LeafRequest], resources: Resources) -> None:
             raise result
 
 
-def compares_meanings(settings: SelfReflectSettings, context: Context) -> bool:
+def compares_meanings(settings: SelfReflectSettings, context: Abilities) -> bool:
     """Whether measuring the model's uncertainty compares what its samples mean, and so needs an embedder or a judge."""
     if context.model("default") is None:
         return False

@@ -14,7 +14,8 @@ from shared_core.facades.arguments import checks_names
 from shared_core.facades.assembly import Parts
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.check import STACK_LEFT_OUT, check
-from shared_core.pipelines.decision.common import Context, Run
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.necessity import require_scores
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Retriever
@@ -196,7 +197,7 @@ def check_flow(
     question: str,
     passages: Passages | None,
     settings: SelfReflectSettings,
-    context: Context,
+    context: Abilities,
     *,
     can_retrieve: bool,
     necessary: bool = False,
@@ -212,10 +213,12 @@ def check_flow(
         given = None if passages is None else _as_passages(passages)
     except SelfReflectError as error:
         return _fail(error)
-    return _complete(answer, question.strip(), given, Run(settings, context), necessary)
+    return _complete(answer, question.strip(), given, QuestionRun(settings, context), necessary)
 
 
-def _complete(answer: str, question: str, passages: list[Passage] | None, run: Run, necessary: bool) -> Flow[Answer]:
+def _complete(
+    answer: str, question: str, passages: list[Passage] | None, run: QuestionRun, necessary: bool
+) -> Flow[Answer]:
     meter = Meter(run.settings)
     checked = yield from meter.watch(check(answer, question, passages, run, necessary=necessary))
     checked = dataclasses.replace(checked, usage=meter.usage)

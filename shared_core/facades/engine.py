@@ -20,7 +20,9 @@ from shared_core.facades.checker import Passages, SelfReflectChecker
 from shared_core.lm.base import Generation, LanguageModel, SamplingParams
 from shared_core.lm.identity import identity_of
 from shared_core.pipelines import load_pipeline
-from shared_core.pipelines.decision.common import NOTHING_ASKED, Run, decide
+from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.reasons import NOTHING_ASKED
 from shared_core.pipelines.gating.prompts import memory_prompt
 from shared_core.pipelines.research.evaluate import self_evaluation_of
 from shared_core.reading.base import Reader, SupportScorer
@@ -149,7 +151,7 @@ class SelfReflectEngine:
         if self.settings.pipeline == "self_rag":
             from shared_core.pipelines.self_rag.choose import require_tokens  # with its pipeline, where it is used
 
-            flows.run(require_tokens(Run(self.settings, self.context)), self.resources)
+            flows.run(require_tokens(QuestionRun(self.settings, self.context)), self.resources)
         return self
 
     def _compares_meanings(self) -> bool:
@@ -302,7 +304,7 @@ class SelfReflectEngine:
 
     def _complete(self, question: str) -> Flow[Answer]:
         """The pipeline's answer with what the settings say of abstentions done to it, and what it cost."""
-        run, meter = Run(self.settings, self.context), Meter(self.settings)
+        run, meter = QuestionRun(self.settings, self.context), Meter(self.settings)
         try:
             if asks_nothing(question):  # a greeting is near to no passage and far from none
                 answer = yield from decide(question, (), (), run, pipeline=self.settings.pipeline, reason=NOTHING_ASKED)
@@ -357,7 +359,7 @@ def _fail(error: SelfReflectError) -> Flow[Answer]:
     raise error
 
 
-def _fall_back(answer: Answer, run: Run, meter: Meter) -> Flow[Answer]:
+def _fall_back(answer: Answer, run: QuestionRun, meter: Meter) -> Flow[Answer]:
     """The model's own answer, marked as standing on nothing; ``abstained`` stays true."""
     params = SamplingParams(max_tokens=256, stop=("\nQuestion:",), seed=run.settings.seed)
     try:

@@ -13,7 +13,7 @@ from shared_core.errors import QuestionError, SettingsError
 from shared_core.facades.arguments import check_count, checks_names
 from shared_core.facades.assembly import Parts, compares_meanings, load, require_retriever
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.retrieve import gated_retrieval
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
@@ -136,10 +136,10 @@ class GatedRetriever:
         if not isinstance(query, str) or not query.strip():
             raise QuestionError(f"A query must be non-empty text, not {query!r}.")
         check_count("k", k)
-        run = Run(self.settings, self._context)
+        run = QuestionRun(self.settings, self._context)
         return Meter(self.settings).watch(_ask_gate(query.strip(), k, run))
 
 
-def _ask_gate(query: str, k: int, run: Run) -> Flow[GatedResult]:
+def _ask_gate(query: str, k: int, run: QuestionRun) -> Flow[GatedResult]:
     passages, retrieved, draft, trace = yield from gated_retrieval(query, k, run)
     return GatedResult(passages, retrieved, draft, trace)

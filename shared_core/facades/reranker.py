@@ -9,7 +9,7 @@ from shared_core.errors import QuestionError, SettingsError
 from shared_core.facades.arguments import check_count, checks_names
 from shared_core.facades.assembly import Parts, compares_meanings, load
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
 from shared_core.pipelines.self_rag.choose import require_tokens
 from shared_core.pipelines.self_rag.relevance import rerank_by_relevance
@@ -81,7 +81,7 @@ class SelfReflectReranker:
         elif self.method == "uncertainty" and compares_meanings(self.settings, self._context):
             load([Embed(("Ready.",))], self._resources)
         elif self.method == "relevance":
-            flows.run(require_tokens(Run(self.settings, self._context)), self._resources)
+            flows.run(require_tokens(QuestionRun(self.settings, self._context)), self._resources)
         return self
 
     def rerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
@@ -100,7 +100,7 @@ class SelfReflectReranker:
         return Meter(self.settings).watch(self._rank(question.strip(), passages, top_n))
 
     def _rank(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
-        run = Run(self.settings, self._context)
+        run = QuestionRun(self.settings, self._context)
         if self.method == "uncertainty":
             ranked = yield from rerank_by_uncertainty(question, passages, run)
         elif self.method == "relevance":

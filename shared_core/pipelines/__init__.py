@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import get_args
 
 from shared_core.errors import SettingsError
-from shared_core.pipelines.decision.common import Context, Run
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.runtime.flow import Flow
 from shared_core.settings import PipelineName
 from shared_core.types import Answer
 
-__all__ = ["PIPELINES", "Context", "Pipeline", "Run", "load_pipeline"]
+__all__ = ["PIPELINES", "Abilities", "Pipeline", "QuestionRun", "load_pipeline"]
 
-Pipeline = Callable[[str, Run], Flow[Answer]]
+Pipeline = Callable[[str, QuestionRun], Flow[Answer]]
 
 PIPELINES: dict[str, str] = {
     name: f"shared_core.pipelines.{'composed' if name == 'composed' else f'{name}.loop'}:{name}"

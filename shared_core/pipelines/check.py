@@ -17,14 +17,14 @@ from typing import TypeVar
 from shared_core.abstention import expected_utility, keep_claims
 from shared_core.abstention.statements import Statement, Statements, cut_statements, joined
 from shared_core.errors import DeadlineError, LimitError
-from shared_core.pipelines.decision.common import (
+from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.reasons import (
     CANNOT_JUDGE,
     NOTHING_RETRIEVED,
     OUT_OF_BUDGET,
     OUT_OF_TIME,
     SUPPORT_BELOW_TARGET,
     SUPPORT_UNKNOWN,
-    Run,
 )
 from shared_core.pipelines.evidence import Evidence, Window, gather, titled
 from shared_core.pipelines.necessity import ask_necessity, require_scores
@@ -65,7 +65,7 @@ class _Judged:
 
 
 def check(
-    answer: str, question: str, passages: Sequence[Passage] | None, run: Run, *, necessary: bool = False
+    answer: str, question: str, passages: Sequence[Passage] | None, run: QuestionRun, *, necessary: bool = False
 ) -> Flow[Answer]:
     """Check a written answer.
 
@@ -84,7 +84,7 @@ def check(
         or are code, headings, lists of sources) and ``judged_by``.
     """
     if necessary:
-        require_scores(run.context)
+        require_scores(run.abilities)
     cut = cut_statements(answer)
     yield run.note(
         "split",
@@ -93,7 +93,7 @@ def check(
         claims=len(cut.found),
         left_out=len(cut.left_out),
     )
-    if run.context.stack is not None:
+    if run.abilities.stack is not None:
         yield run.note("calibration", "claims left out", STACK_LEFT_OUT)
     near: list[list[str]] = [[] for _ in cut.found]
     if passages is None:
@@ -136,7 +136,7 @@ def _hypothesis(statement: Statement, question: str) -> str:
 
 
 def _look_up(
-    statements: Sequence[Statement], question: str, run: Run
+    statements: Sequence[Statement], question: str, run: QuestionRun
 ) -> Flow[tuple[tuple[Passage, ...], list[list[str]]]]:
     """Passages for the question and for each statement, in batches; and for each statement the ids of its own."""
     queries = list(dict.fromkeys([*([question] if question and statements else []),
@@ -160,7 +160,7 @@ def _look_up(
 
 
 def _judge_batch(
-    items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence, run: Run
+    items: Sequence[tuple[Statement, Sequence[str]]], question: str, evidence: Evidence, run: QuestionRun
 ) -> Flow[list[_Judged]]:
     windows = evidence.best([_query(s, question) for s, _ in items], [ids for _, ids in items], WINDOWS)
     said = [_hypothesis(s, question) for s, _ in items]
@@ -178,7 +178,7 @@ def _most(values: Iterator[float | None]) -> float | None:
     return max((v for v in values if v is not None), default=None)
 
 
-def _ask(pairs: Sequence[Sequence[tuple[str, str]]], run: Run) -> Flow[list[list[Verdict | None]]]:
+def _ask(pairs: Sequence[Sequence[tuple[str, str]]], run: QuestionRun) -> Flow[list[list[Verdict | None]]]:
     """Verdicts in the shape of the pairs; all unknown when the time is over."""
     try:
         told = iter((yield from verdicts([pair for some in pairs for pair in some], run)))
@@ -189,13 +189,13 @@ def _ask(pairs: Sequence[Sequence[tuple[str, str]]], run: Run) -> Flow[list[list
 
 
 def _ask_what_contradicts(
-    windows: Sequence[Sequence[Window]], said: Sequence[str], told: list[list[Verdict | None]], run: Run
+    windows: Sequence[Sequence[Window]], said: Sequence[str], told: list[list[Verdict | None]], run: QuestionRun
 ) -> Flow[list[list[Verdict | None]]]:
     """Where a judge supports no claim and cannot say whether something contradicts it, the critic's word on that."""
     target = run.settings.target_accuracy
     open_ = [i for i, some in enumerate(told) if any(some) and all(v is None or v.refuted is None for v in some)
              and (_most(v.supported for v in some if v) or 0.0) <= target]  # fmt: skip
-    if not open_ or run.context.critic is None or support_method(run.context) != "judge":
+    if not open_ or run.abilities.critic is None or support_method(run.abilities) != "judge":
         return told
     pairs = tuple((w.text, said[i]) for i in open_ for w in windows[i])
     try:
@@ -216,15 +216,15 @@ def _with_refutation(judged: Verdict | None, by_critic: Verdict | None) -> Verdi
 
 
 def _ask_the_model(
-    windows: Sequence[Sequence[Window]], said: Sequence[str], judged: list[_Judged], run: Run
+    windows: Sequence[Sequence[Window]], said: Sequence[str], judged: list[_Judged], run: QuestionRun
 ) -> Flow[list[_Judged]]:
     """What nobody else can judge, the model: one question for each claim, with its windows together."""
     unknown = [i for i, j in enumerate(judged) if j.supported is None and windows[i]]
-    method = model_method(run.context)
+    method = model_method(run.abilities)
     if not unknown or method is None or run.trace.limit is not None:
         return judged
     quotes = ["\n".join(dict.fromkeys(w.text for w in windows[i])) for i in unknown]
-    if support_method(run.context) == method:
+    if support_method(run.abilities) == method:
         found = yield from support([(quote, said[i]) for quote, i in zip(quotes, unknown)], run)
     else:
         found = yield from ask_model([("", quote, said[i]) for quote, i in zip(quotes, unknown)], run)
@@ -242,7 +242,7 @@ def _choose_sentences(
     said: Sequence[str],
     told: Sequence[Sequence[Verdict | None]],
     evidence: Evidence,
-    run: Run,
+    run: QuestionRun,
 ) -> Flow[list[tuple[Span, ...]]]:
     """For each claim the sentence, or the two, that support it best: of the window that does.
 
@@ -293,7 +293,9 @@ def _in_order(one: Span, other: Span) -> tuple[Span, ...]:
     return (one, other) if one.start < other.start else (other, one)
 
 
-def _score(items: Sequence[tuple[Sequence[tuple[Span, ...]], str, _Decisive]], run: Run) -> Flow[list[list[float]]]:
+def _score(
+    items: Sequence[tuple[Sequence[tuple[Span, ...]], str, _Decisive]], run: QuestionRun
+) -> Flow[list[list[float]]]:
     """How far each candidate supports (contradicts) its claim; -1 where that is unknown."""
     pairs = [
         [(titled(d.window.passage, " ".join(s.text for s in spans)), claim) for spans in some if d.window]
@@ -309,7 +311,7 @@ def _score(items: Sequence[tuple[Sequence[tuple[Span, ...]], str, _Decisive]], r
 # --- the result ----------------------------------------------------------------------------------------------------
 
 
-def _claim(statement: Statement, judged: _Judged, run: Run) -> Claim:
+def _claim(statement: Statement, judged: _Judged, run: QuestionRun) -> Claim:
     supported = bool(keep_claims([judged.support], run.settings.target_accuracy))
     verdict: ClaimVerdict
     if judged.support is None:
@@ -331,13 +333,13 @@ def _claim(statement: Statement, judged: _Judged, run: Run) -> Claim:
 
 
 def _conclude(
-    answer: str, question: str, claims: Sequence[Claim], cut: Statements, evidence: Evidence, run: Run
+    answer: str, question: str, claims: Sequence[Claim], cut: Statements, evidence: Evidence, run: QuestionRun
 ) -> Flow[Answer]:
     target = run.settings.target_accuracy
     counts = {verdict: sum(c.verdict == verdict for c in claims) for verdict in VERDICTS}
     kept = [c.support for c in claims if c.status == "kept" and c.support is not None]
     weakest = _weakest(claims, target)
-    method = support_method(run.context)
+    method = support_method(run.abilities)
     yield run.note(
         "keep",
         f"{len(kept)} of {len(claims)} claims",
@@ -359,7 +361,7 @@ def _conclude(
         confidence=weakest,
         utility=expected_utility(kept, target),
         trace=tuple(run.trace.decisions),
-        calibrated="support" in run.context.calibrations,
+        calibrated="support" in run.abilities.calibrations,
         metadata={
             "pipeline": "check",
             "target_accuracy": target,
@@ -379,7 +381,7 @@ def _weakest(claims: Sequence[Claim], target: float) -> float | None:
     return least if least is not None and (len(known) == len(claims) or least <= target) else None
 
 
-def _reason(counts: dict[ClaimVerdict, int], evidence: Evidence, run: Run) -> str:
+def _reason(counts: dict[ClaimVerdict, int], evidence: Evidence, run: QuestionRun) -> str:
     if not sum(counts.values()):
         return NOTHING_STATED
     if run.trace.limit is not None:
@@ -390,4 +392,4 @@ def _reason(counts: dict[ClaimVerdict, int], evidence: Evidence, run: Run) -> st
         return CONTRADICTED
     if counts["unsupported"]:
         return SUPPORT_BELOW_TARGET
-    return SUPPORT_UNKNOWN if support_method(run.context) is not None else CANNOT_JUDGE
+    return SUPPORT_UNKNOWN if support_method(run.abilities) is not None else CANNOT_JUDGE

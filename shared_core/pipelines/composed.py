@@ -12,7 +12,10 @@ from collections.abc import Sequence
 
 from shared_core.errors import BudgetError, LimitError, SelfReflectError
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
-from shared_core.pipelines.decision.common import Run, assemble_uncited, decide, merge_duplicates
+from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.keeping import merge_duplicates
+from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.wording import assemble_uncited
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, extractive
 from shared_core.pipelines.gating.choose import choose_gauge, choose_threshold, gauge_report
 from shared_core.pipelines.gating.demonstrations import demonstrations
@@ -28,10 +31,10 @@ from shared_core.types import Answer, Claim, Passage, Retrieved
 from shared_core.uncertainty import final_answer
 
 
-def composed(question: str, run: Run) -> Flow[Answer]:
+def composed(question: str, run: QuestionRun) -> Flow[Answer]:
     """See the module. The trace holds ``gate rerank write support keep``, and
     ``read again`` where nothing quoted was worth showing, then ``answer`` or ``abstain``."""
-    if run.context.model("default") is None:
+    if run.abilities.model("default") is None:
         return (yield from extractive(question, run))
     settings = run.settings
     own = yield from _recall(question, run)
@@ -56,13 +59,13 @@ def composed(question: str, run: Run) -> Flow[Answer]:
     return (yield from decide_weighed(question, weighed, passages, run, pipeline="composed"))
 
 
-def _recall(question: str, run: Run) -> Flow[Claim | None]:
+def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
     """The model's own answer where a calibrated gate says that it knows; ``None`` where passages are needed.
 
     Only where answers without a quote are asked for (``allow_uncited``). An uncalibrated gate decides nothing here:
     such an answer needs a confidence that means something.
     """
-    settings, context = run.settings, run.context
+    settings, context = run.settings, run.abilities
     if not {"gate", "answer"} <= set(context.calibrations):
         yield run.note("gate", "retrieve", "no calibration says when the model knows by itself")
         return None
@@ -91,19 +94,19 @@ def _recall(question: str, run: Run) -> Flow[Claim | None]:
     return claim if claim.support is not None and claim.support > settings.target_accuracy else None
 
 
-def _rerank_method(run: Run) -> str:
+def _rerank_method(run: QuestionRun) -> str:
     """By what costs a pass of the shipped parts; a model's uncertainty costs hundreds of generations."""
     if run.settings.rerank != "auto":
         return run.settings.rerank
-    if run.context.critic is not None:
+    if run.abilities.critic is not None:
         return "critic"
-    if run.context.has_reader:
+    if run.abilities.has_reader:
         return "reading"
-    model = run.context.model("default")
+    model = run.abilities.model("default")
     return "uncertainty" if model is not None and model.hidden_states else "none"
 
 
-def _rerank(question: str, found: Sequence[Passage], method: str, run: Run) -> Flow[list[Passage]]:
+def _rerank(question: str, found: Sequence[Passage], method: str, run: QuestionRun) -> Flow[list[Passage]]:
     """The ``top_k`` best; as they were found where the budget does not suffice to rank them."""
     if method == "none":
         return list(found)

@@ -21,7 +21,9 @@ import re
 from collections.abc import Sequence
 
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.pipelines.decision.common import Run, decide, merge_duplicates
+from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.keeping import merge_duplicates
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.support import ask_model, model_method, support, support_method
 from shared_core.reading.base import ReadResult
 from shared_core.runtime.flow import Flow, Judge, Read
@@ -49,7 +51,7 @@ class Weighed:
 
 
 def weigh(
-    question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run, *, judged: bool = False
+    question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun, *, judged: bool = False
 ) -> Flow[Weighed]:
     """Ask the witnesses about claims that cite passages, and put what they say together.
 
@@ -70,10 +72,10 @@ def weigh(
     read = yield from _read(question, cited, passages, run)
     entailed: list[float | None] = [None] * len(cited)
     alone = run.settings.witnesses == "judge"
-    brought = run.context.scorer is None and all(c.signals.entailed is not None for c in cited)
-    if not judged and (support_method(run.context) in ("judge", "critic") or (alone and not brought)):
+    brought = run.abilities.scorer is None and all(c.signals.entailed is not None for c in cited)
+    if not judged and (support_method(run.abilities) in ("judge", "critic") or (alone and not brought)):
         entailed = yield from support([(_quote(c), c.text) for c in cited], run)
-        if not alone and support_method(run.context) == "critic":
+        if not alone and support_method(run.abilities) == "critic":
             # a statement that stands in its quote follows from it, whatever a trained critic makes of it
             entailed = [1.0 if _stands_in(c.text, _quote(c)) else p for c, p in zip(cited, entailed)]
     answers = yield from _ask_critic(question, cited, passages, run)
@@ -94,7 +96,7 @@ def weigh(
     if not alone:
         found = yield from _ask_model(question, cited, found, run)
     signals = {id(claim): s for claim, s in zip(cited, found)}
-    stack = run.context.stack
+    stack = run.abilities.stack
     weighed = [
         dataclasses.replace(c, signals=s, support=put_together(s, run)) if (s := signals.get(id(c))) else c
         for c in claims
@@ -111,7 +113,7 @@ def weigh(
 
 
 def decide_weighed(
-    question: str, weighed: Weighed, passages: Sequence[Passage], run: Run, *, pipeline: str, reason: str = ""
+    question: str, weighed: Weighed, passages: Sequence[Passage], run: QuestionRun, *, pipeline: str, reason: str = ""
 ) -> Flow[Answer]:
     """``decide`` over claims that were weighed; at most ``max_claims`` of them, the surest, are shown.
 
@@ -135,9 +137,9 @@ def decide_weighed(
     )
 
 
-def put_together(signals: Signals, run: Run) -> float | None:
+def put_together(signals: Signals, run: QuestionRun) -> float | None:
     """A claim's support: by the stack of this configuration, else by the most doubtful witness."""
-    stack = run.context.stack
+    stack = run.abilities.stack
     if stack is not None:
         return stack.combine([getattr(signals, name) for name in stack.names])
     return signals.entailed if run.settings.witnesses == "judge" else most_doubtful(signals)
@@ -167,12 +169,12 @@ def _stands_in(claim: str, quote: str) -> bool:
     return bool(said := _words(claim)) and f" {said} " in f" {_words(quote)} "
 
 
-def _read(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run) -> Flow[ReadResult]:
+def _read(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun) -> Flow[ReadResult]:
     """What the reader says of the passages and of the sentences quoted; nothing where there is no reader."""
-    if not run.context.has_reader or not passages:
+    if not run.abilities.has_reader or not passages:
         return ReadResult(())
     spans = tuple(s for c in claims for s in _spans(c))
-    expected = run.context.expected.value
+    expected = run.abilities.expected.value
     try:
         result: ReadResult = yield Read(question, tuple(passages), 3, expected, spans)
     except LimitError as error:
@@ -181,7 +183,7 @@ def _read(question: str, claims: Sequence[Claim], passages: Sequence[Passage], r
     except SelfReflectError as error:  # a witness that cannot be heard is unknown, whoever else is
         yield run.note("read", "unknown", error.message)
         return ReadResult(())
-    run.context.expected.see(result)
+    run.abilities.expected.see(result)
     return result
 
 
@@ -205,10 +207,10 @@ def _of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | None]:
 
 
 def _ask_critic(
-    question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run
+    question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun
 ) -> Flow[list[float | None]]:
     """P(the passages cited support question and claim together), by the critic; unknown where there is none."""
-    if run.context.critic is None:
+    if run.abilities.critic is None:
         return [None] * len(claims)
     by_id = {p.id: p for p in passages}
     pairs = []
@@ -241,7 +243,9 @@ def _whole(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
-def _ask_model(question: str, claims: Sequence[Claim], found: Sequence[Signals], run: Run) -> Flow[list[Signals]]:
+def _ask_model(
+    question: str, claims: Sequence[Claim], found: Sequence[Signals], run: QuestionRun
+) -> Flow[list[Signals]]:
     """Where no other witness can judge a claim, the model's word that it is a right answer by its quote."""
     unheard = [
         i
@@ -249,7 +253,7 @@ def _ask_model(question: str, claims: Sequence[Claim], found: Sequence[Signals],
         if s.entailed is None or (s.answers is None and s.quoted is None and s.certain is None)
     ]
     out = list(found)
-    if unheard and model_method(run.context) is not None:
+    if unheard and model_method(run.abilities) is not None:
         said = yield from ask_model([(question, _quote(claims[i]), claims[i].text) for i in unheard], run)
         for i, p in zip(unheard, said):
             entailed = found[i].entailed if found[i].entailed is not None else p

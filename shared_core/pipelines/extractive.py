@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import GenerationError
-from shared_core.pipelines.decision.common import Run, decide
+from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import one_line
 from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.reading.base import Reading, ReadResult
@@ -25,7 +26,7 @@ class UnusableReplies(GenerationError):
     """Every reply of a model was empty or of no use, and the passages were not said to be lacking."""
 
 
-def find_unusable(claims: Sequence[Claim], run: Run, *, pruned: bool = False) -> UnusableReplies | None:
+def find_unusable(claims: Sequence[Claim], run: QuestionRun, *, pruned: bool = False) -> UnusableReplies | None:
     """What is wrong with a model that wrote about passages and did not decline; ``None`` where something can be shown.
 
     Nothing was written at all, or nothing of what was written stands in any passage: it has no quote, and no other
@@ -36,12 +37,12 @@ def find_unusable(claims: Sequence[Claim], run: Run, *, pruned: bool = False) ->
         return None
     what = "stands in no passage" if claims else "is supported by no passage" if pruned else "is empty"
     return UnusableReplies(
-        f"What {run.context.model_name('default')} wrote {what}.",
+        f"What {run.abilities.model_name('default')} wrote {what}.",
         hint="See what it replies to a plain question; a larger model keeps to the passages.",
     )
 
 
-def extractive(question: str, run: Run) -> Flow[Answer]:
+def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
     """Retrieve, quote the sentences that answer, keep those whose support is above the target.
 
     The trace holds the decisions ``retrieve``, ``read``, ``rerank`` (where reading changed the order of the passages
@@ -52,7 +53,7 @@ def extractive(question: str, run: Run) -> Flow[Answer]:
     if not found:
         return (yield from decide(question, (), (), run, pipeline="composed"))
     by_id = {p.id: p for p in found}
-    calibration = run.context.calibrations.get("confidence")
+    calibration = run.abilities.calibrations.get("confidence")
     claims = claims_from(result.readings, by_id, calibration)[: run.settings.max_claims]
     first = claims[0].support if claims else None
     nearly = {i for i, c in enumerate(claims) if c.support is not None and first and c.support >= _NEARLY * first}
@@ -76,7 +77,7 @@ def extractive(question: str, run: Run) -> Flow[Answer]:
 
 
 def answer_without_model(
-    question: str, error: UnusableReplies, passages: Sequence[Passage], run: Run, *, pipeline: str
+    question: str, error: UnusableReplies, passages: Sequence[Passage], run: QuestionRun, *, pipeline: str
 ) -> Flow[Answer]:
     """What is answered where a model's replies are of no use: the documents' own sentences.
 
@@ -85,7 +86,7 @@ def answer_without_model(
     """
     _LOG.warning("%s The embedded default answers instead.", error.message)
     yield run.note("write", "replies unusable", error.message)
-    if not run.context.has_reader:
+    if not run.abilities.has_reader:
         return (yield from decide(question, (), passages, run, pipeline=pipeline, unusable=True))
     answer = yield from extractive(question, run)
     return dataclasses.replace(
@@ -93,7 +94,7 @@ def answer_without_model(
     )
 
 
-def read_best(question: str, run: Run) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
+def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:
     """Retrieve, read, and keep the ``top_k`` passages with the best quotes.
 
     Returns:
@@ -107,11 +108,11 @@ def read_best(question: str, run: Run) -> Flow[tuple[tuple[Passage, ...], ReadRe
     yield Report(Retrieved(question, found))
     if not found:
         return (), ReadResult(())
-    expected = run.context.expected.value
+    expected = run.abilities.expected.value
     result: ReadResult = yield Read(question, found, max(QUOTES, len(found), settings.max_claims), expected)
     if result.answerable is not None and not 0 <= result.answerable <= 1:
         result = dataclasses.replace(result, answerable=None)
-    run.context.expected.see(result)
+    run.abilities.expected.see(result)
     yield run.note(
         "read",
         f"{len(result.readings)} candidate quotes",

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from shared_core.errors import CapabilityError, ContextOverflowError, LimitError
 from shared_core.lm.base import Prompt, Scores
-from shared_core.pipelines.decision.common import Context, Run, raise_faults
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
 from shared_core.pipelines.evidence import titled
 from shared_core.runtime.flow import Flow, Score, Together
 from shared_core.types import Claim, Necessity, Passage, Span
@@ -23,7 +24,7 @@ Texts = Sequence[str]
 """Passages as they are shown: their titles before them."""
 
 
-def require_scores(context: Context) -> None:
+def require_scores(context: Abilities) -> None:
     """Refuse a check of necessity that could not be made.
 
     Raises:
@@ -39,7 +40,9 @@ def require_scores(context: Context) -> None:
         )
 
 
-def ask_necessity(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: Run) -> Flow[list[Claim]]:
+def ask_necessity(
+    question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun
+) -> Flow[list[Claim]]:
     """The claims with ``necessity``, where they cite something and the model could score them; one batch for all."""
     cited = [i for i, c in enumerate(claims) if _spans(c)]
     out = list(claims)

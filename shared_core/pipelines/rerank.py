@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
@@ -37,11 +37,11 @@ class Ranked:
     reason: str = ""
 
 
-def rerank_by_reading(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Ranked]]:
+def rerank_by_reading(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Ranked]]:
     """Best first by the best sentence that the reader finds in each."""
     if not passages:
         return []
-    result: ReadResult = yield Read(question, tuple(passages), len(passages), run.context.expected.value)
+    result: ReadResult = yield Read(question, tuple(passages), len(passages), run.abilities.expected.value)
     return rank_by_reading(passages, result)
 
 
@@ -59,7 +59,7 @@ def rank_by_reading(passages: Sequence[Passage], result: ReadResult) -> list[Ran
     ]
 
 
-def rerank_by_rating(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Ranked]]:
+def rerank_by_rating(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Ranked]]:
     """Best first by the critic's P(the passage, by itself, answers the question); ties and unknown ones keep order.
 
     Unlike reading, no passage is compared with another: probabilities of different requests compare.
@@ -111,7 +111,7 @@ def _is_known(value: float) -> bool:
     return math.isfinite(value)
 
 
-def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Ranked]]:
+def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Ranked]]:
     """Best first by how sure the model is of its answer with each passage (SeaKR, section 3.3), all in one batch.
 
     Scores are minus the uncertainty; a passage with which the model says that it does not know comes behind all others,
@@ -121,7 +121,7 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Run) 
     if not passages:
         return []
     settings = run.settings
-    gauge = choose_gauge(settings, run.context)
+    gauge = choose_gauge(settings, run.abilities)
     demos = settings.seakr.demonstrations or demonstrations("simple")
     alone = step_prompt(question, (), (), demos, ANSWER_LEAD)
     prompts = [alone, *(step_prompt(question, (), (p,), demos, ANSWER_LEAD) for p in passages)]

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from shared_core.errors import ContextOverflowError, LanguageModelError, LimitError
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.confidence import Weighed, weigh
-from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.closed_book import conclude
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
@@ -28,7 +28,7 @@ from shared_core.types import Claim, ClaimSealed, Passage, Signals
 from shared_core.uncertainty import final_answer, is_answer
 
 
-def read_again(question: str, before: Weighed, passages: Sequence[Passage], run: Run) -> Flow[Weighed]:
+def read_again(question: str, before: Weighed, passages: Sequence[Passage], run: QuestionRun) -> Flow[Weighed]:
     """``before`` with the model's short answer among its claims, where none of them is worth showing.
 
     Costs a generation or two, and only then. Answers that stand in no passage (a bare yes or no, what is known from
@@ -65,16 +65,16 @@ def read_again(question: str, before: Weighed, passages: Sequence[Passage], run:
     )
 
 
-def _declined(run: Run) -> bool:
+def _declined(run: QuestionRun) -> bool:
     """Whether the model has said in words that the passages do not answer: it is not asked to think again."""
     return any(d.kind == "write" and d.outcome == DECLINED for d in run.trace.decisions)
 
 
-def _worth_showing(weighed: Weighed, run: Run) -> bool:
+def _worth_showing(weighed: Weighed, run: QuestionRun) -> bool:
     return any(c.support is not None and c.support > run.bar for c in weighed.claims)
 
 
-def _short_answer(question: str, passages: Sequence[Passage], run: Run) -> Flow[Claim | None]:
+def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[Claim | None]:
     """The answer with the sentences that hold it; ``None`` where there is none, or where it stands in no passage."""
     read = list(passages)
     written = yield from _ask(question, read, run)
@@ -97,10 +97,10 @@ def _repeats(said: str, question: str) -> bool:
     return asked.issuperset(words(said)) and "or" not in asked
 
 
-def _ask(question: str, passages: list[Passage], run: Run) -> Flow[Sample]:
+def _ask(question: str, passages: list[Passage], run: QuestionRun) -> Flow[Sample]:
     """What the model writes with as many of the passages as fit: the answer, or steps that end in it."""
     settings, options = run.settings, run.settings.seakr
-    model = run.context.model("default")
+    model = run.abilities.model("default")
     params = SamplingParams(
         max_tokens=(4 if options.multi_hop else 1) * options.max_step_tokens,
         stop=ANSWER_STOPS,
@@ -121,7 +121,7 @@ def _ask(question: str, passages: list[Passage], run: Run) -> Flow[Sample]:
             yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
 
 
-def _demonstrations(run: Run) -> Sequence[Demonstration]:
+def _demonstrations(run: QuestionRun) -> Sequence[Demonstration]:
     options = run.settings.seakr
     return options.demonstrations or demonstrations(options.task if options.multi_hop else "simple")
 

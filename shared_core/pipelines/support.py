@@ -15,7 +15,8 @@ from typing import Literal
 
 from shared_core.errors import BudgetError, LanguageModelError, LimitError
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
-from shared_core.pipelines.decision.common import Context, Run, raise_faults
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
 from shared_core.pipelines.gating.prompts import own_word_prompt
 from shared_core.reading.base import Verdict
 from shared_core.runtime.flow import Flow, Generate, Judge, Score, Together
@@ -31,7 +32,7 @@ NO = tuple(Prompt.trusted(word) for word in (" no", "no", " No", "No"))
 """Ways to say yes and no, to be scored as continuations, ``YES`` first."""
 
 
-def support_method(context: Context) -> str | None:
+def support_method(context: Abilities) -> str | None:
     """Which scorer will be used: ``judge``, ``critic``, ``score``, ``logprobs``, ``verbalised``; ``None`` if none."""
     if context.scorer is not None:
         return "judge"
@@ -40,7 +41,7 @@ def support_method(context: Context) -> str | None:
     return model_method(context)
 
 
-def model_method(context: Context) -> str | None:
+def model_method(context: Abilities) -> str | None:
     """How the model is asked: ``score``, ``logprobs`` or ``verbalised``; ``None`` if there is none."""
     model = context.model("judge")
     if model is None:
@@ -50,14 +51,14 @@ def model_method(context: Context) -> str | None:
     return "logprobs" if model.token_logprobs else "verbalised"
 
 
-def support(pairs: Sequence[QuotedClaim], run: Run) -> Flow[list[float | None]]:
+def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float | None]]:
     """P(quote supports claim) of each pair, calibrated by ``calibrations["support"]`` where there is one.
 
     All pairs go out as one batch; a pair whose request fails is unknown, and the trace says how many are. What the
     critic cannot judge (another language) the model is asked. Where the budget does not suffice for all of them the
     first ones are judged, and the rest are unknown, as all are when the time is over.
     """
-    context = run.context
+    context = run.abilities
     method = support_method(context)
     if not pairs:
         return []
@@ -85,7 +86,7 @@ def support(pairs: Sequence[QuotedClaim], run: Run) -> Flow[list[float | None]]:
     return found
 
 
-def verdicts(pairs: Sequence[QuotedClaim], run: Run) -> Flow[list[Verdict | None]]:
+def verdicts(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[Verdict | None]]:
     """What the engine's judge, else the critic, says of each pair; all unknown where there is neither.
 
     Supports are calibrated by ``calibrations["support"]`` where there is one. A judge that does not tell contradiction
@@ -94,25 +95,25 @@ def verdicts(pairs: Sequence[QuotedClaim], run: Run) -> Flow[list[Verdict | None
     Raises:
         LimitError: the time is over.
     """
-    method = support_method(run.context)
+    method = support_method(run.abilities)
     if not pairs or method not in ("judge", "critic"):
         return [None] * len(pairs)
     by: Literal["judge", "critic"] = "judge" if method == "judge" else "critic"
     told: tuple[Verdict | None, ...] = yield Judge(tuple(pairs), by=by, verdicts=True)
     sound = [v if v is not None and 0 <= v.supported <= 1 else None for v in told]  # NaN is not
-    calibration = run.context.calibrations.get("support")
+    calibration = run.abilities.calibrations.get("support")
     if calibration is None:
         return sound
-    calibration.require(**support_binding(run.context))
+    calibration.require(**support_binding(run.abilities))
     fitted = calibration.probabilities([v.supported if v else None for v in sound])
     return [None if v is None or p is None else dataclasses.replace(v, supported=p) for v, p in zip(sound, fitted)]
 
 
-def ask_model(items: Sequence[tuple[str, str, str]], run: Run) -> Flow[list[float | None]]:
+def ask_model(items: Sequence[tuple[str, str, str]], run: QuestionRun) -> Flow[list[float | None]]:
     """The model's P(the claim is a right answer to the question, by the quote) for each (question, quote, claim)."""
     asked = [_Asked(quote, claim, question) for question, quote, claim in items]
-    found = yield from _within_limits(model_method(run.context), asked, run)
-    yield run.note("answers", model_method(run.context) or "none", "by the model's own word", pairs=len(items))
+    found = yield from _within_limits(model_method(run.abilities), asked, run)
+    yield run.note("answers", model_method(run.abilities) or "none", "by the model's own word", pairs=len(items))
     return found
 
 
@@ -149,7 +150,7 @@ def judge_prompt(way: JudgeWay, quote: str, claim: str, question: str = "") -> P
     return prompt + Prompt.trusted(f"\n{asks[way]}", role="user")
 
 
-def _within_limits(method: str | None, asked: Sequence[_Asked], run: Run) -> Flow[list[float | None]]:
+def _within_limits(method: str | None, asked: Sequence[_Asked], run: QuestionRun) -> Flow[list[float | None]]:
     found: list[float | None] = [None] * len(asked)
     try:
         found = yield from _score(method, asked)
@@ -172,7 +173,7 @@ def _score(method: str | None, asked: Sequence[_Asked]) -> Flow[list[float | Non
     return (yield from ask[method](asked))
 
 
-def support_binding(context: Context) -> dict[str, str | None]:
+def support_binding(context: Abilities) -> dict[str, str | None]:
     """What a calibration of support is bound to."""
     method = support_method(context)
     names = {"judge": context.scorer, "critic": context.critic}
@@ -227,7 +228,7 @@ def _plain(matter: str) -> str:
     return matter.replace("quote show", "quote shows").replace("quote support", "quote supports")
 
 
-def own_word(question: str, text: str, context: Context) -> Flow[float | None]:
+def own_word(question: str, text: str, context: Abilities) -> Flow[float | None]:
     """The default model's P(True) of an answer without any quote; unknown where it cannot score continuations."""
     model = context.model("default")
     if model is None or not model.score:

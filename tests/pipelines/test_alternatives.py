@@ -12,7 +12,7 @@ import pytest
 from shared_core.errors import CapabilityError
 from shared_core.lm.base import Alternative, Attention, Capabilities, Generate, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.common import Context
+from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.reading.base import Verdict
@@ -65,7 +65,7 @@ def run(
     values = {"estimator": parts.pop("estimator", "ccp"), "samples": max(len(samples), 2), "allow_fallback": False}
     settings = SelfReflectSettings(seakr=SeakrSettings(**values, **parts.pop("seakr", {})))
     resources = Resources(models={"default": lm}, **parts)
-    gauge = choose_gauge(settings, Context.of(resources), also=also)
+    gauge = choose_gauge(settings, Abilities.of(resources), also=also)
     (found,) = flows.run(measure([Prompt.trusted("p")], gauge, question=QUESTION), resources)
     return found, lm
 
@@ -104,7 +104,7 @@ def test_the_critic_is_the_witness_where_there_is_no_judge_and_this_is_said() ->
     assert ("Selby", "Orm.") in critic.pairs  # the words alone
     gauge = choose_gauge(
         SelfReflectSettings(seakr=SeakrSettings(estimator="ccp")),
-        Context({"default": ABLE}, {"default": "m"}, critic="critic@7"),
+        Abilities({"default": ABLE}, {"default": "m"}, critic="critic@7"),
     )
     assert "critic@7" in gauge.reason
     assert gauge.binding["meanings"] == "critic"
@@ -191,7 +191,7 @@ def test_settings_choose_who_compares_meanings() -> None:
 
 def test_the_critic_does_not_stand_in_where_it_was_not_asked_for() -> None:
     """It compares pairs one by one: a stand-in that takes longer than the estimator that was wanted."""
-    context = Context({"default": Capabilities()}, {"default": "m"}, critic="critic@7")
+    context = Abilities({"default": Capabilities()}, {"default": "m"}, critic="critic@7")
     by = {
         name: choose_gauge(SelfReflectSettings(seakr=SeakrSettings(**values)), context).estimator.name
         for name, values in {
@@ -261,7 +261,7 @@ def test_rauq_reads_the_attention_of_the_answer() -> None:
 def test_with_a_real_model(tiny_lm: Any, name: str) -> None:
     settings = SelfReflectSettings(seakr=SeakrSettings(estimator=name, samples=4, max_step_tokens=8))
     resources = Resources(models={"default": tiny_lm}, critic=Oracle("critic@7"))
-    gauge = choose_gauge(settings, Context.of(resources))
+    gauge = choose_gauge(settings, Abilities.of(resources))
     assert gauge.estimator.name == name
     prompts = [Prompt.trusted("Question: Who built the bridge?\nAnswer:"), Prompt.trusted("The river Thale")]
     first, again = (flows.run(measure(prompts, gauge), resources) for _ in range(2))

@@ -18,7 +18,7 @@ from shared_core.errors import (
 )
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.common import Context
+from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.gating.choose import choose_gate, choose_gauge
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import STEP_STOPS
@@ -47,8 +47,8 @@ class Judge:
         return [float(a.split()[-1] == b.split()[-1]) for a, b in pairs]
 
 
-def context(lm: Any, judge: bool = False, embedder: bool = True, calibrations: Any = None) -> Context:
-    return Context(
+def context(lm: Any, judge: bool = False, embedder: bool = True, calibrations: Any = None) -> Abilities:
+    return Abilities(
         {"default": lm.capabilities}, {"default": lm.name}, calibrations or {}, "nli" if judge else None, embedder
     )
 
@@ -283,7 +283,7 @@ def test_without_fallback_a_missing_capability_is_an_error() -> None:
     assert caught.value.capability == "hidden_states"
     assert "allow_fallback" in caught.value.hint
     with pytest.raises(CapabilityError):
-        choose_gauge(settings(), Context())
+        choose_gauge(settings(), Abilities())
     with pytest.raises(InputError, match="no estimator"):
         choose_gauge(settings(estimator="guess"), context(ScriptedLM()))
 

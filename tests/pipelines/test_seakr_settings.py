@@ -158,10 +158,10 @@ def test_dragin_without_attention_gives_way_openly() -> None:
 
 
 def calibrated(lm: Any, **seakr: Any) -> dict[str, Calibration]:
-    from shared_core.pipelines.decision.common import Context
+    from shared_core.pipelines.decision.abilities import Abilities
 
     options = made(**seakr)
-    context = Context({"default": lm.capabilities}, {"default": lm.name}, has_embedder=True)
+    context = Abilities({"default": lm.capabilities}, {"default": lm.name}, has_embedder=True)
     gauge = choose_gauge(options, context, form="step" if options.seakr.multi_hop else "answer")
     gate = Calibration("platt", False, {"model": lm.name, **gauge.binding}, slope=-1.0, threshold=0.0, n=9)
     answer = Calibration("platt", False, answer_binding(gauge, options, context), slope=-1.0, n=9)
@@ -239,7 +239,7 @@ def test_prompts_have_the_published_form() -> None:
     )
     stranger = [p.text for p in prompt.parts if not p.trusted]
     assert stranger == ["Title: Text.", "Q?", " One."]  # what others or the model wrote is never trusted
-    assert "Context" not in step_prompt("Q?", [], [], [DEMO]).text
+    assert "Abilities" not in step_prompt("Q?", [], [], [DEMO]).text
 
 
 def test_passages_cannot_smuggle_control_tokens(tiny_lm: Any) -> None:

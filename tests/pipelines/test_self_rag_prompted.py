@@ -13,7 +13,8 @@ from shared_core.errors import GenerationError
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.common import Context, Run
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.critic import ask_critic
 from shared_core.pipelines.self_rag.prompts import ask_relevant, ask_support, ask_useful
 from shared_core.pipelines.self_rag.segments import WrittenPath
@@ -99,13 +100,13 @@ def test_votes_are_many_and_few_of_one_mind_are_not_certain() -> None:
     assert claim.support == pytest.approx(4.5 / 5.5)  # 4 votes and a half, of 4 and a half for each of three words
 
 
-def context(lm: ScriptedLM) -> Context:
-    return Context(capabilities={"default": lm.capabilities}, names={"default": lm.name})
+def context(lm: ScriptedLM) -> Abilities:
+    return Abilities(capabilities={"default": lm.capabilities}, names={"default": lm.name})
 
 
 def ask(lm: ScriptedLM, *questions: Any, **self_rag: Any) -> list[dict[str, float]]:
     settings = SelfReflectSettings(self_rag=SelfRagSettings(**self_rag))
-    return run(ask_critic(questions, Run(settings, context(lm))), Resources(models={"default": lm}))
+    return run(ask_critic(questions, QuestionRun(settings, context(lm))), Resources(models={"default": lm}))
 
 
 ROOT: WrittenPath = Path()
@@ -282,7 +283,7 @@ def test_the_shipped_critic_is_heard_beside_the_model(p: float | None, support: 
     parts = Parts.of(settings, retriever=Fixed(LAMP), lm=scripted(LOGPROBS), critic=critic)
     resources = dataclasses.replace(parts.resources, reader=None)
     kept = dataclasses.replace(parts.context, has_reader=False, stack=None)
-    answer = flow.run(load_pipeline("self_rag")(QUESTION, Run(settings, kept)), resources)
+    answer = flow.run(load_pipeline("self_rag")(QUESTION, QuestionRun(settings, kept)), resources)
     critique = answer.claims[0].critique
     assert critique is not None
     assert critique.support == pytest.approx(support)
@@ -298,6 +299,6 @@ def test_where_the_model_gives_no_verdict_the_critic_prunes() -> None:
     lm = scripted(LOGPROBS, judge=lambda text: "who knows")
     parts = Parts.of(settings, retriever=Fixed(LAMP), lm=lm, critic=Critic(0.2))
     kept = dataclasses.replace(parts.context, has_reader=False, stack=None)
-    answer = flow.run(load_pipeline("self_rag")(QUESTION, Run(settings, kept)), parts.resources)
+    answer = flow.run(load_pipeline("self_rag")(QUESTION, QuestionRun(settings, kept)), parts.resources)
     assert answer.abstained
     assert not answer.claims

@@ -30,7 +30,7 @@ from shared_core.evaluation.fitting.kept_rows import KeptRows, Progress, ask_eac
 from shared_core.evaluation.fitting.seen import digests_of
 from shared_core.evaluation.judging import is_right
 from shared_core.evaluation.metrics.answers import contains_answer
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import Form, answer_binding, choose_gauge, form_of
 from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open_book
 from shared_core.pipelines.support import support, support_binding
@@ -133,7 +133,7 @@ def calibrate_gate(
     """
     form = form_of(engine.settings)
     _check(questions, "gate", method, labels, engine.settings.pipeline)
-    context = run_of(engine).context
+    context = run_of(engine).abilities
     rows = _observe_recall(engine, questions, labels, form, progress, kept or KeptRows())
     gauge = choose_gauge(engine.settings, context, form=form)
     bound: dict[str, BindingValue] = {"model": context.model_identity("default"), **gauge.binding}
@@ -165,7 +165,7 @@ def calibrate_answer(
     """
     _check(questions, "answer", method, labels, engine.settings.pipeline)
     kept = kept or KeptRows()
-    context = run_of(engine).context
+    context = run_of(engine).abilities
     form = form_of(engine.settings)
     if engine.settings.pipeline == "seakr":
         rows = _observe_answers(engine, questions, labels, form, gate, progress, kept)
@@ -194,17 +194,19 @@ def calibrate_support(
         Observation(str(i), math.nan if s is None else s, label, c)
         for i, (s, (_, c, label)) in enumerate(zip(scores, claims))
     ]
-    bound: dict[str, BindingValue] = {**support_binding(run.context)}
+    bound: dict[str, BindingValue] = {**support_binding(run.abilities)}
     fitted = fit_observations(rows, bound, method, increasing=True, event="the quote supports the claim")
     return FittedPurpose("support", fitted, tuple(rows))
 
 
-def run_of(engine: SelfReflectEngine, measured: dict[Hashable, object] | None = None) -> Run:
+def run_of(engine: SelfReflectEngine, measured: dict[Hashable, object] | None = None) -> QuestionRun:
     """A run in the engine's surroundings, but without any calibration: what is fitted are raw scores.
 
     ``measured``: what was measured before, to be looked into and added to.
     """
-    return Run(engine.settings, dataclasses.replace(engine.context, calibrations={}, stack=None, measured=measured))
+    return QuestionRun(
+        engine.settings, dataclasses.replace(engine.context, calibrations={}, stack=None, measured=measured)
+    )
 
 
 def _say_reused(gate: Calibration | None, engine: SelfReflectEngine, questions: Sequence[Question]) -> str:

@@ -11,7 +11,7 @@ from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lab.measure.setting import Counts, Figures, Lab, as_asked, is_right, mean
 from shared_core.lab.questions import Question
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
@@ -162,6 +162,6 @@ def _first_hits(way: Callable[..., Flow[list[Ranked]]], engine: SelfReflectEngin
     """How often the passage that answers comes first."""
     hits = []
     for question, found in cases:
-        ranked = run(way(question.text, found, Run(engine.settings, engine.context)), engine.resources)
+        ranked = run(way(question.text, found, QuestionRun(engine.settings, engine.context)), engine.resources)
         hits.append(ranked[0].passage.id in set(question.passages[0]))
     return mean(hits)

@@ -11,7 +11,8 @@ from typing import Literal
 
 from shared_core.calibration.binding import BindingValue
 from shared_core.errors import CapabilityError
-from shared_core.pipelines.decision.common import Context, Trace
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import Trace
 from shared_core.runtime.flow import Report
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import Cost, Estimator, best_available, get_estimator
@@ -116,7 +117,7 @@ class Gauge:
 
 def choose_gauge(
     settings: SelfReflectSettings,
-    context: Context,
+    context: Abilities,
     *,
     role: str = "default",
     also: Sequence[str] = (),
@@ -161,7 +162,7 @@ def choose_gauge(
     return gauge
 
 
-def choose_witness(settings: SelfReflectSettings, context: Context) -> Witness | None:
+def choose_witness(settings: SelfReflectSettings, context: Abilities) -> Witness | None:
     """Who compares meanings: whom the settings name, else the first there is of judge, embedder, critic.
 
     Returns:
@@ -178,7 +179,7 @@ def choose_witness(settings: SelfReflectSettings, context: Context) -> Witness |
     return next((witness for witness, has in there.items() if has), None)
 
 
-def choose_gate(settings: SelfReflectSettings, context: Context, role: str = "default") -> tuple[Gate, str]:
+def choose_gate(settings: SelfReflectSettings, context: Abilities, role: str = "default") -> tuple[Gate, str]:
     """The gate of the settings if the model can serve it, else the next best (DRAGIN, FLARE, uncertainty), and why.
 
     Raises:
@@ -219,7 +220,9 @@ class Threshold:
         return self.value is not None
 
 
-def choose_threshold(gauge: Gauge, settings: SelfReflectSettings, context: Context, role: str = "default") -> Threshold:
+def choose_threshold(
+    gauge: Gauge, settings: SelfReflectSettings, context: Abilities, role: str = "default"
+) -> Threshold:
     """The settings' threshold, else the calibrated one, else none.
 
     The settings' threshold counts for the settings' estimator only, not for one that stands in for it. The paper's
@@ -264,7 +267,7 @@ def with_gate(settings: SelfReflectSettings, gate: Gate) -> SelfReflectSettings:
     return settings.replace(seakr=settings.seakr.replace(gate=gate))
 
 
-def answer_binding(gauge: Gauge, settings: SelfReflectSettings, context: Context) -> dict[str, BindingValue]:
+def answer_binding(gauge: Gauge, settings: SelfReflectSettings, context: Abilities) -> dict[str, BindingValue]:
     """What a calibration of answers is bound to: model and gauge, and how the answers come about."""
     options = settings.seakr
     return {

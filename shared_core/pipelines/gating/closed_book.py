@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shared_core.errors import ContextOverflowError
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import Form, Gauge, choose_gauge
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import measure
@@ -32,10 +32,10 @@ class Recalled:
     uncertainty: float
 
 
-def closed_book(question: str, run: Run, form: Form = "answer") -> Flow[Recalled]:
+def closed_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[Recalled]:
     """Answer without any passage, in the very prompts that SeaKR's gate measures."""
     settings = run.settings
-    gauge = choose_gauge(settings, run.context, form=form)
+    gauge = choose_gauge(settings, run.abilities, form=form)
     options = settings.seakr
     if form == "answer":
         prompt = step_prompt(question, (), (), _demos(settings, "simple"), ANSWER_LEAD)
@@ -60,7 +60,7 @@ def closed_book(question: str, run: Run, form: Form = "answer") -> Flow[Recalled
     return Recalled(_real_answer(said), worst)
 
 
-def _think(question: str, run: Run, gauge: Gauge) -> Flow[Recalled]:
+def _think(question: str, run: QuestionRun, gauge: Gauge) -> Flow[Recalled]:
     """A whole chain of thought, as simple questions are answered."""
     settings = run.settings
     demos = _demos(settings, "simple")
@@ -73,7 +73,7 @@ def _think(question: str, run: Run, gauge: Gauge) -> Flow[Recalled]:
     return Recalled(_real_answer(said), thought.uncertainty)
 
 
-def open_book(question: str, run: Run, form: Form = "answer") -> Flow[str | None]:
+def open_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[str | None]:
     """The answer with all the passages that one retrieval finds, as far as they fit; ``None`` where there is none."""
     settings = run.settings
     demos = _demos(settings, settings.seakr.task if form == "step" else "simple")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from shared_core.errors import BudgetError
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import (
     Gate,
     choose_gate,
@@ -28,14 +28,14 @@ Gated = tuple[tuple[Passage, ...], bool, str, tuple[Decision, ...]]
 """(passages, whether they were retrieved, the model's own draft, trace)"""
 
 
-def gated_retrieval(question: str, k: int, run: Run) -> Flow[Gated]:
+def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[Gated]:
     """Draft an answer without passages; retrieve if the gate of ``settings.seakr`` opens.
 
     FLARE searches for the draft without its improbable tokens, DRAGIN for the words that the uncertain one attends
     to, the others for the question itself. Metadata of the passages says why they were retrieved. Where the budget
     does not suffice to draft and measure, nothing is known, and what is unknown retrieves.
     """
-    gate, why = choose_gate(run.settings, run.context)
+    gate, why = choose_gate(run.settings, run.abilities)
     run = replace(run, settings=with_gate(run.settings, gate))
     looked = _Look(question, why)
     if gate != "always":
@@ -74,11 +74,11 @@ class _Look:
         return self.draft.text if self.draft is not None else ""
 
 
-def _look(question: str, gate: Gate, why: str, run: Run) -> Flow[_Look]:
+def _look(question: str, gate: Gate, why: str, run: QuestionRun) -> Flow[_Look]:
     options = run.settings.seakr
     named = _ESTIMATORS.get(gate, options.estimator)
-    gauge = choose_gauge(run.settings.replace(seakr=options.replace(estimator=named)), run.context)
-    threshold = choose_threshold(gauge, run.settings, run.context)
+    gauge = choose_gauge(run.settings.replace(seakr=options.replace(estimator=named)), run.abilities)
+    threshold = choose_threshold(gauge, run.settings, run.abilities)
     yield gauge_report(gauge, threshold, run.trace, why)
     if not threshold.decides:  # whatever were measured, it would not keep the gate shut
         yield run.note("gate", "retrieve", threshold.source)

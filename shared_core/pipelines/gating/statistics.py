@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
-from shared_core.pipelines.decision.common import raise_faults
+from shared_core.pipelines.decision.question_run import raise_faults
 from shared_core.pipelines.gating.alternatives import ClaimUncertainty, JudgedAlternatives, judge_alternatives
 from shared_core.pipelines.gating.attended import attended_words
 from shared_core.pipelines.gating.choose import Gauge

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.errors import LimitError
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.decision.common import Run
 from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
 from shared_core.runtime.flow import Flow, Generate
@@ -49,7 +49,9 @@ class Parsed:
     problem: str = ""
 
 
-def write_freely(question: str, passages: Sequence[Passage], index: CitationIndex, run: Run) -> Flow[list[Claim]]:
+def write_freely(
+    question: str, passages: Sequence[Passage], index: CitationIndex, run: QuestionRun
+) -> Flow[list[Claim]]:
     """Claims with citations, the ones without any dropped (``status="dropped"``) but kept in sight.
 
     Raises:
@@ -91,7 +93,7 @@ def write_freely(question: str, passages: Sequence[Passage], index: CitationInde
         salvaged = next((s for r in replies if (s := salvage(r, index, options.max_pairs))), [])
         if not salvaged and not best:
             raise UnusableReplies(
-                f"No reply of {run.context.model_name('claim')} could be used: {problems}",
+                f"No reply of {run.abilities.model_name('claim')} could be used: {problems}",
                 hint="See what it replies to a plain question; a larger model follows the form.",
             )
         if salvaged:
@@ -102,7 +104,7 @@ def write_freely(question: str, passages: Sequence[Passage], index: CitationInde
     return [_claim(p) for p in best]
 
 
-def _isolate(pairs: Sequence[Parsed], run: Run) -> Flow[list[Parsed]]:
+def _isolate(pairs: Sequence[Parsed], run: QuestionRun) -> Flow[list[Parsed]]:
     """Each claim written anew from its quote and the claims before it, without question and passages.
 
     A claim for which nothing is written stays as it was, and so do all once a limit is reached.

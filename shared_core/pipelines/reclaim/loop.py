@@ -16,7 +16,8 @@ from shared_core.citation import CitationIndex, split_sentences
 from shared_core.errors import ContextOverflowError, GrammarError, LimitError
 from shared_core.lm.base import Generation, Grammar, SamplingParams
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
-from shared_core.pipelines.decision.common import Run, merge_duplicates
+from shared_core.pipelines.decision.keeping import merge_duplicates
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
 from shared_core.pipelines.reclaim.free import write_freely
 from shared_core.pipelines.reclaim.prompts import (
@@ -43,7 +44,7 @@ _UNIFIED = re.compile(
 )
 
 
-def reclaim(question: str, run: Run) -> Flow[Answer]:
+def reclaim(question: str, run: QuestionRun) -> Flow[Answer]:
     """Retrieve, then write reference–claim pairs, estimate each claim's support, keep what is worth keeping.
 
     The trace holds ``retrieve``, ``write`` (once for each step), ``support``, ``keep``, ``answer`` or ``abstain``.
@@ -68,7 +69,7 @@ class _Draft:
 
     question: str
     passages: Sequence[Passage]
-    run: Run
+    run: QuestionRun
     pairs: list[WrittenPair] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
@@ -82,7 +83,7 @@ class _Draft:
         return self.run.settings.reclaim
 
 
-def write(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Claim]]:
+def write(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Claim]]:
     """Claims with citations, support not yet known.
 
     The lowest-ranked passages are dropped where the context is too short; where a limit is reached, the claims are
@@ -109,9 +110,9 @@ def write(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Cla
 
 def _write(draft: _Draft) -> Flow[list[Claim]]:
     run = draft.run
-    model = run.context.model("reference")
+    model = run.abilities.model("reference")
     if model is None or not model.grammar:
-        yield run.note("citation", "by number or aligned", f"{run.context.model_name('reference')} has no grammar")
+        yield run.note("citation", "by number or aligned", f"{run.abilities.model_name('reference')} has no grammar")
         return (yield from write_freely(draft.question, draft.passages, draft.index, run))
     yield from _write_at_once(draft) if draft.options.generation == "unified" else _write_in_turns(draft)
     return draft.claims

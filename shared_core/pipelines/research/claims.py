@@ -14,8 +14,9 @@ from functools import lru_cache
 from shared_core.abstention import claim_key, split_claims, unique_claims
 from shared_core.citation import split_sentences
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.decision.common import Run, leans, raise_faults
 from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.decision.keeping import leans
+from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
 from shared_core.pipelines.research.asking import split_prompt, spoken
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.runtime.flow import Flow, Generate, Together
@@ -78,7 +79,7 @@ class Splits:
     known: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
 
-def split(question: str, texts: Sequence[str], number: int, splits: Splits, run: Run) -> Flow[list[Candidate]]:
+def split(question: str, texts: Sequence[str], number: int, splits: Splits, run: QuestionRun) -> Flow[list[Candidate]]:
     """Cut the texts of round ``number`` into claims; all sentences that are new go to the splitter in one batch.
 
     A candidate that says it has no answer has no claims. A sentence whose request fails stands for itself.
@@ -107,7 +108,7 @@ def _key(text: str, sentence: str, start: int) -> str:
     return f"{text[:start]}\n{sentence}" if leans(sentence) else sentence
 
 
-def _ask(question: str, todo: Mapping[str, tuple[str, str]], splits: Splits, run: Run) -> Flow[None]:
+def _ask(question: str, todo: Mapping[str, tuple[str, str]], splits: Splits, run: QuestionRun) -> Flow[None]:
     if not todo:
         return
     options = run.settings.research

@@ -14,7 +14,8 @@ from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import BudgetError, CapabilityError, LimitError
 from shared_core.lm.base import Generation, SamplingParams, Scores
-from shared_core.pipelines.decision.common import Context, Run, raise_faults
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
 from shared_core.pipelines.research.asking import evaluate_prompt, spoken
 from shared_core.pipelines.support import NO, YES, share_of_yes, yes_of_first_token
 from shared_core.runtime.flow import Flow, Generate, Score, Together
@@ -24,7 +25,7 @@ SELF_EVALUATION = "self_evaluation"
 """The purpose under which what a model says of its own claims is calibrated."""
 
 
-def evaluation_binding(settings: SelfReflectSettings, context: Context) -> dict[str, BindingValue]:
+def evaluation_binding(settings: SelfReflectSettings, context: Abilities) -> dict[str, BindingValue]:
     """What a calibration of self-evaluation holds for: who writes, who judges, and how it is asked."""
     options = settings.research
     return {
@@ -37,7 +38,7 @@ def evaluation_binding(settings: SelfReflectSettings, context: Context) -> dict[
     }
 
 
-def self_evaluation_of(settings: SelfReflectSettings, context: Context) -> Calibration | None:
+def self_evaluation_of(settings: SelfReflectSettings, context: Abilities) -> Calibration | None:
     """The calibration that was fitted for it, where there is one and self-evaluation decides (closed book).
 
     Raises:
@@ -64,7 +65,9 @@ class Evaluated:
     limit: LimitError | None = None
 
 
-def evaluate(question: str, claims: Sequence[str], sources: Sequence[str], start: int, run: Run) -> Flow[Evaluated]:
+def evaluate(
+    question: str, claims: Sequence[str], sources: Sequence[str], start: int, run: QuestionRun
+) -> Flow[Evaluated]:
     """P(true) of claims by the model's own word, all subsets of all claims in one batch.
 
     Args:
@@ -120,7 +123,9 @@ def _together(requests: tuple[Generate | Score, ...], count: int) -> Flow[_Done]
     return _Done(replies, limit)
 
 
-def _requests(question: str, claims: Sequence[tuple[str, list[list[str]]]], run: Run) -> tuple[Generate | Score, ...]:
+def _requests(
+    question: str, claims: Sequence[tuple[str, list[list[str]]]], run: QuestionRun
+) -> tuple[Generate | Score, ...]:
     """One for each claim and subset, as the settings say."""
     options, seed = run.settings.research, run.settings.seed
     asked = [(claim, subset) for claim, subsets in claims for subset in subsets]
@@ -128,13 +133,13 @@ def _requests(question: str, claims: Sequence[tuple[str, list[list[str]]]], run:
         params = SamplingParams(max_tokens=12, seed=seed)
         return tuple(Generate(evaluate_prompt(question, s, c, options), params, model="judge") for c, s in asked)
     prompts = [evaluate_prompt(question, s, c, options, yes_no=True) for c, s in asked]
-    model = run.context.model("judge")
+    model = run.abilities.model("judge")
     if model is not None and model.score:
         return tuple(Score(p, (*YES, *NO), model="judge") for p in prompts)
     if model is None or not model.token_logprobs:
         raise CapabilityError(
             "token_logprobs",
-            run.context.model_name("judge"),
+            run.abilities.model_name("judge"),
             hint="research.evaluation='verbalised' needs none; or use a model that gives log-probabilities.",
         )
     params = SamplingParams(max_tokens=3, logprobs=True)

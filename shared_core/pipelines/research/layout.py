@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from shared_core.abstention import claim_key
-from shared_core.pipelines.decision.common import leans
+from shared_core.pipelines.decision.keeping import leans
 from shared_core.pipelines.research.claims import Candidate
 from shared_core.types import Claim
 

@@ -14,13 +14,13 @@ from typing import Literal
 
 from shared_core.abstention import claim_key
 from shared_core.errors import LimitError
-from shared_core.pipelines.decision.common import (
+from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.reasons import (
     CERTAINTY_UNKNOWN,
     NOT_KNOWN,
     PASSAGES_DO_NOT_ANSWER,
     UNSUPPORTED_HERE,
-    Run,
-    decide,
 )
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, find_unusable
 from shared_core.pipelines.research.claims import Candidate
@@ -35,7 +35,7 @@ Verdict = Literal["supported", "unsupported here", "false", "likely", "unlikely"
 does not believe it either. Closed book: ``likely`` or ``unlikely``. ``unknown``: could not be told."""
 
 
-def research(question: str, run: Run) -> Flow[Answer]:
+def research(question: str, run: QuestionRun) -> Flow[Answer]:
     """See the module. The trace holds ``retrieve``, for each round ``split evaluate search`` (or ``split quote …
     confidence search``), ``select``, ``keep``, and ``answer`` or ``abstain``.
 
@@ -82,7 +82,7 @@ def _without_model(question: str, error: UnusableReplies, state: Search) -> Flow
     return dataclasses.replace(answer, metadata={**answer.metadata, **told})
 
 
-def searched(question: str, run: Run) -> Flow[Search]:
+def searched(question: str, run: QuestionRun) -> Flow[Search]:
     """Retrieve, where the settings say so, and search; without candidates where nothing was retrieved."""
     settings = run.settings
     if settings.research.closed_book:
@@ -111,7 +111,7 @@ def _decide(
     verdicts: dict[str, Verdict],
 ) -> Flow[Answer]:
     run, closed = state.run, state.options.closed_book
-    fitted = self_evaluation_of(run.settings, run.context) is not None
+    fitted = self_evaluation_of(run.settings, run.abilities) is not None
     scores = state.shown_by(best) if best is not None and worth else [None for _ in claims]
     return (
         yield from decide(

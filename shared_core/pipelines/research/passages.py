@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from shared_core.citation import CitationIndex
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.confidence import Weighed, weigh
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.support import support_method
 from shared_core.reading.expected import ExpectedShare
 from shared_core.retrieval import BM25Retriever
@@ -37,7 +37,9 @@ class Quotes:
         return [[self._spans[int(p.id)] for p in ranked] for ranked in found]
 
 
-def weigh_claims(question: str, claims: Sequence[str], quotes: Quotes, run: Run, *, first: bool) -> Flow[Weighed]:
+def weigh_claims(
+    question: str, claims: Sequence[str], quotes: Quotes, run: QuestionRun, *, first: bool
+) -> Flow[Weighed]:
     """The claims with a verbatim quote each, where there is one, and what the witnesses say (``confidence.weigh``).
 
     Args:
@@ -52,15 +54,15 @@ def weigh_claims(question: str, claims: Sequence[str], quotes: Quotes, run: Run,
     cited = [Claim(c, None, (Citation((s,)),) if s is not None else ()) for c, s in zip(claims, best)]
     yield run.note("quote", f"{sum(s is not None for s in best)} of {len(claims)} claims", "by words, then by support")
     if not first:
-        context = dataclasses.replace(run.context, expected=ExpectedShare(run.context.expected.value))
-        run = dataclasses.replace(run, context=context)
+        context = dataclasses.replace(run.abilities, expected=ExpectedShare(run.abilities.expected.value))
+        run = dataclasses.replace(run, abilities=context)
     return (yield from weigh(question, cited, quotes.passages, run))
 
 
-def _choose(claims: Sequence[str], near: Sequence[Sequence[Span]], run: Run) -> Flow[list[Span | None]]:
+def _choose(claims: Sequence[str], near: Sequence[Sequence[Span]], run: QuestionRun) -> Flow[list[Span | None]]:
     """For each claim the sentence that supports it most, by judge or critic; without one, the nearest by words."""
     chosen = [spans[0] if spans else None for spans in near]
-    method = support_method(run.context)
+    method = support_method(run.abilities)
     pairs = [(i, span) for i, spans in enumerate(near) if len(spans) > 1 for span in spans]
     if method not in ("judge", "critic") or not pairs:
         return chosen

@@ -16,7 +16,7 @@ from shared_core.citation import split_sentences
 from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.confidence import Weighed
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
 from shared_core.pipelines.research.claims import Candidate, Splits, split
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
@@ -50,7 +50,7 @@ class Search:
     """
 
     question: str
-    run: Run
+    run: QuestionRun
     passages: Sequence[Passage] = ()
     candidates: list[Candidate] = field(default_factory=list)
     claims: dict[str, Claim] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Search:
         return [c.text[p.start : p.end] for c in self.candidates for p in c.parts]
 
 
-def search(question: str, passages: Sequence[Passage], run: Run) -> Flow[Search]:
+def search(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[Search]:
     """K rounds of J candidates, or fewer (see the module). The trace holds ``split evaluate search`` of each round.
 
     Raises:
@@ -241,7 +241,7 @@ def _evaluate(state: Search, new: Sequence[str]) -> Flow[None]:
     """Ask the model itself (closed book); claims that a limit leaves undone stay unknown."""
     done = yield from evaluate(state.question, new, state.sentences(), len(state.cache), state.run)
     state.missing += sum(f.missing for f in done.found)
-    fitted = self_evaluation_of(state.run.settings, state.run.context)
+    fitted = self_evaluation_of(state.run.settings, state.run.abilities)
     for i, claim in enumerate(new):
         p = done.found[i].probability if i < len(done.found) else None
         _remember(state, Claim(claim, p if fitted is None else fitted.probability(p)))

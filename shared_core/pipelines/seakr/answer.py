@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from shared_core.citation import CitationIndex
 from shared_core.pipelines.confidence import Weighed, most_doubtful, weigh
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import Gauge, answer_binding
 from shared_core.pipelines.support import ask_model, own_word, support, support_method
 from shared_core.runtime.flow import Flow
@@ -34,7 +34,7 @@ def answer_claim(
     uncertainty: float,
     passages: Sequence[Passage],
     gauge: Gauge,
-    run: Run,
+    run: QuestionRun,
     *,
     grounds: Sequence[Ground] = (),
 ) -> Flow[Claim]:
@@ -55,22 +55,22 @@ def answer_claim(
     citations = yield from choose_citations(text, statement, passages, run)
     known = uncertainty if math.isfinite(uncertainty) else None
     yield run.note("uncertainty", gauge.estimator.name, "of the answer", uncertainty=known, answer=text)
-    calibration = run.context.calibrations.get("answer")
+    calibration = run.abilities.calibrations.get("answer")
     if calibration is not None:
-        calibration.require(**answer_binding(gauge, run.settings, run.context))
+        calibration.require(**answer_binding(gauge, run.settings, run.abilities))
         found = calibration.probability(uncertainty)
         yield run.note("support", "calibrated uncertainty", f"on {calibration.n} questions", support=found)
         return Claim(text, found, citations, short_answer=text, signals=Signals(certain=found))
     if passages:
         by_passages = yield from _support(statement, citations, passages, others, run)
         return Claim(text, by_passages, citations, short_answer=text, signals=Signals(entailed=by_passages))
-    own = yield from own_word(question, text, run.context)
+    own = yield from own_word(question, text, run.abilities)
     yield run.note("support", "the model's own P(True)", "no passage was needed; not calibrated", support=own)
     return Claim(text, own, (), short_answer=text, signals=Signals(certain=own))
 
 
 def weigh_answer(
-    question: str, claim: Claim, passages: Sequence[Passage], run: Run, *, grounds: Sequence[Ground]
+    question: str, claim: Claim, passages: Sequence[Passage], run: QuestionRun, *, grounds: Sequence[Ground]
 ) -> Flow[Weighed]:
     """The claim with what the other witnesses say of it, as claims of every pipeline are weighed.
 
@@ -80,7 +80,7 @@ def weigh_answer(
     critic read one passage beside the question: of an answer that rests on several steps they say nothing by rule, but
     the model is asked whether it follows from the passages of all steps; a stack hears them even so.
     """
-    context = run.context
+    context = run.abilities
     fitted = "answer" in context.calibrations
     unheard = run.settings.witnesses == "judge" or fitted
     if not claim.citations or (unheard and context.stack is None):
@@ -115,7 +115,11 @@ def _statements(question: str, text: str, grounds: Sequence[Ground]) -> tuple[st
 
 
 def _support(
-    statement: str, citations: Sequence[Citation], passages: Sequence[Passage], others: Sequence[Ground], run: Run
+    statement: str,
+    citations: Sequence[Citation],
+    passages: Sequence[Passage],
+    others: Sequence[Ground],
+    run: QuestionRun,
 ) -> Flow[float | None]:
     """The best of the passages cited, no more than the least of the other steps; unknown if one of these is.
 
@@ -133,7 +137,9 @@ def _support(
     return min([max(by_cited), *known])
 
 
-def choose_citations(text: str, statement: str, passages: Sequence[Passage], run: Run) -> Flow[tuple[Citation, ...]]:
+def choose_citations(
+    text: str, statement: str, passages: Sequence[Passage], run: QuestionRun
+) -> Flow[tuple[Citation, ...]]:
     """At most two sentences that hold the answer and do not deny it: by the critic or judge, where there is one.
 
     A sentence may lean on the one before it ("It was painted red."), so that a doubt is enough to leave one out only
@@ -141,7 +147,7 @@ def choose_citations(text: str, statement: str, passages: Sequence[Passage], run
     answers stands around it. The best come first.
     """
     holding = _holding(text, passages)[:_CANDIDATES]
-    if not holding or support_method(run.context) not in ("judge", "critic"):
+    if not holding or support_method(run.abilities) not in ("judge", "critic"):
         return cite_answer(text, passages)
     found = yield from support([(s.text, statement) for s in holding], run)
     fitting = []

@@ -15,8 +15,11 @@ from dataclasses import dataclass, field, replace
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.confidence import Weighed
-from shared_core.pipelines.decision.common import FROM_MEMORY, SUPPORT_UNKNOWN, Run, assemble_uncited, decide
+from shared_core.pipelines.decision.decide import decide
 from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN
+from shared_core.pipelines.decision.wording import assemble_uncited
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.gating.choose import (
     Gauge,
@@ -47,7 +50,7 @@ class _State:
     """What a run knows so far."""
 
     question: str
-    run: Run
+    run: QuestionRun
     gauge: Gauge
     threshold: Threshold
     demos: Sequence[Demonstration]
@@ -82,14 +85,14 @@ class _State:
         return step_prompt(self.question, self.steps, shown, self.demos, lead)
 
 
-def seakr(question: str, run: Run) -> Flow[Answer]:
+def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     """The whole loop. The trace holds ``estimator``, then ``gate``, ``query``, ``rerank`` for each step, ``reason``."""
     multi_hop = run.settings.seakr.multi_hop
-    gauge = choose_gauge(run.settings, run.context, form=form_of(run.settings))
-    warn_of_cost(gauge, run.settings, run.context.model_name("default"))
-    gate, why = choose_gate(run.settings, run.context)
+    gauge = choose_gauge(run.settings, run.abilities, form=form_of(run.settings))
+    warn_of_cost(gauge, run.settings, run.abilities.model_name("default"))
+    gate, why = choose_gate(run.settings, run.abilities)
     run = replace(run, settings=with_gate(run.settings, gate))
-    threshold = choose_threshold(gauge, run.settings, run.context)
+    threshold = choose_threshold(gauge, run.settings, run.abilities)
     yield gauge_report(gauge, threshold, run.trace, why)
     options = run.settings.seakr
     demos = options.demonstrations or demonstrations(options.task if multi_hop else "simple")
@@ -106,7 +109,7 @@ def seakr(question: str, run: Run) -> Flow[Answer]:
         error = find_unusable(weighed.claims, run) if read and not declined else None
         if any(cite_answer(c.text, state.kept) for c in weighed.claims):
             error = None  # its words stand there: that a witness refuses them is a verdict, and holds
-        if error is not None and (run.context.has_reader or not weighed.claims):
+        if error is not None and (run.abilities.has_reader or not weighed.claims):
             return (yield from answer_without_model(question, error, state.kept, run, pipeline="seakr"))
     except LimitError as error:
         yield run.stop(error)

@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from shared_core.errors import BudgetError, ContextOverflowError, LanguageModelError, LimitError
 from shared_core.lm.base import Generation
-from shared_core.pipelines.decision.common import Run, raise_faults
+from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
 from shared_core.runtime.flow import Flow, Generate, LeafRequest, Together
 
 T = TypeVar("T")
 
 
-def ask_all(requests: Sequence[LeafRequest], run: Run) -> Flow[list[object]]:
+def ask_all(requests: Sequence[LeafRequest], run: QuestionRun) -> Flow[list[object]]:
     """The results in order, errors of the model as values.
 
     Where a limit of the settings does not allow all of them, the rest has the limit's error for a result, and the run
@@ -38,7 +38,7 @@ def ask_all(requests: Sequence[LeafRequest], run: Run) -> Flow[list[object]]:
     return results
 
 
-def generate_all(requests: Sequence[Generate], run: Run) -> Flow[list[Generation | None]]:
+def generate_all(requests: Sequence[Generate], run: QuestionRun) -> Flow[list[Generation | None]]:
     """What the model wrote for each request, ``None`` where it failed, a limit was reached or the context too short.
 
     Raises:

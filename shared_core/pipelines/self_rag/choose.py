@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared_core.errors import CapabilityError
 from shared_core.lm.base import Capabilities, LanguageModel
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.prompted import PromptedWriter
 from shared_core.pipelines.self_rag.segments import Writer
 from shared_core.pipelines.self_rag.with_tokens import TokenWriter
@@ -27,9 +27,9 @@ def has_reflection_tokens(lm: LanguageModel) -> bool:
     return ReflectionVocabulary.of_lookup(lm.token_ids(REFLECTION_TOKENS)) is not None
 
 
-def find_vocabulary(run: Run) -> Flow[tuple[ReflectionVocabulary | None, str]]:
+def find_vocabulary(run: QuestionRun) -> Flow[tuple[ReflectionVocabulary | None, str]]:
     """The default model's reflection tokens, or ``None`` and why they cannot be used."""
-    capabilities, name = run.context.model("default"), run.context.model_name("default")
+    capabilities, name = run.abilities.model("default"), run.abilities.model_name("default")
     lacking = _lacking(capabilities) if capabilities is not None else "text"
     if lacking is not None:
         return None, f"{name} has no {lacking}"
@@ -42,7 +42,7 @@ def find_vocabulary(run: Run) -> Flow[tuple[ReflectionVocabulary | None, str]]:
     return None, f"{name} has no {shown} as one token" if missing else f"{name} has one id for two reflection tokens"
 
 
-def require_tokens(run: Run) -> Flow[None]:
+def require_tokens(run: QuestionRun) -> Flow[None]:
     """Nothing, where ``self_rag.critic`` does not ask for the tokens, or the model has them. No model is called.
 
     Raises:
@@ -51,10 +51,10 @@ def require_tokens(run: Run) -> Flow[None]:
     if run.settings.self_rag.critic == "tokens":
         vocabulary, why = yield from find_vocabulary(run)
         if vocabulary is None:
-            raise missing_tokens(run.context.model_name("default"), why)
+            raise missing_tokens(run.abilities.model_name("default"), why)
 
 
-def choose_writer(question: str, run: Run) -> Flow[Writer]:
+def choose_writer(question: str, run: QuestionRun) -> Flow[Writer]:
     """By ``settings.self_rag.critic``; the trace says who it is and why.
 
     Raises:
@@ -65,7 +65,7 @@ def choose_writer(question: str, run: Run) -> Flow[Writer]:
     if wanted != "prompted":
         vocabulary, why = yield from find_vocabulary(run)
     if vocabulary is None and wanted == "tokens":
-        raise missing_tokens(run.context.model_name("default"), why)
+        raise missing_tokens(run.abilities.model_name("default"), why)
     writer: Writer = PromptedWriter(question, run) if vocabulary is None else TokenWriter(question, run, vocabulary)
     yield run.note("critic", writer.by, why)
     return writer

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.segments import WrittenSegment
 from shared_core.runtime.flow import Embed, Flow
 from shared_core.types import Citation, Claim, Passage, Signals, Span
@@ -17,7 +17,7 @@ _LEAST_NEW = 2
 """Content words that a second sentence must add to be quoted too."""
 
 
-def claims_of(segment: WrittenSegment, run: Run) -> Flow[list[Claim]]:
+def claims_of(segment: WrittenSegment, run: QuestionRun) -> Flow[list[Claim]]:
     """The segment's sentences, each a claim.
 
     Where the segment was written from a passage that was not judged irrelevant, each cites the sentences of that
@@ -37,7 +37,7 @@ def claims_of(segment: WrittenSegment, run: Run) -> Flow[list[Claim]]:
     return claims
 
 
-def quote(text: str, passage: Passage, run: Run) -> Flow[tuple[Citation, ...]]:
+def quote(text: str, passage: Passage, run: QuestionRun) -> Flow[tuple[Citation, ...]]:
     """What the passage says of it, word for word: the sentences that it repeats, else the nearest, at most two.
 
     Nearest is the sentence that holds most of its words, and one more that holds others of them; where none holds any,
@@ -71,8 +71,8 @@ def nearest_by_words(text: str, sentences: Sequence[Span]) -> list[Span]:
     return [sentences[i] for i in sorted((first, added))]
 
 
-def _nearest_by_meaning(text: str, sentences: Sequence[Span], run: Run) -> Flow[list[Span]]:
-    if not run.context.has_embedder:
+def _nearest_by_meaning(text: str, sentences: Sequence[Span], run: QuestionRun) -> Flow[list[Span]]:
+    if not run.abilities.has_embedder:
         return []
     try:
         vectors = yield Embed((text, *(s.text for s in sentences)))

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
-from shared_core.pipelines.decision.common import Context, Run
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.asking import ask_all
 from shared_core.pipelines.self_rag.prompts import CriticQuestion, Words
 from shared_core.pipelines.support import model_method
@@ -18,13 +19,13 @@ _TOKENS = 5
 """A word of the answer is not longer."""
 
 
-def critic_method(context: Context) -> str:
+def critic_method(context: Abilities) -> str:
     """How the critic's answers are read: ``score``, ``logprobs`` or ``votes``."""
     found = model_method(context)
     return found if found in ("score", "logprobs") else "votes"
 
 
-def ask_critic(questions: Sequence[CriticQuestion], run: Run) -> Flow[list[dict[str, float]]]:
+def ask_critic(questions: Sequence[CriticQuestion], run: QuestionRun) -> Flow[list[dict[str, float]]]:
     """For each question the log-probabilities of its answers, by reflection token; empty where unknown. One batch.
 
     By ``score``: each word as a continuation, in its usual spellings. By ``logprobs``: the probability of the first
@@ -32,7 +33,7 @@ def ask_critic(questions: Sequence[CriticQuestion], run: Run) -> Flow[list[dict[
     ``settings.self_rag.votes`` samples that say a word, with half a vote for each word on top, so that a few votes for
     one are not certainty; a sample that says none of the words is no vote.
     """
-    method = critic_method(run.context)
+    method = critic_method(run.abilities)
     params = _params(method, run)
     requests = [
         Score(q.prompt, _spellings(q.words), model="judge") if params is None else Generate(q.prompt, params, "judge")
@@ -45,7 +46,7 @@ def ask_critic(questions: Sequence[CriticQuestion], run: Run) -> Flow[list[dict[
     return found
 
 
-def _params(method: str, run: Run) -> SamplingParams | None:
+def _params(method: str, run: QuestionRun) -> SamplingParams | None:
     if method == "score":
         return None
     seed = run.settings.seed

@@ -13,13 +13,8 @@ from dataclasses import dataclass, field
 
 from shared_core.errors import LimitError
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
-from shared_core.pipelines.decision.common import (
-    CERTAINTY_UNKNOWN,
-    FROM_MEMORY,
-    REPLIES_UNUSABLE,
-    UNSUPPORTED_HERE,
-    Run,
-)
+from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.reasons import CERTAINTY_UNKNOWN, FROM_MEMORY, REPLIES_UNUSABLE, UNSUPPORTED_HERE
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.self_rag.choose import choose_writer
 from shared_core.pipelines.self_rag.claims import claims_of
@@ -31,7 +26,7 @@ from shared_core.runtime.flow import Flow, Report
 from shared_core.types import Answer, Claim, ClaimSealed
 
 
-def self_rag(question: str, run: Run) -> Flow[Answer]:
+def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
     """The whole of it.
 
     The trace holds ``critic`` (who judges), ``retrieve``, ``segment`` for each step (and ``verdicts`` for each batch of
@@ -62,7 +57,7 @@ def self_rag(question: str, run: Run) -> Flow[Answer]:
         weighed = yield from _ask_own_word(question, weighed, best, run)
         read = shelf.passages and not writer.declined
         error = find_unusable(weighed.claims, run, pruned=shelf.written > 0) if read else None
-        if error is not None and run.trace.limit is None and (run.context.has_reader or not weighed.claims):
+        if error is not None and run.trace.limit is None and (run.abilities.has_reader or not weighed.claims):
             found = tuple(shelf.passages.values())
             return (yield from answer_without_model(question, error, found, run, pipeline="self_rag"))
     except LimitError as error:
@@ -86,7 +81,7 @@ def _why_not(claims: Sequence[Claim], shelf: Shelf) -> str:
 class _Sealed:
     """The claims of the segments that are settled; each is told as soon as it is."""
 
-    run: Run
+    run: QuestionRun
     claims: dict[int, list[Claim]] = field(default_factory=dict)
 
     def add(self, segment: WrittenSegment) -> Flow[None]:
@@ -138,7 +133,7 @@ def _with_path(claims: Sequence[Claim], path: WrittenPath, agreement: float | No
     return found
 
 
-def _ask_own_word(question: str, weighed: Weighed, path: WrittenPath, run: Run) -> Flow[Weighed]:
+def _ask_own_word(question: str, weighed: Weighed, path: WrittenPath, run: QuestionRun) -> Flow[Weighed]:
     """A claim that was written without any passage rests on the model's own P(True), which is said in the trace."""
     if not any(s.payload.move == "none" for s in path.segments):
         return weighed
@@ -146,7 +141,7 @@ def _ask_own_word(question: str, weighed: Weighed, path: WrittenPath, run: Run) 
     claims = []
     for claim in weighed.claims:
         if not claim.citations and claim.support is None and any(claim.text in text for text in alone):
-            own = yield from own_word(question, claim.text, run.context)
+            own = yield from own_word(question, claim.text, run.abilities)
             yield run.note("support", "the model's own P(True)", "no passage was used; not calibrated", support=own)
             claim = dataclasses.replace(claim, support=own, signals=dataclasses.replace(claim.signals, certain=own))
         claims.append(claim)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from shared_core.citation import split_sentences
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.lm.base import Sample, SamplingParams
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
 from shared_core.pipelines.self_rag.judging import Judged, judge_rows, score_of, weights_of, whole_sentences
@@ -48,14 +48,14 @@ class PromptedWriter:
     """A ``Writer`` by prompts. What it learns of a passage's relevance it keeps for the whole question."""
 
     question: str
-    run: Run
+    run: QuestionRun
     relevance: dict[str, LogProbs] = field(default_factory=dict)
     declined: bool = False
 
     @property
     def by(self) -> str:
         """Who judges, and how."""
-        return f"prompted critic ({critic_method(self.run.context)})"
+        return f"prompted critic ({critic_method(self.run.abilities)})"
 
     def begin(self) -> Flow[Step]:
         """Asked of the model; where it does not say, something is looked up."""
@@ -106,7 +106,7 @@ class PromptedWriter:
     # --- writing -----------------------------------------------------------------------------------------------
 
     def _request(self, job: Job) -> Generate:
-        options, model = self.run.settings.self_rag, self.run.context.model("default")
+        options, model = self.run.settings.self_rag, self.run.abilities.model("default")
         prompt = write_prompt(
             self.question, job.path, job.passage, short=options.form == "short", closed=options.closed_set
         )
@@ -162,7 +162,7 @@ class PromptedWriter:
 
     def _hear_critic(self, pairs: Sequence[tuple[str, str]]) -> Flow[list[float | None]]:
         """P(passage supports statement) by the shipped critic; unknown where there is none."""
-        if self.run.context.critic is None or not pairs:
+        if self.run.abilities.critic is None or not pairs:
             return [None] * len(pairs)
         try:
             said = yield Judge(tuple(pairs), by="critic")

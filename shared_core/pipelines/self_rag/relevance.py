@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared_core.lm.base import Sample, SamplingParams
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.rerank import Ranked
 from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.choose import find_vocabulary, missing_tokens
@@ -17,7 +17,7 @@ from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Passage
 
 
-def rerank_by_relevance(question: str, passages: Sequence[Passage], run: Run) -> Flow[list[Ranked]]:
+def rerank_by_relevance(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Ranked]]:
     """Best first by P(relevant) against P(irrelevant), each passage by itself, all in one batch; unknown ones last.
 
     No passage is compared with another: scores of different requests compare. With reflection tokens one token is
@@ -33,12 +33,12 @@ def rerank_by_relevance(question: str, passages: Sequence[Passage], run: Run) ->
     if run.settings.self_rag.critic != "prompted":
         vocabulary, why = yield from find_vocabulary(run)
     if vocabulary is None and run.settings.self_rag.critic == "tokens":
-        raise missing_tokens(run.context.model_name("default"), why)
+        raise missing_tokens(run.abilities.model_name("default"), why)
     if vocabulary is not None:
         rows, by = (yield from _by_tokens(question, passages, vocabulary, run)), "reflection tokens"
     else:
         rows = yield from ask_critic([ask_relevant(question, p) for p in passages], run)
-        by = f"prompted critic, {critic_method(run.context)}"
+        by = f"prompted critic, {critic_method(run.abilities)}"
     if run.trace.limit is not None:
         raise run.trace.limit
     scores = [relevance_score(known) if (known := group_logprobs(r, RELEVANCE_TOKENS)) else None for r in rows]
@@ -53,7 +53,7 @@ def _ranked(passage: Passage, score: float | None, by: str) -> Ranked:
 
 
 def _by_tokens(
-    question: str, passages: Sequence[Passage], vocabulary: ReflectionVocabulary, run: Run
+    question: str, passages: Sequence[Passage], vocabulary: ReflectionVocabulary, run: QuestionRun
 ) -> Flow[list[dict[str, float]]]:
     params = SamplingParams(max_tokens=1, verdicts=vocabulary.of(RELEVANCE_TOKENS), seed=run.settings.seed)
     asked = [Generate(instruction(question) + lead("retrieve", p), params) for p in passages]

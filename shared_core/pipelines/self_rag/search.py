@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shared_core.errors import LimitError
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.segments import Job, Move, Step, Writer, Written, WrittenPath, WrittenSegment
 from shared_core.reflection import Beam, Path
 from shared_core.runtime.flow import Flow, Report, Retrieve, Together
@@ -44,7 +44,7 @@ class Shelf:
     """
 
     question: str
-    run: Run
+    run: QuestionRun
     passages: dict[str, Passage] = field(default_factory=dict)
     written: int = 0
     _found: dict[str, tuple[Passage, ...]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ def shared(paths: Sequence[WrittenPath]) -> tuple[WrittenSegment, ...]:
     return tuple(common)
 
 
-def _steps(growing: Sequence[WrittenPath], writer: Writer, run: Run) -> Flow[list[Step]]:
+def _steps(growing: Sequence[WrittenPath], writer: Writer, run: QuestionRun) -> Flow[list[Step]]:
     """What comes next on each path, as the mode of the settings has it."""
     mode = run.settings.self_rag.mode
     if growing[0].segments:

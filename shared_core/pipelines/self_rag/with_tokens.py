@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt, Sample, SamplingParams
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.judging import judge_rows, score_of, whole_sentences
 from shared_core.pipelines.self_rag.segments import Job, Move, Step, Written, WrittenPath, WrittenSegment
@@ -65,7 +65,7 @@ class TokenWriter:
     """A ``Writer`` by reflection tokens."""
 
     question: str
-    run: Run
+    run: QuestionRun
     vocabulary: ReflectionVocabulary
 
     @property

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from shared_core.abstention import claim_key, expected_utility, split_claims
 from shared_core.errors import GenerationError, InputError, LanguageModelError, LimitError
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.research.asking import spoken
 from shared_core.pipelines.research.claims import Candidate, Part, Splits, split
 from shared_core.pipelines.research.search import Search, judge_claims, whole_sentences
@@ -118,7 +118,7 @@ class UtilityReward:
 
     def _told(self, source: str, answers: Sequence[Sampled]) -> Flow[list[float | None]]:
         state, row = self._state(source), self._rows[source]
-        state.run = run = Run(self.engine.settings, self.engine.context)
+        state.run = run = QuestionRun(self.engine.settings, self.engine.context)
         texts = [whole_sentences(spoken(a.text).strip(), cut=not a.ended) for a in answers]
         texts = ["" if claim_key(t) == claim_key(row.abstention) else t for t in texts]
         candidates = yield from split(row.question, texts, 1, state.splits, run)
@@ -143,7 +143,7 @@ class UtilityReward:
         """What is known of a row's claims, and the sentences that its search wrote."""
         if source not in self._states:
             row = self._rows[source]
-            run = Run(self.engine.settings, self.engine.context)
+            run = QuestionRun(self.engine.settings, self.engine.context)
             state = Search(row.question, run, row.passages, splits=Splits())
             for text, p in row.known.items():
                 if p is not None:

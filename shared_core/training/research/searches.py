@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared_core.abstention import expected_utility
 from shared_core.errors import DocumentError, InputError, SelfReflectError
-from shared_core.pipelines.decision.common import Run
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.research.asking import write_prompt
 from shared_core.pipelines.research.evaluate import SELF_EVALUATION
 from shared_core.pipelines.research.loop import searched
@@ -186,7 +186,7 @@ def _here(
 
 def search_batch(engine: SelfReflectEngine, batch: Sequence[Question], abstention: str) -> BatchResult:
     """Search a batch of questions at once; a search that a limit ended counts as failed."""
-    runs = [Run(engine.settings, engine.context) for _ in batch]
+    runs = [QuestionRun(engine.settings, engine.context) for _ in batch]
     waiting = [Meter(engine.settings).watch(searched(q.question.strip(), run)) for q, run in zip(batch, runs)]
     made, errors = [], {}
     for question, run, result in zip(

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from shared_core.citation import split_sentences
 from shared_core.lm.base import Generation, Prompt, SamplingParams
-from shared_core.pipelines.decision.common import Context, Run
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.self_rag.asking import ask_all
 from shared_core.pipelines.self_rag.choose import NEEDED, missing_tokens
 from shared_core.pipelines.self_rag.critic import ask_critic
@@ -136,7 +137,7 @@ class _Work:
     def __init__(self, subject: Subject, options: LabelSettings, resources: Resources) -> None:
         self.subject, self.options = subject, options
         settings = SelfReflectSettings(seed=options.seed, self_rag={"votes": options.votes})
-        self.run = Run(settings, Context.of(resources))
+        self.run = QuestionRun(settings, Abilities.of(resources))
         self.vocabulary: ReflectionVocabulary | None = None
         self.labels: list[dict[str, Any]] = []
         self.outputs: list[dict[str, Any]] = []
@@ -146,7 +147,7 @@ class _Work:
         """Find the reflection tokens of a trained critic; CapabilityError if it has none."""
         if self.options.critic == "prompted":
             return
-        judge, name = self.run.context.model("judge"), self.run.context.model_name("judge")
+        judge, name = self.run.abilities.model("judge"), self.run.abilities.model_name("judge")
         if judge is not None and all(getattr(judge, ability) for ability in NEEDED):
             self.vocabulary = ReflectionVocabulary.of_lookup((yield TokenIds(REFLECTION_TOKENS, model="judge")))
         if self.vocabulary is None:

@@ -1,0 +1,96 @@
+"""The abilities of an engine's parts: what a pipeline may know about models, judges and calibrations."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from shared_core.calibration import DriftWatch, FittedGuarantee
+from shared_core.calibration.calibration import Calibration
+from shared_core.calibration.stack import AnyCalibration, Stack
+from shared_core.lm.base import Capabilities
+from shared_core.lm.identity import Identities
+from shared_core.reading.expected import ExpectedShare
+from shared_core.runtime.flow import Resources
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a pipeline may know of its surroundings.
+
+    Attributes:
+        capabilities: of each model by role; empty without a language model.
+        names: of each model by role, for traces.
+        identities: of each model by role, for calibrations (``lm.identity``).
+        calibrations: by purpose (``confidence``, ``gate``, …), as loaded from ``settings.calibration``.
+        scorer: name of what carries ``Judge`` requests out (an NLI model, …); ``None`` if nothing does.
+        critic: name of the shipped critic; ``None`` where its packages are not installed.
+        has_embedder: whether ``Embed`` requests can be carried out.
+        has_reader: whether the reader is asked about a model's claims.
+        expected: the share of questions that the documents answer.
+        stack: puts what the witnesses say of a claim together, where one was fitted.
+        measured: uncertainties that were measured before, kept by calibrations, which ask the same more than once.
+        guarantee: fitted for answers, applied where the settings ask for it; ``drift`` watches that it still fits.
+    """
+
+    capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+    scorer: str | None = None
+    has_embedder: bool = False
+    critic: str | None = None
+    has_reader: bool = False
+    expected: ExpectedShare = field(default_factory=ExpectedShare, compare=False)
+    stack: Stack | None = None
+    guarantee: FittedGuarantee | None = None
+    drift: DriftWatch | None = field(default=None, compare=False)
+    identities: Mapping[str, str] = field(default_factory=dict, compare=False)
+    measured: dict[Hashable, object] | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        resources: Resources,
+        calibrations: Mapping[str, Calibration] | None = None,
+        expected: ExpectedShare | None = None,
+        stack: Stack | None = None,
+        guarantee: FittedGuarantee | None = None,
+    ) -> Abilities:
+        """What these resources can do and how they are called; without calibrations scores are raw."""
+        return cls(
+            capabilities={role: model.capabilities for role, model in resources.models.items()},
+            names={role: model.name for role, model in resources.models.items()},
+            identities=Identities(resources.models),
+            calibrations=calibrations or {},
+            scorer=resources.judge.name if resources.judge is not None else None,
+            critic=resources.critic.name if resources.critic is not None else None,
+            has_embedder=resources.embedder is not None,
+            has_reader=resources.reader is not None,
+            expected=expected if expected is not None else ExpectedShare(),
+            stack=stack,
+            guarantee=guarantee,
+            drift=DriftWatch(guarantee.signals) if guarantee is not None else None,
+        )
+
+    @property
+    def every_calibration(self) -> Mapping[str, AnyCalibration]:
+        """Calibrations by purpose, the stack as ``claims``, the guarantee as ``guarantee``."""
+        found: dict[str, AnyCalibration] = dict(self.calibrations)
+        if self.stack is not None:
+            found["claims"] = self.stack
+        if self.guarantee is not None:
+            found["guarantee"] = self.guarantee
+        return found
+
+    def model(self, role: str) -> Capabilities | None:
+        """Capabilities of the model of that role (the default one stands in), ``None`` if there is none."""
+        return self.capabilities.get(role) or self.capabilities.get("default")
+
+    def model_name(self, role: str) -> str:
+        """Name of the model of that role."""
+        return self.names.get(role) or self.names.get("default", "none")
+
+    def model_identity(self, role: str) -> str:
+        """What calibrations of the model of that role are bound to."""
+        known = role if role in self.identities else "default"
+        return self.identities[known] if known in self.identities else self.model_name(role)
