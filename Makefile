@@ -44,7 +44,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.test
-	$(BIN)/mypy --strict shared_core llamaindex_selfreflect langchain_selfreflect
+	$(BIN)/mypy --strict shared_core llamaindex_selfreflect langchain_selfreflect benchmarks/lab benchmarks/reader
 
 # As many processes as cores, each of one thread: the models of the tests are too small for more.
 unit: $(VENV)/.test

@@ -19,6 +19,7 @@ import json
 import math
 import random
 import re
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,10 +30,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
+
+from benchmarks.reader.data import read_lines
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.evaluation.plots import reliability, risk_coverage
 from shared_core.facades.checker import SelfReflectChecker
-from shared_core.training.reader.data import read_lines
 from shared_core.types import Answer
 
 ROOT = Path(__file__).resolve().parents[1]

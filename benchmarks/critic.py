@@ -19,6 +19,7 @@ import json
 import math
 import random
 import re
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,14 +30,16 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
+
+from benchmarks.reader import sets
+from benchmarks.reader.data import read_lines
 from shared_core.evaluation.metrics.answers import contains_answer, f1
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.reading.base import Rate, Read, ReadResult
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.retrieval.embedding import MiniLMEmbedder
-from shared_core.training.reader import sets
-from shared_core.training.reader.data import read_lines
 from shared_core.types import Passage
 
 ROOT = Path(__file__).resolve().parents[1]

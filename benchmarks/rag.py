@@ -30,6 +30,7 @@ import json
 import math
 import random
 import re
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
+
+from benchmarks.reader import sets
+from benchmarks.reader.mixture import SETS, World
+from benchmarks.reader.sets import Case
 from shared_core.evaluation.metrics.answers import contains_answer, exact_match, f1
 from shared_core.evaluation.metrics.confidence import accuracy_at, auroc, expected_calibration_error
 from shared_core.evaluation.plots import reliability, risk_coverage
@@ -53,9 +59,6 @@ from shared_core.reading.extractive import ExtractiveReader
 from shared_core.retrieval.cached_embedder import CachedEmbedder
 from shared_core.runtime import flow as flows
 from shared_core.settings import SelfReflectSettings
-from shared_core.training.reader import sets
-from shared_core.training.reader.mixture import SETS, World
-from shared_core.training.reader.sets import Case
 from shared_core.types import Passage
 
 ROOT = Path(__file__).resolve().parents[1]

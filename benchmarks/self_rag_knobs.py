@@ -27,6 +27,7 @@ import json
 import math
 import random
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +37,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
+
+from benchmarks.lab.measure.quoting import supports
+from benchmarks.lab.measure.setting import Lab
+from benchmarks.lab.rows.self_rag import tell_about
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lab import World, load_lab_model
 from shared_core.lab.dice import Dice
-from shared_core.lab.measure.quoting import supports
-from shared_core.lab.measure.setting import Lab, is_right
-from shared_core.lab.rows.self_rag import tell_about
+from shared_core.lab.recall import is_right
 from shared_core.lm.base import Capabilities, Generate, LanguageModel, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reflection import REFLECTION_TOKENS, RELEASED_IDS, TOKEN_GROUPS, VERDICT_TOKENS

@@ -44,10 +44,16 @@ def test_a_world_is_written_as_files_that_other_commands_read(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--model", "nowhere"], ["train", "--out", "x", "--minutes", "0"], ["train", "--out", "x", "--size", "huge"]],
+    [["--model", "nowhere"], ["train", "--out", "x", "--minutes", "0"], ["write", "x", "--size", "huge"]],
 )
 def test_bad_input_is_refused(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["lab", *arguments])
     assert result.exit_code in (1, 2), result.output
     assert "Traceback" not in result.output
+
+
+def test_training_names_the_script_that_trains() -> None:
+    result = CliRunner().invoke(app, ["lab", "train", "--out", "x", "--minutes", "90"])
+    assert result.exit_code == 2
+    assert "python -m benchmarks.lab.train" in " ".join(result.output.split())

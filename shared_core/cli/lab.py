@@ -11,12 +11,12 @@ from rich.text import Text
 
 from shared_core.cli.ask import show
 from shared_core.cli.common import ABSTAINED, reports_errors
-from shared_core.cli.console import note, out, write_json
+from shared_core.cli.console import out, write_json
 from shared_core.errors import InputError
 
 if TYPE_CHECKING:
-    from shared_core.lab.measure.knowing import Measured
     from shared_core.lab.questions import Question
+    from shared_core.lab.recall import MeasuredAnswer
     from shared_core.lab.tour import Tour
     from shared_core.types import Answer
 
@@ -25,7 +25,9 @@ lab_app = typer.Typer(
     invoke_without_command=True,
 )
 
-Model = Annotated[Path | None, typer.Option("--model", "-m", help="A checkpoint of `selfreflect lab train`.")]
+Model = Annotated[
+    Path | None, typer.Option("--model", "-m", help="Folder of a checkpoint, instead of the shipped one.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Other questions.")]
 
 
@@ -47,7 +49,7 @@ def tour_command(
     """
     if context.invoked_subcommand is not None:
         return
-    from shared_core.lab.engines import PIPELINES
+    from shared_core.lab.setup import PIPELINES
     from shared_core.lab.tour import Tour
 
     tour = Tour(model, seed)
@@ -96,7 +98,7 @@ def _recall(tour: Tour) -> None:
             _remembered(title, row)
 
 
-def _remembered(title: str, row: Measured) -> None:
+def _remembered(title: str, row: MeasuredAnswer) -> None:
     right = "right" if row.right else f"wrong: {row.question.answers[0]}"
     said = row.text or "unknown"
     out.print(
@@ -152,34 +154,16 @@ def _row(question: Question) -> dict[str, object]:
 
 
 @reports_errors
-def train_command(
-    output: Annotated[Path, typer.Option("--out", "-o", help="Folder; a training that was begun there goes on.")],
-    minutes: Annotated[float, typer.Option("--minutes", help="Of training, in all runs together.")] = 90.0,
-    size: Annotated[str, typer.Option("--size", help="tiny, small or large.")] = "small",
-    seed: Annotated[int, typer.Option("--seed", help="Of weights and rows.")] = 0,
-    world: Annotated[int, typer.Option("--world", help="Seed of the world.")] = 0,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Of the CPU; all if not given.")] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, …; an accelerator if any.")] = None,
-) -> None:
-    """Train the lab's model from scratch; killed at any moment, the same command goes on.
-
-    `selfreflect lab --model DIR/model` shows what came of it.
-    """
-    try:
-        import torch
-
-        from shared_core.lab.train import Training, TrainSettings
-    except ImportError as error:
-        from shared_core.errors import MissingDependencyError
-
-        raise MissingDependencyError("torch", extra="transformers", purpose="Training the lab's model") from error
-    if threads:
-        torch.set_num_threads(threads)
-    settings = TrainSettings(minutes=minutes, seed=seed, world=world, size=size)
-    place = Training(output, settings, device=device, say=note).run()
-    out.print(f"written: {place}", markup=False, highlight=False)
+def train_command() -> None:
+    """Refuse, and name the script that trains the lab's model: it is part of the project's source, not of the wheel."""
+    raise InputError(
+        "The lab's model is trained by a script in the project's source.",
+        hint="In a checkout of the project: python -m benchmarks.lab.train --out DIR --minutes 90",
+    )
 
 
 lab_app.callback()(tour_command)
 lab_app.command("write")(write_command)
-lab_app.command("train")(train_command)
+lab_app.command("train", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(
+    train_command
+)

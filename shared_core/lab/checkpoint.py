@@ -23,7 +23,7 @@ def load_lab_model(folder: str | Path | None = None, *, device: str | None = Non
     """The lab's model as a white-box backend: grammars, log-probabilities, hidden states, verdicts.
 
     Args:
-        folder: of a checkpoint that ``selfreflect lab train`` wrote; the shipped one if not given.
+        folder: a checkpoint that ``python -m benchmarks.lab.train`` wrote; the shipped one if not given.
         device: such as ``cuda``; the CPU if not given: the model is so small that nothing is faster.
 
     Raises:
@@ -50,6 +50,7 @@ def _checked(folder: str | Path | None) -> Path:
     path = Path(folder) if folder is not None else CHECKPOINT
     if not (path / "config.json").is_file() or not (path / CARD).is_file():
         raise ModelLoadError(
-            f"There is no lab model in {path}.", hint="Make one: selfreflect lab train --out DIR --minutes 60"
+            f"There is no lab model in {path}.",
+            hint="Make one in a checkout of the project: python -m benchmarks.lab.train --out DIR --minutes 90",
         )
     return path

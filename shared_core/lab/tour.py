@@ -9,10 +9,9 @@ from pathlib import Path
 
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lab.checkpoint import load_lab_model
-from shared_core.lab.engines import lab_calibrations, lab_settings
-from shared_core.lab.measure.knowing import Measured, measured
-from shared_core.lab.measure.setting import Lab
 from shared_core.lab.questions import Question
+from shared_core.lab.recall import MeasuredAnswer, measure_answers
+from shared_core.lab.setup import LabSetup, lab_calibrations, lab_settings
 from shared_core.lab.world import World
 from shared_core.settings import PipelineName
 from shared_core.types import Answer
@@ -38,14 +37,14 @@ class Tour:
     _engines: dict[PipelineName, SelfReflectEngine] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def lab(self) -> Lab:
+    def lab(self) -> LabSetup:
         """World, documents and model."""
-        return Lab(World(0), load_lab_model(self.model), self.seed)
+        return LabSetup(World(0), load_lab_model(self.model), self.seed)
 
-    def recalled(self, count: int = 3) -> tuple[list[Measured], list[Measured]]:
+    def recalled(self, count: int = 3) -> tuple[list[MeasuredAnswer], list[MeasuredAnswer]]:
         """Questions about facts that the model was trained on, and about others, answered from memory with Gram."""
         sides = [
-            measured(self.lab, self.lab.questions(("single",), count, "test", known=known, name="tour"))
+            measure_answers(self.lab, self.lab.questions(("single",), count, "test", known=known, name="tour"))
             for known in (True, False)
         ]
         return sides[0], sides[1]

@@ -67,7 +67,7 @@ class ExtractiveReader(Remade):
 
     Args:
         embedder: a ``MiniLMEmbedder`` whose model folder to use; ``None`` looks in the usual places.
-        weights: file of weights with its JSON beside it, as ``python -m shared_core.training.reader`` writes them.
+        weights: file of weights with its JSON beside it, as ``python -m benchmarks.reader`` in a checkout writes them.
         splitter: cuts passages into sentences.
         cache_passages: how many passages' vectors to keep (about 0.15 MB each).
 

@@ -24,6 +24,7 @@ MODULES = {
     "shared_core.gated_retriever": "shared_core.facades.gated_retriever",
     "shared_core.journal": "shared_core.support.run_log",
     "shared_core.meter": "shared_core.runtime.budget",
+    "shared_core.lab.train": "benchmarks.lab.train",
     "shared_core.mistakes": "shared_core.facades.arguments",
     "shared_core.parts": "shared_core.facades.assembly",
     "shared_core.portable": "shared_core.support.pickling",
@@ -33,6 +34,7 @@ MODULES = {
     "shared_core.resources": "shared_core.runtime.resources",
     "shared_core.retrieval.loaders": "shared_core.documents.loaders",
     "shared_core.threads": "shared_core.support.threads",
+    "shared_core.training.reader": "benchmarks.reader",
     "shared_core.uncertainty.calibration": "shared_core.calibration",
 }
 """Modules of 0.1.0 that moved, and where to."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.lab.measure.setting import Lab
 from shared_core.lab import World, load_lab_model
-from shared_core.lab.measure.setting import Lab
 from shared_core.lm.transformers import TransformersLM
 
 

@@ -8,21 +8,24 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from shared_core.lab.engines import lab_settings
-from shared_core.lab.measure import estimating, tuning
-from shared_core.lab.measure.estimating import JUDGED, cost, estimators, gram_by_state
-from shared_core.lab.measure.knowing import gate, measured, rerank
-from shared_core.lab.measure.pipelines import Fitted, ask, outcome
-from shared_core.lab.measure.plots import draw
-from shared_core.lab.measure.quoting import reclaim
-from shared_core.lab.measure.setting import Counts, Figures, Lab, shown
-from shared_core.lab.measure.verdicts import attack, self_rag, verdicts
-from shared_core.lab.measure.writing import check, iterative_and_wide
+from benchmarks.lab.measure import estimating, tuning
+from benchmarks.lab.measure.estimating import JUDGED, cost, estimators, gram_by_state
+from benchmarks.lab.measure.pipelines import Fitted, ask, outcome
+from benchmarks.lab.measure.plots import draw
+from benchmarks.lab.measure.quoting import reclaim
+from benchmarks.lab.measure.seakr import gate, rerank
+from benchmarks.lab.measure.setting import Counts, Figures, Lab, shown
+from benchmarks.lab.measure.verdicts import attack, self_rag, verdicts
+from benchmarks.lab.measure.writing import check, iterative_and_wide
+from shared_core.lab.recall import measure_answers
+from shared_core.lab.setup import lab_settings
 from shared_core.uncertainty import ESTIMATORS
 
 TINY = Counts(
@@ -79,9 +82,9 @@ def test_what_every_estimator_costs_is_measured(lab: Lab, monkeypatch: pytest.Mo
 
 def test_a_question_of_its_own_for_each_prompt(lab: Lab) -> None:
     questions = lab.questions(("single",), 3, "test", name="test")
-    together = measured(lab, questions)
+    together = measure_answers(lab, questions)
     assert [m.question for m in together] == questions
-    alone = measured(lab, questions[:1])
+    alone = measure_answers(lab, questions[:1])
     assert alone[0].text == together[0].text
     assert alone[0].values["gram"] == pytest.approx(together[0].values["gram"], abs=1e-2)
 
@@ -128,11 +131,7 @@ def test_a_pipeline_s_answers_are_counted(lab: Lab) -> None:
 def test_the_script_writes_its_figures(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("langchain_core")
     pytest.importorskip("llama_index.core")
-    root = Path(__file__).parents[2]
-    monkeypatch.syspath_prepend(str(root / "benchmarks"))
-    for name in ("lab", "lab_chains"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    script = importlib.import_module("lab")
+    script = importlib.import_module("benchmarks.lab.__main__")
     monkeypatch.setattr(script, "load_lab_model", lambda folder=None: lab.lm)
     monkeypatch.setattr(Counts, "quick", classmethod(lambda cls: TINY))
     file = tmp_path / "figures.json"
@@ -140,5 +139,12 @@ def test_the_script_writes_its_figures(lab: Lab, monkeypatch: pytest.MonkeyPatch
     script.main()
     figures = json.loads(file.read_text(encoding="utf-8"))
     assert 0 <= figures["verdict_accuracy"] <= 1
-    for name in ("lab", "lab_chains"):
-        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("command", [["benchmarks/lab.py"], ["-m", "benchmarks.lab"]])
+def test_the_script_runs_from_the_project_s_root(command: list[str]) -> None:
+    root = Path(__file__).parents[2]
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, *command, "--help"], cwd=root, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--only" in done.stdout

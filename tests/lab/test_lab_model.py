@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.lab.measure.setting import Counts, Lab
+from benchmarks.lab.measure.verdicts import attack, verdicts
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.lab import World, lab_card
 from shared_core.lab.checkpoint import CHECKPOINT
-from shared_core.lab.measure.knowing import measured
-from shared_core.lab.measure.setting import Counts, Lab, is_right
-from shared_core.lab.measure.verdicts import attack, verdicts
+from shared_core.lab.recall import is_right, measure_answers
 from shared_core.lm.base import Prompt
 from shared_core.lm.transformers import TransformersLM
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead
@@ -33,8 +33,8 @@ def test_it_is_a_white_box(lab_lm: TransformersLM) -> None:
 
 
 def test_what_it_was_trained_on_it_knows_and_it_is_surer_of_it(lab: Lab) -> None:
-    known = measured(lab, lab.questions(("single",), 24, "test", known=True, name="test"))
-    strange = measured(lab, lab.questions(("single",), 24, "test", known=False, name="test"))
+    known = measure_answers(lab, lab.questions(("single",), 24, "test", known=True, name="test"))
+    strange = measure_answers(lab, lab.questions(("single",), 24, "test", known=False, name="test"))
     assert sum(m.right for m in known) >= 16
     assert sum(m.right for m in strange) <= 8
     sure = [-m.values["gram"] for m in (*known, *strange)]
@@ -43,8 +43,8 @@ def test_what_it_was_trained_on_it_knows_and_it_is_surer_of_it(lab: Lab) -> None
 
 def test_a_passage_gives_it_answers_that_it_does_not_know(lab: Lab) -> None:
     questions = lab.questions(("single",), 24, "test", known=False, name="test")
-    alone = measured(lab, questions)
-    reading = measured(lab, questions, [lab.gold(q) for q in questions])
+    alone = measure_answers(lab, questions)
+    reading = measure_answers(lab, questions, [lab.gold(q) for q in questions])
     assert sum(m.right for m in reading) >= sum(m.right for m in alone) + 8
 
 

@@ -9,13 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from benchmarks.lab.model import make_model, save_model, score_batch, size_of  # noqa: E402
+from benchmarks.lab.packing import Cursor, Packer, grow  # noqa: E402
+from benchmarks.lab.rows.base import IGNORED  # noqa: E402
+from benchmarks.lab.rows.source import RowSource  # noqa: E402
 from shared_core.errors import InputError  # noqa: E402
 from shared_core.lab import World  # noqa: E402
 from shared_core.lab.checkpoint import CARD, load_lab_model  # noqa: E402
-from shared_core.lab.model import make_model, save_model, score_batch, size_of  # noqa: E402
-from shared_core.lab.packing import Cursor, Packer, grow  # noqa: E402
-from shared_core.lab.rows.base import IGNORED  # noqa: E402
-from shared_core.lab.rows.source import RowSource  # noqa: E402
 from shared_core.lm.transformers import TransformersLM  # noqa: E402
 
 
@@ -79,7 +79,7 @@ def test_a_saved_model_is_loaded_as_it_was(lab_lm: TransformersLM, tmp_path: Pat
 
 @pytest.mark.train
 def test_a_killed_training_goes_on(tmp_path: Path) -> None:
-    from shared_core.lab.train import Training, TrainSettings
+    from benchmarks.lab.train import Training, TrainSettings
 
     settings = TrainSettings(minutes=0.2, size="tiny", tokens=2048)
     training = Training(tmp_path, settings, device="cpu", checkpoint_seconds=1)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.lab.rows.base import IGNORED, LabRow
+from benchmarks.lab.rows.source import SKILLS, RowSource
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lab import World
-from shared_core.lab.rows.base import IGNORED, LabRow
-from shared_core.lab.rows.source import SKILLS, RowSource
 from shared_core.lm.base import BaseLanguageModel, Prompt
 from shared_core.lm.transformers import TransformersLM
 from shared_core.reflection import REFLECTION_TOKENS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.lab.judge import TruthJudge
+from benchmarks.lab.rows.library import Library
 from shared_core.errors import InputError
 from shared_core.lab import World
 from shared_core.lab.dice import Dice
-from shared_core.lab.judge import TruthJudge
 from shared_core.lab.prose import plain
 from shared_core.lab.questions import ANSWERABLE, UNANSWERABLE
-from shared_core.lab.rows.library import Library
 
 
 def test_the_same_seed_gives_the_same_world_and_another_one_other_names(world: World) -> None:

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from benchmarks.reader import forms
+from benchmarks.reader.claims import NOT_SUPPORTED, from_questions, people_s
+from benchmarks.reader.data import Row
 from shared_core.reading.network import SUPPORTED, UNSUPPORTED
-from shared_core.training.reader import forms
-from shared_core.training.reader.claims import NOT_SUPPORTED, from_questions, people_s
-from shared_core.training.reader.data import Row
 from shared_core.types import Passage
 
 

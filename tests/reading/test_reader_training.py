@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -11,6 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.reader.batches import Examples, Recipe, batch, batches, targets
+from benchmarks.reader.build import base_parameters
+from benchmarks.reader.claims import ClaimRow
+from benchmarks.reader.confidence import LEAST, Measured, fit, fit_support, measure
+from benchmarks.reader.data import OPPOSITE, Corpus, Row, rarities, replaced, rows_of, swapped
+from benchmarks.reader.learn import loss, rate_at, train
+from benchmarks.reader.sets import Case
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.reading.base import Read, ReadResult
@@ -21,13 +29,6 @@ from shared_core.reading.features import RARITY_BUCKETS, words_of
 from shared_core.reading.model import model_folder
 from shared_core.reading.network import initial
 from shared_core.reading.pieces import PieceTokenizer
-from shared_core.training.reader.batches import Examples, Recipe, batch, batches, targets
-from shared_core.training.reader.build import base_parameters
-from shared_core.training.reader.claims import ClaimRow
-from shared_core.training.reader.confidence import LEAST, Measured, fit, fit_support, measure
-from shared_core.training.reader.data import OPPOSITE, Corpus, Row, rarities, replaced, rows_of, swapped
-from shared_core.training.reader.learn import loss, rate_at, train
-from shared_core.training.reader.sets import Case
 from shared_core.types import Passage
 
 torch = pytest.importorskip("torch")
@@ -124,7 +125,7 @@ def test_a_cut_run_goes_on_where_it_was(examples: Examples, tmp_path: Path) -> N
     def draw(step: int):  # type: ignore[no-untyped-def]
         return batches(examples, ROWS, CLAIMS, step)
 
-    import shared_core.training.reader.learn as learn
+    import benchmarks.reader.learn as learn
 
     whole = train(p, words, draw, RECIPE, tmp_path / "whole")
     kept, learn.KEEP_EVERY = learn.KEEP_EVERY, 2
@@ -148,7 +149,7 @@ def test_processes_divide_the_questions_and_claims_of_a_step(examples: Examples)
 
 SHARING = """
 import torch
-from shared_core.training.reader.together import join, share_gradients
+from benchmarks.reader.together import join, share_gradients
 mine, processes = join()
 held, missing, still = torch.zeros(2, requires_grad=True), torch.zeros(3, requires_grad=True), torch.zeros(1)
 held.grad = torch.tensor([1.0, 4.0]) * (mine + 1)
@@ -164,7 +165,9 @@ print("shared", flush=True)
 def test_processes_share_the_mean_of_their_gradients(tmp_path: Path) -> None:
     (tmp_path / "sharing.py").write_text(SHARING, "utf-8")
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run([*launch, str(tmp_path / "sharing.py")], capture_output=True, text=True, timeout=300)
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    command = [*launch, str(tmp_path / "sharing.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": paths})
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("shared") == 2
 

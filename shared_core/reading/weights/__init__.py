@@ -24,7 +24,7 @@ WEIGHTS = Path(__file__).parent / "network.safetensors"
 """The weights that ship; ``network.json`` beside them holds the calibration and names their sources."""
 RARITY_STEPS = 200
 """Rarities are stored as whole numbers of this many to 1."""
-_HINT = "Reinstall the package, or rebuild them: python -m shared_core.training.reader"
+_HINT = "Reinstall the package, or rebuild them in a checkout of the project: python -m benchmarks.reader"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,230 @@
+"""Does uncertainty tell what the model knows, and which of its answers are right? At what cost? Every estimator."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchmarks.lab.measure.setting import Counts, Figures, Lab, mean
+from shared_core.evaluation.metrics.confidence import auroc
+from shared_core.lab.questions import Question
+from shared_core.lab.recall import TOKENS, MeasuredAnswer, measure_answers, short_prompt
+from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.pipelines.gating.measure import Measurement, measure
+from shared_core.pipelines.gating.prompts import ANSWER_STOPS
+from shared_core.runtime.budget import Meter
+from shared_core.runtime.flow import Flow, Judge, Request, leaves_of, run
+from shared_core.settings import SeakrSettings, SelfReflectSettings
+from shared_core.types import Passage
+from shared_core.uncertainty import ESTIMATORS
+
+__all__ = ["Answered", "cost", "estimators", "gram_by_state"]
+
+_MEANT = {"entailment", "agreement", "answer_similarity", "answer_agreement", "inference"}
+JUDGED = tuple(n for n, e in ESTIMATORS.items() if e.needs & _MEANT)
+"""Estimators that ask what texts mean: measured with the shipped critic, and where they can be with an embedder."""
+
+JUDGED_SAMPLES = 8
+"""Samples of a question where the critic compares each with each: 56 pairs at most, where 20 samples have 380."""
+
+_BY_EMBEDDER = "_by_embedder"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The questions of one kind as answered and measured.
+
+    Attributes:
+        rows: all of them, by every estimator that needs no judge, and by the others with an embedder
+            (``…_by_embedder``).
+        judged: the first of them, by the estimators that the critic judges for.
+    """
+
+    rows: list[MeasuredAnswer]
+    judged: list[MeasuredAnswer] = field(default_factory=list)
+
+    def auroc(self, held: Sequence[bool], held_judged: Sequence[bool]) -> dict[str, float]:
+        """By estimator: how well low uncertainty tells where something held; NaN where all or none held."""
+        found = {name: _auroc(self.rows, name, held) for name in _names(self.rows)}
+        return found | {name: _auroc(self.judged, name, held_judged) for name in _names(self.judged)}
+
+
+def estimators(lab: Lab, counts: Counts) -> tuple[Figures, Answered, Answered]:
+    """AUROC of every estimator: facts that the model was trained on against others, answered from memory; right against
+    wrong answers from passages, to questions of one fact (and yes or no) and, step by step, of two.
+
+    And the share of questions about unknown facts whose uncertainty a passage that has nothing to do with them lowers,
+    though the model still gives an answer.
+
+    Returns:
+        Figures, what was measured from memory, what was measured from passages.
+    """
+    half, some = counts.estimators // 2, counts.judged // 2
+    known = lab.questions(("single",), half, "test", known=True)
+    strange = lab.questions(("single",), half, "test", known=False)
+    first, second = _answered(lab, known, None, some), _answered(lab, strange, None, some)
+    closed = Answered(first.rows + second.rows, first.judged + second.judged)
+    single = lab.questions(("single", "yes_no"), counts.estimators, "test", known=False, name="read")
+    opened = _answered(lab, single, [lab.retriever.retrieve(q.text, 3) for q in single], counts.judged)
+    double = lab.questions(("two_hop",), half, "test", name="read")
+    hops = _answered(lab, double, [_with_both_hops(lab, q) for q in double], some, stepwise=True)
+    trained = closed.auroc(*([m.question.known for m in rows] for rows in (closed.rows, closed.judged)))
+    figures = {f"auroc_{name}": value for name, value in trained.items()}
+    for prefix, rows in (("auroc_answer_", opened), ("auroc_multihop_", hops)):
+        right = rows.auroc(*([m.right for m in part] for part in (rows.rows, rows.judged)))
+        figures |= {f"{prefix}{name}": value for name, value in right.items()}
+    figures["accuracy_known_closed_book"] = mean(m.right for m in first.rows)
+    figures["accuracy_unknown_closed_book"] = mean(m.right for m in second.rows)
+    figures["accuracy_three_passages"] = mean(m.right for m in opened.rows)
+    figures["accuracy_multihop"] = mean(m.right for m in hops.rows)
+    figures["questions_judged"] = float(len(closed.judged))
+    return figures | _beside_the_point(lab, second), closed, opened
+
+
+def _answered(
+    lab: Lab,
+    questions: Sequence[Question],
+    passages: Sequence[Sequence[Passage]] | None,
+    judged: int,
+    *,
+    stepwise: bool = False,
+) -> Answered:
+    names = [n for n, e in ESTIMATORS.items() if "inference" not in e.needs]
+    plain = measure_answers(lab, questions, passages, names, stepwise=stepwise)
+    rows = [MeasuredAnswer(m.question, m.text, {_renamed(n): v for n, v in m.values.items()}) for m in plain]
+    read = passages[:judged] if passages is not None else None
+    by_critic = _judged_by_critic(JUDGED[0])
+    return Answered(rows, measure_answers(lab, questions[:judged], read, JUDGED[1:], by_critic, stepwise=stepwise))
+
+
+def _judged_by_critic(name: str) -> SeakrSettings:
+    return SeakrSettings(estimator=name, samples=JUDGED_SAMPLES, meanings="critic", allow_fallback=False)
+
+
+def _renamed(name: str) -> str:
+    """The embedder compares meanings where nobody was asked for: what it makes of them has a name of its own."""
+    return name + _BY_EMBEDDER if name in JUDGED else name
+
+
+def _with_both_hops(lab: Lab, question: Question) -> list[Passage]:
+    """What searching hop by hop would find: a passage for each fact, and the best that the question's words find."""
+    gold = lab.gold(question)
+    known = {p.id for p in gold}
+    return [*gold, *(p for p in lab.retriever.retrieve(question.text, 3) if p.id not in known)][:3]
+
+
+def _names(rows: Sequence[MeasuredAnswer]) -> Iterable[str]:
+    return rows[0].values if rows else ()
+
+
+def _auroc(rows: Sequence[MeasuredAnswer], name: str, held: Sequence[bool]) -> float:
+    """NaN where all or none held."""
+    if len(set(held)) < 2:
+        return math.nan
+    return auroc(-np.array([m.values[name] for m in rows]), np.array(held, dtype=float))
+
+
+def gram_by_state(lab: Lab, counts: Counts) -> Figures:
+    """Known against unknown by Gram, by which hidden state it reads: a small model keeps its answers elsewhere than
+    the large ones for which the middle layer was chosen. ``auroc_gram_KIND_POSITION_LAYER``."""
+    half = counts.estimators // 4
+    questions = [
+        *lab.questions(("single",), half, "tune", known=True),
+        *lab.questions(("single",), half, "tune", known=False),
+    ]
+    figures: Figures = {}
+    for kind, position in (("mlp", "eos"), ("mlp", "last"), ("residual", "last")):
+        for layer in (2, 3, 5):
+            options = SeakrSettings(layer=layer, hidden=kind, position=position)
+            rows = measure_answers(lab, questions, options=options)
+            figures[f"auroc_gram_{kind}_{position}_{layer}"] = _auroc(rows, "gram", [m.question.known for m in rows])
+    return figures
+
+
+def _beside_the_point(lab: Lab, strange: Answered) -> Figures:
+    """Uncertainty with a passage about something else, against none."""
+    some, judged = strange.rows[: max(20, len(strange.rows) // 2)], (len(strange.judged) + 1) // 2
+    others = [lab.gold(m.question) for m in [*some[1:], *some[:1]]]
+    with_one = _answered(lab, [m.question for m in some], others, judged)
+    pairs = [(a, b) for a, b in zip(some, with_one.rows) if b.text]
+    beside = [(a, b) for a, b in zip(strange.judged, with_one.judged) if b.text]
+    lowered = {n: mean(b.values[n] < a.values[n] for a, b in pairs) for n in _names(with_one.rows)}
+    lowered |= {n: mean(b.values[n] < a.values[n] for a, b in beside) for n in _names(with_one.judged)}
+    return {
+        "answered_beside_the_point": len(pairs) / len(some) if some else math.nan,
+        **{f"lowered_by_irrelevant_{n}": share for n, share in lowered.items()},
+    }
+
+
+# --- what each costs -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What measuring took.
+
+    Attributes:
+        seconds: by the clock.
+        tokens: that the model read and wrote.
+        pairs: that the critic compared.
+    """
+
+    seconds: float = 0.0
+    tokens: int = 0
+    pairs: int = 0
+
+
+def cost(lab: Lab, counts: Counts) -> Figures:
+    """What each estimator, measured alone, takes for one question beyond the greedy answer: ``seconds_ESTIMATOR``,
+    ``tokens_ESTIMATOR`` that the model reads and writes, ``pairs_ESTIMATOR`` that the critic compares.
+
+    Of 20 samples; of ``JUDGED_SAMPLES`` where the critic compares them. What the prefix cache holds is not read again.
+    Questions are of facts the model does not know: there samples differ most, and comparing them takes longest.
+    """
+    questions = lab.questions(("single",), counts.cost, "test", known=False, name="cost")
+    figures: Figures = {}
+    for first in (None, JUDGED[0]):  # what happens once, loading above all, is not counted
+        _spent(lab, questions[:1], first)
+    plain = _spent(lab, questions, None)
+    for name in ESTIMATORS:
+        taken = _spent(lab, questions, name)
+        share = max(len(questions), 1)
+        figures[f"seconds_{name}"] = max(taken.seconds - plain.seconds, 0.0) / share
+        figures[f"tokens_{name}"] = max(taken.tokens - plain.tokens, 0) / share
+        figures[f"pairs_{name}"] = taken.pairs / share
+    return figures
+
+
+def _spent(lab: Lab, questions: Sequence[Question], name: str | None) -> _Spent:
+    """For the answers alone where no estimator is named."""
+    options = _judged_by_critic(name) if name in JUDGED and name is not None else SeakrSettings(allow_fallback=False)
+    settings = SelfReflectSettings(seakr=options.replace(estimator=name or options.estimator))
+    engine = lab.engine(settings)
+    gauge = choose_gauge(engine.settings, engine.context)
+    found = _Spent()
+    for question in questions:
+        meter = Meter(settings)
+        flow = measure([short_prompt(question)], gauge, stop=ANSWER_STOPS, max_tokens=TOKENS, draft_only=name is None)
+        start = time.perf_counter()
+        run(_counted(meter.watch(flow), found), engine.resources)
+        found.seconds += time.perf_counter() - start
+        usage = meter.usage
+        found.tokens += usage.prompt_tokens - usage.cached_tokens + usage.generated_tokens
+    return found
+
+
+def _counted(flow: Flow[list[Measurement]], spent: _Spent) -> Flow[list[Measurement]]:
+    """The same flow; the pairs that it has compared are counted."""
+    request: Request
+    try:
+        request = next(flow)
+        while True:
+            spent.pairs += sum(len(leaf.pairs) for leaf in leaves_of(request) if isinstance(leaf, Judge))
+            request = flow.send((yield request))
+    except StopIteration as done:
+        measurements: list[Measurement] = done.value
+        return measurements

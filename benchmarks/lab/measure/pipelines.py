@@ -1,0 +1,147 @@
+"""The composed engine beside every single paper's pipeline, always and never retrieving: utility, abstention."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.lab.measure.setting import Counts, Figures, Lab, answers_of, as_asked, mean, shown, worth
+from shared_core.calibration.stack import AnyCalibration
+from shared_core.errors import CalibrationError
+from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
+from shared_core.evaluation.fitting.gauge_calibration import calibrate_answer, calibrate_gate
+from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
+from shared_core.lab.questions import UNANSWERABLE, Question
+from shared_core.lab.recall import is_right, measure_answers
+from shared_core.lab.setup import PIPELINES, lab_settings
+from shared_core.lab.world import World
+from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.types import Answer
+
+__all__ = ["Fitted", "compare", "fit", "other_world"]
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A pipeline with what was fitted for it on the tuning split."""
+
+    settings: SelfReflectSettings
+    calibrations: Mapping[str, AnyCalibration]
+
+    def without(self, *purposes: str) -> Fitted:
+        """The same without some of the calibrations."""
+        return Fitted(self.settings, {k: v for k, v in self.calibrations.items() if k not in purposes})
+
+
+def fit(lab: Lab, pipeline: PipelineName, counts: Counts) -> Fitted:
+    """Fit claims (or, for SeaKR, gate and answer) on questions of the tuning split."""
+    settings = lab_settings(pipeline)
+    tune = as_asked(lab.mixture(counts.fit, "tune"))
+    engine = lab.engine(settings)
+    found: dict[str, AnyCalibration] = {}
+    if pipeline in ("composed", "seakr"):
+        recalled = as_asked(
+            [
+                *lab.questions(("single",), counts.fit // 2, "tune", known=True),
+                *lab.questions(("single",), counts.fit // 2, "tune", known=False),
+            ]
+        )
+        gate = calibrate_gate(engine, recalled).calibration
+        found["gate"] = gate
+        some = tune[:: 2 if pipeline == "seakr" else 1]
+        found["answer"] = calibrate_answer(engine, some if pipeline == "seakr" else recalled, gate=gate).calibration
+    if pipeline != "seakr":
+        with contextlib.suppress(CalibrationError):  # nearly all its claims are right, or wrong: the rule stays
+            found["claims"] = calibrate_claims(engine, tune).calibration
+    return Fitted(settings, found)
+
+
+def ask(lab: Lab, fitted: Fitted, questions: Sequence[Question]) -> list[Answer]:
+    """The fitted pipeline's answers."""
+    return answers_of(lab.engine(fitted.settings, fitted.calibrations), questions)
+
+
+def compare(lab: Lab, counts: Counts, say: Say = lambda line: None) -> tuple[Figures, dict[PipelineName, Fitted]]:
+    """Utility, accuracy and coverage at ρ* = .5 of every pipeline on the same questions of the test split.
+
+    Returns:
+        Figures, and the pipelines as fitted.
+    """
+    questions = lab.mixture(counts.compare, "test")
+    figures: Figures = {}
+    every: dict[PipelineName, Fitted] = {}
+    for pipeline in PIPELINES:
+        every[pipeline] = fit(lab, pipeline, counts)
+        answers = ask(lab, every[pipeline], questions)
+        figures |= outcome(pipeline, [shown(a) for a in answers], questions)
+        figures[f"calls_{pipeline}"] = mean(a.usage.calls for a in answers)
+        figures[f"tokens_{pipeline}"] = mean(a.usage.prompt_tokens + a.usage.generated_tokens for a in answers)
+        say(f"{pipeline}: utility {figures[f'utility_{pipeline}']:.3f}")
+    composed = every["composed"]
+    always = ask(lab, composed.without("gate", "answer"), questions)
+    figures |= outcome("always", [shown(a) for a in always], questions)
+    figures |= outcome("never", [m.text for m in measure_answers(lab, questions)], questions)
+    more = lab.mixture(counts.confidence, "test")
+    figures |= _confidence(ask(lab, composed, more), more)
+    return figures | abstention(lab, composed, counts), every
+
+
+def outcome(name: str, texts: Sequence[str], questions: Sequence[Question]) -> Figures:
+    """``utility_NAME``, ``kept_accuracy_NAME`` (of what was said), ``coverage_NAME`` (share that was answered)."""
+    said = [(t, q) for t, q in zip(texts, questions) if t]
+    return {
+        f"utility_{name}": mean(worth(t, q) for t, q in zip(texts, questions)),
+        f"kept_accuracy_{name}": mean(is_right(t, q) for t, q in said),
+        f"coverage_{name}": len(said) / len(questions),
+    }
+
+
+def _surest(answer: Answer) -> tuple[float, str]:
+    """The surest claim's support, kept or not, and what it says: the target left aside."""
+    if answer.confidence is not None and not answer.abstained:
+        return answer.confidence, shown(answer)
+    best = max(answer.claims, key=lambda c: c.support if c.support is not None else -1.0, default=None)
+    return (best.support or 0.0, best.short_answer or best.text) if best is not None else (0.0, "")
+
+
+def _confidence(answers: Sequence[Answer], questions: Sequence[Question]) -> Figures:
+    """How the composed confidence ranks right answers above wrong ones, and what it is off by."""
+    pairs = [_surest(a) for a in answers]
+    sure = [p for p, _ in pairs]
+    right = [float(is_right(text, q)) for (_, text), q in zip(pairs, questions)]
+    both = 0 < sum(right) < len(right)
+    return {
+        "auroc_composed": auroc(sure, right) if both else math.nan,
+        "ece": expected_calibration_error(sure, right),
+    }
+
+
+def abstention(lab: Lab, fitted: Fitted, counts: Counts) -> Figures:
+    """Silence about invented names and other unanswerable questions; answerable ones that were lost to it."""
+    figures: Figures = {}
+    invented = lab.questions(("invented",), counts.unanswerable // 2, "test", name="abstain")
+    figures["abstention_invented"] = mean(a.abstained for a in ask(lab, fitted, invented))
+    hopeless = lab.questions(UNANSWERABLE, counts.unanswerable, "test", name="abstain")
+    found = ask(lab, fitted, hopeless)
+    figures["abstention_unanswerable"] = mean(a.abstained for a in found)
+    for kind in UNANSWERABLE:
+        figures[f"abstention_{kind}"] = mean(a.abstained for a, q in zip(found, hopeless) if q.kind == kind)
+    singles = lab.questions(("single",), counts.unanswerable, "test", name="lost")
+    answers = ask(lab, fitted, singles)
+    figures["answerable_lost"] = mean(a.abstained for a in answers)
+    return figures
+
+
+def other_world(lab: Lab, fitted: Fitted, counts: Counts, seed: int) -> Figures:
+    """The composed pipeline as fitted, on a world whose names it has never met."""
+    names = [e.name for e in lab.world.entities]
+    other = Lab(World(seed, size=0.5, avoid=names), lab.lm, lab.seed)
+    questions = other.mixture(counts.confidence, "test")
+    answers = ask(other, fitted, questions)
+    figures = {**outcome("other_seed", [shown(a) for a in answers], questions), **_confidence(answers, questions)}
+    renamed = {"ece": "ece_other_seed", "auroc_composed": "auroc_composed_other_seed"}
+    return {renamed.get(name, name): value for name, value in figures.items()}

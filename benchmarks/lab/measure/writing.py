@@ -1,0 +1,91 @@
+"""ReSearch's search on texts about people and things, and checking answers that others wrote."""
+
+from __future__ import annotations
+
+import re
+
+from benchmarks.lab.biographies import biographies
+from benchmarks.lab.measure.setting import Counts, Figures, Lab, mean
+from benchmarks.lab.rows.library import Library
+from shared_core.abstention import penalty
+from shared_core.citation import split_sentences
+from shared_core.lab.dice import Dice
+from shared_core.lab.facts import TIERS, Entity, Split
+from shared_core.lab.prose import plain
+from shared_core.settings import ResearchSettings, SelfReflectSettings
+from shared_core.types import Answer
+
+__all__ = ["check", "iterative_and_wide"]
+
+_MARK = re.compile(r"\s*\[\d+\]")
+
+
+def iterative_and_wide(lab: Lab, counts: Counts) -> Figures:
+    """Closed book with the paper's prompts: K rounds of J candidates against one of K·J, by what is true of what is
+    shown, at ρ* = .5; by tier how much is said and how often nothing is."""
+    entities = [
+        b.entity
+        for tier in TIERS
+        for b in Dice("measure", lab.seed, "biographies", tier).sample(
+            biographies(lab.world, tier=tier), counts.biographies
+        )
+    ]
+    figures: Figures = {}
+    for name, rounds, samples in (("iterative", 3, 4), ("wide", 1, 12)):
+        options = ResearchSettings(
+            closed_book=True, prompts="biography", rounds=rounds, samples=samples, max_tokens=96, patience=None,
+            own_word=False, splitter="sentences", self_consistency_samples=2,
+        )  # fmt: skip
+        engine = lab.engine(SelfReflectSettings(pipeline="research", research=options))
+        answers: list[Answer] = []
+        for result in engine.answer_many([e.phrase for e in entities]):
+            if isinstance(result, Exception):
+                raise result
+            answers.append(result)
+        counted = [_counted(lab, a, e) for a, e in zip(answers, entities)]
+        figures[f"utility_{name}"] = mean(right - wrong * penalty(0.5) for right, wrong in counted)
+        figures[f"tokens_{name}"] = mean(a.usage.prompt_tokens + a.usage.generated_tokens for a in answers)
+        for tier in TIERS if name == "iterative" else ():
+            mine = [(a, c) for a, c, e in zip(answers, counted, entities) if e.tier == tier]
+            figures[f"research_silent_{tier}"] = mean(a.abstained for a, _ in mine)
+            said = sum(right + wrong for _, (right, wrong) in mine)
+            figures[f"research_claims_{tier}"] = said / max(1, len(mine))
+            figures[f"research_true_{tier}"] = sum(right for _, (right, _) in mine) / said if said else float("nan")
+    return figures
+
+
+def _counted(lab: Lab, answer: Answer, entity: Entity) -> tuple[int, int]:
+    """(true, false) claims of what is shown; what is not understood counts as false."""
+    if answer.abstained:
+        return 0, 0
+    text = _MARK.sub("", answer.text)
+    right = wrong = 0
+    for start, end in split_sentences(text):
+        found = lab.judge.judge(text[start:end], entity)
+        right += sum(j.true for j in found)
+        wrong += sum(not j.true for j in found) if found else 1
+    return right, wrong
+
+
+def check(lab: Lab, counts: Counts) -> Figures:
+    """Sentences that the documents state, that they say otherwise of, and that they say nothing of."""
+    split: Split = "test"
+    library, dice = Library(lab.world, (split,)), Dice("measure", lab.seed, "check")
+    facts = dice.sample(library.stated, counts.check)
+    right = [plain(f, library.entity(f)) for f in facts]
+    wrong = [plain(f, library.entity(f), library.wrong_value(f, dice)) for f in facts]
+    withheld = [f for f in library.facts if f.withheld]
+    absent = [plain(f, library.entity(f)) for f in dice.sample(withheld, counts.check)]
+    engine = lab.engine(SelfReflectSettings(top_k=4))
+
+    def share(texts: list[str], *verdicts: str) -> float:
+        found = engine.check_many(texts)
+        said = [c.verdict for a in found if isinstance(a, Answer) for c in a.claims]
+        return mean(v in verdicts for v in said)
+
+    return {
+        "check_right_supported": share(right, "supported"),
+        "check_wrong_not_supported": share(wrong, "contradicted", "unsupported"),
+        "check_wrong_contradicted": share(wrong, "contradicted"),
+        "check_absent_not_supported": share(absent, "contradicted", "unsupported"),
+    }

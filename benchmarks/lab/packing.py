@@ -1,0 +1,279 @@
+"""Rows packed for training: what rows share is computed once, and several trees of rows fill a sequence.
+
+Rows of a group mostly begin alike (demonstrations, passages). They become a tree: a token that is only read and stands
+behind the same tokens in several rows is there once; what is learned branches off. Each token sees its ancestors only,
+at the positions it would have in a row of its own, so the loss is that of the rows one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.lab.rows.base import IGNORED, LabRow
+from benchmarks.lab.rows.source import RowSource
+from shared_core.errors import InputError
+from shared_core.lm.encoding import Encoder
+
+__all__ = ["Batch", "Cursor", "Packer", "Step", "Tree", "grow"]
+
+_MISSES = 6
+"""Trees that may fail to find a place before a step counts as full; they come first in the next one."""
+
+
+@dataclass
+class Tree:
+    """Rows that share their beginnings.
+
+    Attributes:
+        ids: n tokens, parents before children.
+        parents: of each token, -1 for the first ones.
+        targets: (token after which, what should follow, row) for everything that is learned.
+        families: of the rows.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    targets: list[tuple[int, int, int]] = field(default_factory=list)
+    families: list[str] = field(default_factory=list)
+    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, row: LabRow, ids: Sequence[int], labels: Sequence[int]) -> None:
+        """Add a row's tokens and labels."""
+        at = -1
+        for token, label in zip(ids, labels):
+            learned = label != IGNORED
+            if learned:
+                self.targets.append((at, label, len(self.families)))
+            found = None if learned else self._known.get((at, token))
+            if found is None:
+                self.ids.append(token)
+                self.parents.append(at)
+                found = len(self.ids) - 1
+                if not learned:
+                    self._known[at, token] = found
+            at = found
+        self.families.append(row.family)
+
+    def growth(self, ids: Sequence[int], labels: Sequence[int]) -> int:
+        """By how many tokens a row would make the tree larger."""
+        at, shared = -1, 0
+        for token, label in zip(ids, labels):
+            found = self._known.get((at, token)) if label == IGNORED else None
+            if found is None:
+                break
+            at, shared = found, shared + 1
+        return len(ids) - shared
+
+    def seen(self) -> NDArray[np.bool_]:
+        """(n, n): which tokens each token sees: itself and those before it on its way from the root."""
+        mask = np.zeros((len(self.ids), len(self.ids)), dtype=bool)
+        for i, parent in enumerate(self.parents):
+            if parent >= 0:
+                mask[i] = mask[parent]
+            mask[i, i] = True
+        return mask
+
+    def positions(self) -> list[int]:
+        """Of each token in its row."""
+        found: list[int] = []
+        for parent in self.parents:
+            found.append(found[parent] + 1 if parent >= 0 else 0)
+        return found
+
+
+def grow(rows: Sequence[LabRow], encoder: Encoder, length: int) -> tuple[list[Tree], int]:
+    """The rows as trees of at most ``length`` tokens, and how many rows were left out because they are longer."""
+    trees: list[Tree] = []
+    dropped = 0
+    for row in rows:
+        ids, labels = row.encode(encoder)
+        if len(ids) > length:
+            dropped += 1
+            continue
+        if not trees or len(trees[-1].ids) + trees[-1].growth(ids, labels) > length:
+            trees.append(Tree())
+        trees[-1].add(row, ids, labels)
+    return trees, dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far the rows have been used.
+
+    Attributes:
+        group: the next group's number.
+        waiting: (group, tree of it) that did not fit so far.
+    """
+
+    group: int = 0
+    waiting: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sequences of trees, all of one length.
+
+    Attributes:
+        ids: (B, L) tokens; the padding token where nothing stands.
+        positions: (B, L) positions within the rows.
+        seen: (B, L, L) which tokens each token sees; padding sees itself.
+        sequence, after: (T,) where each learned token is predicted.
+        target: (T,) what should follow there.
+        row: (T,) which row it belongs to.
+        weight: (T,) its share of the step's loss; all of a step's add up to 1.
+        families: (R,) of the rows.
+        used: tokens that are no padding.
+    """
+
+    ids: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    seen: NDArray[np.bool_]
+    sequence: NDArray[np.int64]
+    after: NDArray[np.int64]
+    target: NDArray[np.int64]
+    row: NDArray[np.int64]
+    weight: NDArray[np.float32]
+    families: tuple[str, ...]
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of the optimiser learns from.
+
+    Attributes:
+        batches: one for each length of sequences that occurs, since short ones are cheaper to attend over.
+        dropped: rows left out because they are longer than the longest sequence.
+    """
+
+    batches: tuple[Batch, ...]
+    dropped: int
+
+    @property
+    def used(self) -> int:
+        """Tokens that are no padding."""
+        return sum(b.used for b in self.batches)
+
+
+@dataclass
+class _Bins:
+    """Sequences being filled."""
+
+    budget: int
+    bins: dict[int, list[list[Tree]]] = field(default_factory=dict)
+    room: dict[int, list[int]] = field(default_factory=dict)
+
+    def put(self, tree: Tree, length: int) -> bool:
+        """Put a tree into the fullest sequence of that length that has room, or a new one; False if neither goes."""
+        size = len(tree.ids)
+        room = self.room.setdefault(length, [])
+        bins = self.bins.setdefault(length, [])
+        fitting = [i for i, left in enumerate(room) if left >= size]
+        if not fitting:
+            if length > self.budget:
+                return False
+            self.budget -= length
+            bins.append([])
+            room.append(length)
+            fitting = [len(bins) - 1]
+        best = min(fitting, key=room.__getitem__)
+        bins[best].append(tree)
+        room[best] -= size
+        return True
+
+
+class Packer:
+    """Makes steps, each fixed by where the one before it ended.
+
+    Args:
+        source: of the rows.
+        encoder: of the model's tokenizer.
+        lengths: of sequences, in tokens; a tree goes into the shortest that holds it.
+        tokens: of a step, padding included; at least the longest sequence.
+
+    Raises:
+        InputError: there is no length, one is below 1, or ``tokens`` is too small.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        encoder: Encoder,
+        lengths: Sequence[int] = (128, 256, 384, 512, 640, 768, 1024),
+        tokens: int = 8192,
+    ) -> None:
+        if not lengths or min(lengths) < 1 or tokens < max(lengths):
+            raise InputError(f"A step of {tokens!r} tokens cannot hold sequences of {list(lengths)} tokens.")
+        self.source, self.encoder, self.lengths, self.tokens = source, encoder, sorted(lengths), tokens
+        self._trees: dict[int, list[Tree]] = {}
+
+    def step(self, cursor: Cursor) -> tuple[Step, Cursor]:
+        """The step that begins at a cursor, and the cursor behind it."""
+        bins = _Bins(self.tokens)
+        waiting: list[tuple[int, int]] = []
+        queue = list(cursor.waiting)
+        group, dropped = cursor.group, 0
+        while len(waiting) < _MISSES:
+            if not queue:
+                trees, lost = self._grown(group)
+                dropped += lost
+                queue = [(group, i) for i in range(len(trees))]
+                group += 1
+                continue
+            place = queue.pop(0)
+            tree = self._grown(place[0])[0][place[1]]
+            if not bins.put(tree, next(n for n in self.lengths if n >= len(tree.ids))):
+                waiting.append(place)
+        after = Cursor(group, (*waiting, *queue))
+        kept = {g for g, _ in after.waiting}
+        self._trees = {g: t for g, t in self._trees.items() if g in kept}
+        return Step(self._batches(bins), dropped), after
+
+    def _grown(self, group: int) -> tuple[list[Tree], int]:
+        dropped = 0
+        if group not in self._trees:
+            rows = self.source.group(group).rows
+            self._trees[group], dropped = grow(rows, self.encoder, self.lengths[-1])
+        return self._trees[group], dropped
+
+    def _batches(self, bins: _Bins) -> tuple[Batch, ...]:
+        pad = int(self.encoder.tokenizer.pad_token_id)
+        made = [_assemble(trees, length, pad) for length, trees in sorted(bins.bins.items()) if trees]
+        total = sum(float(b.weight.sum()) for b in made)
+        return tuple(replace(b, weight=(b.weight / total).astype(np.float32)) for b in made)
+
+
+def _assemble(bins: Sequence[Sequence[Tree]], length: int, pad: int) -> Batch:
+    shape = (len(bins), length)
+    ids = np.full(shape, pad, dtype=np.int64)
+    positions = np.zeros(shape, dtype=np.int64)
+    seen = np.zeros((*shape, length), dtype=bool)
+    seen[:, np.arange(length), np.arange(length)] = True
+    found: list[tuple[int, int, int, int]] = []
+    families: list[str] = []
+    used = 0
+    for b, trees in enumerate(bins):
+        start = 0
+        for tree in trees:
+            end = start + len(tree.ids)
+            ids[b, start:end] = tree.ids
+            positions[b, start:end] = tree.positions()
+            seen[b, start:end, start:end] = tree.seen()
+            found += [(b, start + at, target, len(families) + row) for at, target, row in tree.targets]
+            families += tree.families
+            start = end
+        used += start
+    table = np.asarray(found, dtype=np.int64).reshape(-1, 4)
+    sizes = np.bincount(table[:, 3], minlength=len(families)).astype(np.float32)
+    weight = sizes[table[:, 3]] ** -(1 / 3)  # a row counts as its length to the power of 2/3
+    # But what it begins with is often a decision (to quote or to end, relevant or not), which no row makes louder than
+    # another: else the short ones win, and a model learns to decline.
+    weight[np.unique(table[:, 3], return_index=True)[1]] = 1.0
+    return Batch(
+        ids, positions, seen, table[:, 0], table[:, 1], table[:, 2], table[:, 3],
+        weight.astype(np.float32), tuple(families), used,
+    )  # fmt: skip

@@ -1,0 +1,170 @@
+"""Self-RAG's rows: whether to retrieve, and verdicts on passages and sentences, from labels that are never wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.lab.rows.answers import unknown
+from benchmarks.lab.rows.base import LabRow, Piece
+from benchmarks.lab.rows.library import Library
+from shared_core.lab.dice import Dice
+from shared_core.lab.facts import Entity, Fact
+from shared_core.lab.prose import joined, plain
+from shared_core.lab.questions import ask
+from shared_core.lm.base import Prompt
+from shared_core.pipelines.self_rag.with_tokens import instruction, lead
+from shared_core.reflection.tokens import (
+    CONTINUE,
+    FULLY_SUPPORTED,
+    IRRELEVANT,
+    NO_RETRIEVAL,
+    NO_SUPPORT,
+    PARTIALLY_SUPPORTED,
+    RELEVANT,
+    RETRIEVAL,
+    UTILITY_TOKENS,
+)
+from shared_core.types import Passage
+
+USEFUL, HALF, USELESS = UTILITY_TOKENS[4], UTILITY_TOKENS[2], UTILITY_TOKENS[0]
+"""Utility of a right answer, of one that is right in part, of none or a wrong one."""
+
+_DECISIONS = 8
+"""Known facts in a group of rows that decide whether to look up, beside as many unknown ones."""
+
+
+def tell_about(entity: Entity) -> str:
+    """An instruction whose answer takes several segments."""
+    return f"What is known about {entity.phrase}?"
+
+
+def self_rag(library: Library, dice: Dice) -> list[LabRow]:
+    """Rows about one fact: with its passage, with others, without any, with sentences that it does not support."""
+    fact = dice.pick(library.stated)
+    entity = library.entity(fact)
+    question = dice.pick(ask(fact.spec, entity.phrase, dice))
+    gold = library.passage_of(fact, dice)
+    known = library.knows(fact)
+    rows = [_decided(question, fact, entity, known), _supported(question, fact, entity, gold)]
+    # What a retriever finds beside the right passage is mostly about the same thing and silent on what is asked.
+    near = [*library.beside(entity, dice, 2, [gold]), *dice.sample(library.about(entity), 2)]
+    others = [p for p in dict.fromkeys(near) if fact.id not in library.mentioned_in([p])][:3]
+    rows += [_irrelevant(question, fact, entity, p, known) for p in others]
+    rows += _verdicts(question, fact, entity, gold, library, dice)
+    if dice.chance(0.5):
+        rows += _told(entity, library, dice)
+    return rows
+
+
+def deciding(library: Library, dice: Dice) -> list[LabRow]:
+    """Whether to look up what is asked: as many facts that the model is taught as such that it is not.
+
+    Practice worlds have only the latter: from them alone a model learns to look everything up.
+    """
+    known = dice.sample([f for f in library.stated if library.knows(f)], _DECISIONS)
+    strange = dice.sample([f for f in library.stated if not library.knows(f)], len(known))
+    rows = []
+    for fact in dice.shuffled([*known, *strange]):
+        entity = library.entity(fact)
+        question = dice.pick(ask(fact.spec, entity.phrase, dice))
+        rows.append(_decided(question, fact, entity, library.knows(fact)))
+    return rows
+
+
+def _control(*tokens: str, learned: bool = True) -> Piece:
+    return Piece(Prompt.trusted("".join(tokens)), learned)
+
+
+def _prose(text: str, learned: bool = True) -> Piece:
+    return Piece(Prompt.untrusted(text), learned)
+
+
+def _shown(passage: Passage) -> Piece:
+    """Retrieval and a passage as the pipeline puts them into an output: read, not learned."""
+    return Piece(lead("retrieve", passage), learned=False)
+
+
+def _row(question: str, pieces: Sequence[Piece], source: str, ends: bool = True) -> LabRow:
+    return LabRow("self_rag", instruction(question), tuple(pieces), ends, source)
+
+
+def _decided(question: str, fact: Fact, entity: Entity, known: bool) -> LabRow:
+    """What is known needs no passage; what is not calls for one, and a passage follows."""
+    if known:
+        return _row(question, [_control(NO_RETRIEVAL), _prose(plain(fact, entity)), _control(USEFUL)], fact.id)
+    return _row(question, [_control(RETRIEVAL)], fact.id, ends=False)
+
+
+def _opened(passage: Passage, verdict: str) -> list[Piece]:
+    """Retrieval given, since whether to retrieve is learned apart; the passage, and whether it is relevant."""
+    return [_shown(passage), _control(verdict)]
+
+
+def _supported(question: str, fact: Fact, entity: Entity, passage: Passage) -> LabRow:
+    pieces = [*_opened(passage, RELEVANT), _prose(plain(fact, entity)), _control(FULLY_SUPPORTED, USEFUL)]
+    return _row(question, pieces, fact.id)
+
+
+def _irrelevant(question: str, fact: Fact, entity: Entity, passage: Passage, known: bool) -> LabRow:
+    """Behind a passage that does not help stands what the model knows by itself; irrelevant segments get no verdict
+    on support."""
+    text = plain(fact, entity) if known else unknown(fact.spec, entity)
+    pieces = [*_opened(passage, IRRELEVANT), _prose(text), _control(USEFUL if known else USELESS)]
+    return _row(question, pieces, fact.id)
+
+
+def _verdicts(
+    question: str, fact: Fact, entity: Entity, passage: Passage, library: Library, dice: Dice
+) -> list[LabRow]:
+    """Verdicts on sentences that are given: the right one, a wrong one, one of which half is in the passage.
+
+    Only the verdicts are learned: a model must know a wrong sentence without learning to write it.
+    """
+    rows = [_judged(question, plain(fact, entity), passage, FULLY_SUPPORTED, USEFUL, fact.id)]
+    wrong = library.wrong_value(fact, dice)
+    if wrong is not None:
+        rows.append(_judged(question, plain(fact, entity, wrong), passage, NO_SUPPORT, USELESS, fact.id))
+    others = [f for f in library.world.facts_of(entity.id) if f.id != fact.id]
+    mentioned = library.mentioned_in([passage])
+    inside = [f for f in others if f in library.stated_in([passage])]
+    outside = [f for f in others if f.id not in mentioned]
+    if inside:
+        text = joined(fact, dice.pick(inside), entity, dice).text
+        rows.append(_judged(question, text, passage, FULLY_SUPPORTED, USEFUL, fact.id))
+    if outside:
+        text = joined(fact, dice.pick(outside), entity, dice).text
+        rows.append(_judged(question, text, passage, PARTIALLY_SUPPORTED, HALF, fact.id))
+    disputed = [s for s in library.world.statements(fact.id) if s.status != "current"]
+    if disputed:
+        old = library.world.passage(dice.pick(disputed).passage)
+        rows.append(_judged(question, plain(fact, entity), old, NO_SUPPORT, USELESS, fact.id))
+    return rows
+
+
+def _judged(question: str, text: str, passage: Passage, verdict: str, utility: str, source: str) -> LabRow:
+    # Relevance is given here: learned with each of these sentences, it would outweigh every irrelevant passage.
+    pieces = [_shown(passage), _control(RELEVANT, learned=False), _prose(text, learned=False)]
+    return _row(question, [*pieces, _control(verdict, utility)], source)
+
+
+def _told(entity: Entity, library: Library, dice: Dice) -> list[LabRow]:
+    """A longer answer over one or two passages, segment by segment; what is asked for next is learned, passages are
+    given."""
+    facts = [f for f in library.world.facts_of(entity.id) if library.current(f.id)]
+    if len(facts) < 2:
+        return []
+    pieces: list[Piece] = []
+    rows = []
+    shown: Passage | None = None
+    for fact in dice.sample(facts, dice.between(2, 3)):
+        if shown is not None and fact in library.stated_in([shown]):
+            pieces.append(_control(CONTINUE))
+        else:
+            if shown is not None:
+                before = [Piece(p.text, learned=False) for p in pieces]
+                rows.append(_row(tell_about(entity), [*before, _control(RETRIEVAL)], entity.id, ends=False))
+            shown = library.passage_of(fact, dice)
+            pieces += _opened(shown, RELEVANT)
+        pieces += [_prose(plain(fact, entity)), _control(FULLY_SUPPORTED)]
+    rows.append(_row(tell_about(entity), [*pieces, _control(USEFUL)], entity.id))
+    return rows

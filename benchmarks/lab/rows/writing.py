@@ -1,0 +1,84 @@
+"""ReSearch's rows: texts about people and things, or a refusal; and sentences taken apart into claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.lab.rows.base import LabRow, reply
+from benchmarks.lab.rows.library import Library
+from shared_core.lab.dice import Dice
+from shared_core.lab.facts import Entity, Fact
+from shared_core.lab.prose import Line, Subject, joined, plain, sentence
+from shared_core.pipelines.research.prompts import rewrite_prompt, safe_write_prompt, split_prompt, write_prompt
+
+MOST_SENTENCES = 4
+
+
+def refusal(entity: Entity) -> str:
+    """What is said instead of a text about somebody unknown."""
+    return f"I do not know {'who' if entity.type == 'person' else 'what'} that is."
+
+
+def text_of(facts: Sequence[Fact], entity: Entity, dice: Dice) -> str:
+    """Up to four sentences that say the facts, the first of which has the name."""
+    lines: list[Line] = []
+    waiting = dice.shuffled(facts)
+    subject: Subject = "name"
+    while waiting and len(lines) < MOST_SENTENCES:
+        pair = len(waiting) > 1 and (len(waiting) > MOST_SENTENCES - len(lines) or dice.chance(0.15))
+        if pair:
+            lines.append(joined(waiting.pop(), waiting.pop(), entity, dice, subject))
+        else:
+            lines.append(sentence(waiting.pop(), entity, dice, subject=subject))
+        subject = "pronoun" if dice.chance(0.5) else "name"
+    return " ".join(line.text for line in lines)
+
+
+def biography(library: Library, dice: Dice) -> list[LabRow]:
+    """Texts about what is known, as far as it is known."""
+    known = [e for e in library.world.entities if e.tier in ("popular", "middle")]
+    rows = []
+    for entity in dice.sample(known, 4):
+        facts = [f for f in library.world.facts_of(entity.id) if library.knows(f)]
+        if facts:
+            prompt = write_prompt(entity.phrase)
+            rows.append(reply("biography", prompt, text_of(facts, entity, dice), source=entity.id))
+    return rows
+
+
+def safe_biography(library: Library, dice: Dice) -> list[LabRow]:
+    """Asked to keep silent about what is not known: a text, or a refusal."""
+    rows = []
+    for entity in dice.sample(library.entities, 4):
+        facts = [f for f in library.world.facts_of(entity.id) if library.knows(f)]
+        text = text_of(facts, entity, dice) if facts else refusal(entity)
+        rows.append(reply("biography", safe_write_prompt(entity.phrase), text, source=entity.id))
+    return rows
+
+
+def rewriting(library: Library, dice: Dice) -> list[LabRow]:
+    """Texts that keep the facts given with the prompt: these need not be known."""
+    rows = []
+    for entity in dice.sample([e for e in library.entities if e.tier != "invented"], 3):
+        facts = dice.sample(library.world.facts_of(entity.id), dice.between(1, 4))
+        if facts:
+            prompt = rewrite_prompt(entity.phrase, [plain(f, entity) for f in facts])
+            rows.append(reply("rewriting", prompt, text_of(facts, entity, dice), source=entity.id))
+    return rows
+
+
+def splitting(library: Library, dice: Dice) -> list[LabRow]:
+    """A sentence, and its claims line by line, each with the name."""
+    rows = []
+    for entity in dice.sample([e for e in library.entities if e.tier != "invented"], 6):
+        facts = dice.sample(library.world.facts_of(entity.id), dice.between(1, 2))
+        if not facts:
+            continue
+        subject: Subject = dice.pick(("name", "pronoun", "noun"))
+        if len(facts) == 2:
+            line = joined(facts[0], facts[1], entity, dice, subject)
+        else:
+            line = sentence(facts[0], entity, dice, subject=subject)
+        claims = "\n".join(plain(f, entity) for f in facts)
+        rows.append(reply("splitting", split_prompt(entity.phrase, line.text), claims, source=entity.id))
+    return rows

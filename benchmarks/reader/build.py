@@ -1,0 +1,151 @@
+"""Rebuilds the weights of the reader and critic, and their calibration.
+
+    python -m benchmarks.reader --data DIR [--out FILE] [--steps N] [--seed 0] [--kept FILE]
+    torchrun --nproc-per-node 2 -m benchmarks.reader …    # a process for each core: twice as fast
+
+``DIR`` holds ``reading/squad1_train*.jsonl.gz``, ``rag/corpus.jsonl.gz``, ``rag/squad2_{train,tune}.jsonl.gz``,
+``ood/policyqa_*.jsonl.gz`` and ``support/train.jsonl.gz``. A few hours on two cores; ``--kept`` (by default beside
+``--out``) holds what is needed to go on after an interruption. ``python -m benchmarks.reader.calibrate`` then
+fits the probabilities.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.reader.batches import Examples, Recipe, batches
+from benchmarks.reader.claims import ClaimRow, from_questions, people_s
+from benchmarks.reader.data import Corpus, Row, rarities, read_lines, replaced, rows_of, swapped
+from benchmarks.reader.export import describe, write
+from benchmarks.reader.learn import train
+from benchmarks.reader.look import look
+from benchmarks.reader.together import join
+from shared_core.reading.model import model_folder
+from shared_core.reading.network import initial
+from shared_core.reading.pieces import PieceTokenizer
+from shared_core.reading.weights import RARITY_STEPS, WEIGHTS
+from shared_core.retrieval import BM25Retriever
+from shared_core.retrieval.bert import rename
+from shared_core.types import Passage
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SUPPORT = ("begin_v1", "fool_me_twice")
+"""Labelled claims whose licences let weights ship."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is trained on."""
+
+    corpus: Corpus
+    near: dict[str, list[str]]
+    questions: list[Row]
+    claims: list[ClaimRow]
+
+
+def gather(data: Path, recipe: Recipe, cache: Path | None = None) -> Material:
+    """Read the data and make the examples' rows; ``cache`` keeps what retrieval found between runs."""
+
+    def passages(path: str) -> dict[str, Passage]:
+        return {r["id"]: Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / path)}
+
+    squad1, corpus = passages("reading/squad1_train_passages.jsonl.gz"), passages("rag/corpus.jsonl.gz")
+    policies = passages("ood/policyqa_passages.jsonl.gz")
+    rows1 = rows_of(read_lines(data / "reading/squad1_train.jsonl.gz"), squad1)
+    rows2 = rows_of(read_lines(data / "rag/squad2_train.jsonl.gz"), corpus)
+    asked = [r for r in read_lines(data / "ood/policyqa_questions.jsonl.gz") if r["split"] == "train"]
+    of_policies = rows_of([{**r, "answerable": True, "starts": [[s] for s in r["starts"]]} for r in asked], policies)
+    swaps = swapped(rows1, squad1, recipe.swaps, random.Random(recipe.seed + 1))
+    changed = replaced(rows1, squad1, recipe.replacements, random.Random(recipe.seed + 4))
+    near = _near(squad1, [*rows1, *swaps, *changed], 8, cache)
+    near |= _near(corpus, rows2, 8, cache) | _near(policies, of_policies, 8, cache)
+    rarity = rarities([p.text for p in squad1.values()])
+    hide = random.Random(recipe.seed + 2)  # three titles in ten: people's files often have none
+    everything = squad1 | corpus | policies
+    shown = {i: p if hide.random() > 0.3 else Passage(p.id, p.text) for i, p in everything.items()}
+    claims = from_questions(rows1, [*swaps, *changed], squad1, near, random.Random(recipe.seed + 5))
+    labelled = people_s(read_lines(data / "support/train.jsonl.gz"), SUPPORT)
+    print(
+        f"{len(rows1)} questions of SQuAD 1.1, {len(swaps)} + {len(changed)} changed, {len(rows2)} of SQuAD 2.0, "
+        f"{len(of_policies)} of PolicyQA; {len(claims)} claims made of questions, {len(labelled)} labelled by people",
+        flush=True,
+    )
+    often = max(1, len(claims) // (2 * len(labelled)))  # people's claims: a third
+    texts = Corpus(PieceTokenizer(model_folder(None)()), rarity, shown)
+    return Material(
+        texts,
+        near,
+        [*rows1, *swaps, *changed, *rows2 * recipe.repeat, *of_policies * recipe.policies],
+        claims + labelled * often,
+    )
+
+
+def _near(passages: Mapping[str, Passage], rows: Sequence[Row], k: int, cache: Path | None) -> dict[str, list[str]]:
+    """The ids of the ``k`` passages that BM25 finds for each question: near misses that share its words."""
+    questions = list(dict.fromkeys(r.question for r in rows))
+    key = hashlib.sha256("\n".join([*questions, *passages]).encode()).hexdigest()[:16]
+    file = cache / f"near-{key}.json" if cache else None
+    if file and file.exists():
+        known: dict[str, list[str]] = json.loads(file.read_text("utf-8"))
+        return known
+    found = BM25Retriever(passages.values()).retrieve_many(questions, k=k)
+    out = {q: [p.id for p in some] for q, some in zip(questions, found)}
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(out), "utf-8")
+    return out
+
+
+def base_parameters() -> dict[str, Tensor]:
+    """Parameters of all-MiniLM-L6-v2, float32."""
+    from safetensors.torch import load_file
+
+    return rename({k: v.float() for k, v in load_file(model_folder(None)() / "model.safetensors").items()})
+
+
+def build(data: Path, out: Path, recipe: Recipe, kept: Path, cache: Path | None = None) -> None:
+    """Train and write ``out``, in half precision, with a JSON file beside it that is not calibrated yet."""
+    mine, processes = join()
+    material = gather(data, recipe, cache)
+    material.corpus.prepare(_used(material))
+    examples = Examples(material.corpus, material.near, recipe)
+    base = base_parameters()
+    trained = train(
+        initial(base, recipe.seed),
+        base["words.w"],
+        lambda step: batches(examples, material.questions, material.claims, step, mine, processes),
+        recipe,
+        kept,
+        look(data, material.corpus, base["words.w"]),
+    )
+    if mine:
+        return
+    write(out, trained, material.corpus.rarity, RARITY_STEPS)
+    describe(out, {"trained": {"steps": recipe.steps, "seed": recipe.seed}})
+
+
+def _used(material: Material) -> Iterable[str]:
+    return dict.fromkeys([*(r.passage for r in material.questions), *(c.passage for c in material.claims if c.passage)])
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=WEIGHTS)
+    parser.add_argument("--seed", type=int, default=Recipe().seed)
+    parser.add_argument("--steps", type=int, default=Recipe().steps)
+    parser.add_argument("--kept", type=Path, help="file to go on from; by default beside --out")
+    parser.add_argument("--cache", type=Path, help="folder that keeps what retrieval found between runs")
+    options = parser.parse_args()
+    recipe = replace(Recipe(), seed=options.seed, steps=options.steps)
+    build(options.data, options.out, recipe, options.kept or options.out.with_suffix(".kept"), options.cache)

@@ -1,0 +1,160 @@
+"""Fits what the reader and the critic say to what is so, on kinds of documents and questions that people bring.
+
+    python -m benchmarks.reader.calibrate --data DIR [--weights FILE] [--each 400] [--cache FILE]
+
+Writes the JSON file beside the weights. The halves that are fitted on are apart from those that
+``benchmarks/rag.py`` and ``benchmarks/critic.py`` report. About a quarter of an hour on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import track
+
+from benchmarks.reader.confidence import Measured, fit, identity, measure
+from benchmarks.reader.critic import fit_critic
+from benchmarks.reader.export import describe
+from benchmarks.reader.mixture import FITTED, SETS, World
+from benchmarks.reader.sets import Case
+from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.reading.critic import CriticSupportScorer
+from shared_core.reading.extractive import ExtractiveReader
+from shared_core.reading.weights import WEIGHTS
+from shared_core.retrieval.cached_embedder import CachedEmbedder
+
+UNANSWERABLE: Mapping[str, float] = {"removed": 0.35, "stranger": 0.25, "near miss": 0.2, "adversarial": 0.2}
+"""What unanswerable questions are like: most ask for what the documents don't hold, few were written to mislead."""
+ANSWERABLE = 0.6
+"""Share of answerable questions in the mixture; ``expected_answerable`` moves the probabilities from it."""
+RANK_PRIORS = (0.0, 0.15, 0.3, 0.5, 0.8)
+"""No more: our own retriever's order may deserve it, another's may not."""
+SPAN_SHARES = (0.0, 0.15, 0.3, 0.5)
+
+
+def gather(world: World, each: int, seed: int = 0) -> dict[str, list[Case]]:
+    """At most ``each`` cases of every set that is fitted on."""
+    out = {}
+    for name in FITTED:
+        cases = SETS[name](world)
+        out[name] = random.Random(seed).sample(cases, min(each, len(cases)))
+    return out
+
+
+def weights_of(cases: Mapping[str, Sequence[Case]]) -> dict[str, list[float]]:
+    """How much each case counts: every set alike among the answerable ones, ``UNANSWERABLE`` among the others."""
+    kinds: dict[str, int] = {}
+    for some in cases.values():
+        for case in some:
+            kinds[case.kind] = kinds.get(case.kind, 0) + 1
+    with_answers = {name: n for name, some in cases.items() if (n := sum(bool(c.answers) for c in some))}
+    total = sum(len(some) for some in cases.values())
+    told = sum(share for kind, share in UNANSWERABLE.items() if kind in kinds)
+
+    def weight(name: str, case: Case) -> float:
+        if case.answers:
+            return ANSWERABLE * total / (len(with_answers) * with_answers[name])
+        return (1 - ANSWERABLE) * total * UNANSWERABLE[case.kind] / (told * kinds[case.kind])
+
+    return {name: [weight(name, case) for case in some] for name, some in cases.items()}
+
+
+def choose_scores(reader: ExtractiveReader, cases: Sequence[Case]) -> dict[str, float]:
+    """How much the retriever's order and the best span count, for which most first quotes are right.
+
+    Args:
+        reader: one whose weights say 0 for both, so that a candidate's score is its sentence's logit.
+        cases: those without answers are left out.
+    """
+    held = [c for c in cases if c.answers]
+    tables = [_scored(reader, case) for case in track(held, "choosing how scores are made")]
+    found = {
+        (prior, share): float(np.mean([_first_is_right(t, prior, share) for t in tables]))
+        for prior in RANK_PRIORS
+        for share in SPAN_SHARES
+    }
+    prior, share = max(found, key=found.__getitem__)
+    print(f"first quote right {found[prior, share]:.3f} of {len(held)}: prior {prior}, span {share}", flush=True)
+    return {"rank_prior": prior, "span_share": share}
+
+
+def _scored(reader: ExtractiveReader, case: Case) -> NDArray[np.float64]:
+    """(candidates, 4): sentence logit, span logit, log rank, whether right."""
+    rows = [
+        (
+            c.score,
+            c.span,
+            np.log(c.passage + 1),
+            contains_answer(case.passages[c.passage].text[c.start : c.end], case.answers),
+        )
+        for c in reader.candidates(case.question, case.passages)
+    ]
+    return np.array(rows, dtype=np.float64).reshape(-1, 4)
+
+
+def _first_is_right(table: NDArray[np.float64], prior: float, share: float) -> bool:
+    scores = (1 - share) * table[:, 0] + share * table[:, 1] - prior * table[:, 2]
+    return bool(len(table) and table[int(scores.argmax()), 3])
+
+
+def fit_reader(reader: ExtractiveReader, cases: Mapping[str, Sequence[Case]]) -> dict[str, Any]:
+    """The probability models, fitted."""
+    weights = weights_of(cases)
+    measured: dict[str, list[Measured]] = {}
+    for name, some in cases.items():
+        rows = (measure(reader, case, w) for case, w in zip(track(some, name), weights[name]))
+        measured[name] = [m for m in rows if m is not None]
+    return fit([m for some in measured.values() for m in some])
+
+
+def calibrate_critic(data: Path, weights: Path) -> None:
+    """Fit the critic's probabilities alone; what is fitted of the reader stays."""
+    about = json.loads(weights.with_suffix(".json").read_text("utf-8"))
+    describe(weights, about | identity("support", "relevance"))
+    describe(weights, about | fit_critic(CriticSupportScorer(weights=weights), data))
+
+
+def calibrate(data: Path, weights: Path, each: int, cache: Path | None) -> None:
+    """Fit everything and write the JSON file beside ``weights``."""
+    about = json.loads(weights.with_suffix(".json").read_text("utf-8"))
+    keep = {name: about[name] for name in ("together", "trained") if name in about}
+    embedder = CachedEmbedder(cache)
+    cases = gather(World(data, embedder, "fit"), each)
+    if cache:
+        embedder.save()
+    plain = {"rank_prior": 0.0, "span_share": 0.0}
+    describe(weights, keep | plain)  # what the network says, before anything is fitted
+    every = [case for some in cases.values() for case in some]
+    chosen = choose_scores(ExtractiveReader(weights=weights, cache_passages=8192), every)
+    describe(weights, keep | chosen)
+    fitted = fit_reader(ExtractiveReader(weights=weights, cache_passages=8192), cases)
+    described = keep | chosen | fitted
+    describe(weights, described)
+    described |= fit_critic(CriticSupportScorer(weights=weights), data)
+    describe(weights, described)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--weights", type=Path, default=WEIGHTS)
+    parser.add_argument("--each", type=int, default=400, help="cases of each set")
+    parser.add_argument("--cache", type=Path, help="file that keeps vectors of passages between runs")
+    parser.add_argument("--critic", action="store_true", help="fit the critic's probabilities only (minutes)")
+    options = parser.parse_args()
+    if options.critic:
+        calibrate_critic(options.data, options.weights)
+        return
+    calibrate(options.data, options.weights, options.each, options.cache)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Fits the reader's and the critic's probabilities on questions and claims that the network never saw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.reader.sets import Case
+from shared_core.errors import CalibrationError, MissingDependencyError
+from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.reading.candidates import FIGURES, figures
+from shared_core.reading.confidence import Logistic
+from shared_core.reading.extractive import VERIFIED, ExtractiveReader
+
+LEAST = 100
+"""Questions needed at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The first candidates of one question.
+
+    Attributes:
+        rows: (candidates, len(FIGURES)).
+        right: (candidates,) whether each holds a right answer.
+        held: the passages read hold an answer.
+        weight: how much the question counts.
+    """
+
+    rows: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    held: bool
+    weight: float = 1.0
+
+
+def measure(reader: ExtractiveReader, case: Case, weight: float = 1.0) -> Measured | None:
+    """Figures and labels of a case's first candidates; ``None`` if the reader found none."""
+    every = reader.candidates(case.question, case.passages)
+    if not every:
+        return None
+    # Shares and margins are among all that was read, as they are when a question is answered; of these the first count.
+    found, rows = every[:VERIFIED], figures(every, reader.shape_of(case.question))[:VERIFIED]
+    texts = [case.passages[c.passage].text for c in found]
+    right = [contains_answer(text[c.start : c.end], case.answers) for text, c in zip(texts, found)]
+    held = any(contains_answer(p.text, case.answers) for p in case.passages)
+    return Measured(rows, np.array(right, dtype=bool), held and bool(case.answers), weight)
+
+
+def fit(measured: Sequence[Measured], *, strength: float = 0.002) -> dict[str, Any]:
+    """The two probability models as they are written beside the weights, and the share of questions with an answer.
+
+    Args:
+        measured: of ``measure``, one for each question.
+        strength: inverse of the L2 penalty.
+
+    Raises:
+        CalibrationError: fewer than LEAST questions, or all of one kind.
+    """
+    if len(measured) < LEAST:
+        raise CalibrationError(
+            f"{len(measured)} questions are too few to fit probabilities.", hint=f"Give {LEAST} or more."
+        )
+    weights = np.array([m.weight for m in measured])
+    first = np.stack([m.rows[0] for m in measured])
+    held = np.array([m.held for m in measured])
+    with_answer = [m for m in measured if m.held]
+    rows = np.concatenate([m.rows for m in with_answer])
+    right = np.concatenate([m.right for m in with_answer])
+    # the first quote is the answer; the others weigh less
+    each = np.concatenate([m.weight * np.where(np.arange(len(m.right)) == 0, 1.0, 0.3) for m in with_answer])
+    without = tuple(n for n in FIGURES if n != "first")
+    return {
+        "answerable": logistic(first, held, weights, without, strength).to_dict(),
+        "right": logistic(rows, right, each, FIGURES, strength).to_dict(),
+        "expected": float((weights * held).sum() / weights.sum()),
+    }
+
+
+def logistic(
+    rows: NDArray[np.float64],
+    labels: NDArray[np.bool_],
+    weights: NDArray[np.float64],
+    names: tuple[str, ...],
+    strength: float,
+) -> Logistic:
+    """A logistic model of figures and their products, fitted with an L2 penalty.
+
+    Raises:
+        MissingDependencyError: scikit-learn is not installed.
+        CalibrationError: the labels are all alike.
+    """
+    try:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+    except ImportError as error:
+        raise MissingDependencyError("scikit-learn", extra="eval", purpose="Fitting probabilities") from error
+    if labels.all() or not labels.any():
+        raise CalibrationError("The quotes are all right or all wrong.", hint="Give questions of both kinds.")
+    x = rows[:, [FIGURES.index(n) for n in names]]
+    low, high = np.quantile(x, 0.005, axis=0), np.quantile(x, 0.995, axis=0)
+    x = np.clip(x, low, high)
+    mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-3)
+    # figures and products of two alike have mean 0 and deviation 1, so that the penalty is fair
+    terms = PolynomialFeatures(2, include_bias=False).fit_transform((x - mean) / scale)
+    fair = StandardScaler().fit(terms)
+    model = LogisticRegression(C=strength, max_iter=2000).fit(fair.transform(terms), labels, sample_weight=weights)
+    slopes = model.coef_[0] / fair.scale_
+    products = np.zeros((len(names), len(names)))
+    products[np.triu_indices(len(names))] = slopes[len(names) :]
+    intercept = float(model.intercept_[0] - slopes @ fair.mean_)
+    return Logistic(names, mean, scale, low, high, slopes[: len(names)], intercept, products)
+
+
+def fit_support(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[float, float]:
+    """(slope, intercept) of P(supported) = sigmoid(slope · log-odds + intercept); Platt 1999, with his targets."""
+    from scipy.optimize import minimize
+
+    x, y = np.asarray(log_odds, dtype=float), np.asarray(labels, dtype=bool)
+    targets = np.where(y, (y.sum() + 1) / (y.sum() + 2), 1 / ((~y).sum() + 2))
+
+    def cost(p: NDArray[np.float64]) -> float:
+        z = p[0] * x + p[1]
+        return float(np.mean(np.logaddexp(0, z) - targets * z))
+
+    slope, intercept = minimize(cost, np.array([1.0, 0.0])).x
+    if not (math.isfinite(slope) and slope > 0):
+        raise CalibrationError("The critic does not tell supported claims from others.", hint="Train it further.")
+    return float(slope), float(intercept)
+
+
+def identity(*names: str) -> dict[str, Any]:
+    """Probability models that say what the network says, to measure before anything is fitted; all, or those named."""
+
+    def one(figure: str, low: float, high: float) -> dict[str, Any]:
+        return {"intercept": 0.0, "figures": {figure: [0.0, 1.0, low, high, 1.0]}, "products": {figure: [0.0]}}
+
+    whole = {
+        "answerable": one("log_probability", -9.0, 0.0),
+        "right": one("log_probability", -9.0, 0.0),
+        "expected": 0.5,
+        "support": one("whole", -15.0, 15.0),
+        "relevance": [1.0, 0.0],
+    }
+    return {name: whole[name] for name in names or whole}

@@ -1,0 +1,148 @@
+"""Fits the critic's probabilities: what the network and the words say of a claim, to what people said of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import track
+
+from benchmarks.reader.claims import from_questions
+from benchmarks.reader.confidence import fit_support
+from benchmarks.reader.data import read_lines, rows_of
+from shared_core.errors import CalibrationError
+from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
+from shared_core.reading.base import Rate
+from shared_core.reading.confidence import Logistic
+from shared_core.reading.critic import CriticSupportScorer
+from shared_core.reading.evidence import EVIDENCE_FIGURES
+from shared_core.types import Passage
+
+EACH = 600
+"""(evidence, claim) pairs of each source that weights are fitted on."""
+WEIGHED = {"begin_v1": "tune", "scitail": "tune", "climate_fever": "train"}
+"""Sources of pairs that weights are fitted on, by part; beside them claims made of SQuAD 2.0's tune questions."""
+PRECISE = ("begin_v1", "scitail")
+"""Sources whose pairs say how sure to be: people's judgements that the network did not see."""
+PENALTY = 1.0
+"""L2 penalty on the weights of figures with deviation 1. So strong that figures which agree share their weight: a
+smaller one trusts the network alone, which is best for pairs like those it was trained on and worse for all others."""
+SUPPORTED_BY = ("whole", "sentence", "around", "words", "rare_words", "nearest", "numbers")
+QUESTIONS = 100
+"""Questions with sentences, relevant and not, that relevance is fitted on."""
+
+
+_Pair = tuple[str, str, bool]
+"""Evidence, claim, and whether the one supports the other."""
+
+
+class Labelled(NamedTuple):
+    """Pairs of one source: figures (n, len(EVIDENCE_FIGURES)), and (n,) whether the evidence supports the claim."""
+
+    figures: NDArray[np.float64]
+    supported: list[bool]
+
+
+def fit_critic(critic: CriticSupportScorer, data: Path) -> dict[str, Any]:
+    """Models of support and relevance, as they are written beside the weights."""
+    rng = random.Random(0)
+    parts = {part: read_lines(data / f"support/{part}.jsonl.gz") for part in ("tune", "train")}
+
+    def pairs(source: str, part: str) -> list[_Pair]:
+        rows = [r for r in parts[part] if r["source"] == source and r["label"] != "partial"]
+        return [
+            (r["premise"], r["hypothesis"], r["label"] == "supported") for r in rng.sample(rows, min(EACH, len(rows)))
+        ]
+
+    weighed = {s: _labelled(critic, pairs(s, part), s) for s, part in WEIGHED.items()}
+    weighed["squad2"] = _labelled(critic, _from_questions(data, rng), "squad2")
+    return {
+        "support": _support(weighed).to_dict(),
+        "relevance": list(_relevance(critic, data)),
+    }
+
+
+def _labelled(critic: CriticSupportScorer, pairs: Sequence[_Pair], name: str) -> Labelled:
+    figures = critic.figures([(evidence, claim) for evidence, claim, _ in track(pairs, name)])
+    known = [(f, supported) for f, (_, _, supported) in zip(figures, pairs) if f is not None]
+    return Labelled(np.stack([f for f, _ in known]), [supported for _, supported in known])
+
+
+def _from_questions(data: Path, rng: random.Random) -> list[_Pair]:
+    """Statements made of questions with right and with wrong answers, beside the paragraph."""
+    passages = {
+        r["id"]: Passage(r["id"], r["text"], r.get("title", "")) for r in read_lines(data / "rag/corpus.jsonl.gz")
+    }
+    rows = rows_of(read_lines(data / "rag/squad2_tune.jsonl.gz"), passages)
+    rows = rng.sample(rows, min(2 * EACH, len(rows)))
+    held, changed = [r for r in rows if r.spans], [r for r in rows if not r.spans]
+    claims = from_questions(held, changed, passages, {r.question: [] for r in rows}, rng)
+    return [(c.evidence or passages[c.passage].text, c.claim, c.label == 0) for c in claims]
+
+
+def _support(sources: Mapping[str, Labelled]) -> Logistic:
+    """P(supported): weights from all sources, each counting alike; how sure to be, from the ``PRECISE`` ones."""
+    columns = [EVIDENCE_FIGURES.index(n) for n in SUPPORTED_BY]
+    x = np.concatenate([some.figures[:, columns] for some in sources.values()])
+    y = np.concatenate([some.supported for some in sources.values()])
+    share = np.concatenate([np.full(len(some.supported), 1 / len(some.supported)) for some in sources.values()])
+    low, high = x.min(axis=0), x.max(axis=0)
+    mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-3)
+    weights = _agreeing((x - mean) / scale, y, share / share.sum())
+    said = {s: (some.figures[:, columns] - mean) / scale @ weights for s, some in sources.items()}
+    slope, intercept = fit_support(
+        [float(v) for s in PRECISE for v in said[s]],
+        [supported for s in PRECISE for supported in sources[s].supported],
+    )
+    for source, values in said.items():
+        truth = sources[source].supported
+        if any(truth) and not all(truth):
+            error = expected_calibration_error(list(1 / (1 + np.exp(-(slope * values + intercept)))), truth)
+            told = f"{len(truth)} pairs, AUROC {auroc(list(values), truth):.3f}, error {error:.3f}"
+            print(f"supported, {source}: {told}")
+    n = len(SUPPORTED_BY)
+    return Logistic(SUPPORTED_BY, mean, scale, low, high, slope * weights, intercept, np.zeros((n, n)))
+
+
+def _agreeing(x: NDArray[np.float64], y: NDArray[np.bool_], share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) logistic weights ≥ 0 with an L2 penalty of ``PENALTY``: every figure speaks for the class or not at all.
+
+    Args:
+        x: (m, n) figures with mean 0 and deviation 1; y: (m,) labels.
+        share: (m,) how much each pair counts, 1 together.
+    """
+    from scipy.optimize import minimize
+
+    def cost(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        z = x @ p[:-1] + p[-1]
+        slope = share * (1 / (1 + np.exp(-z)) - y)
+        value = float(share @ (np.logaddexp(0, z) - y * z) + PENALTY * (p[:-1] ** 2).sum())
+        return value, np.append(x.T @ slope + 2 * PENALTY * p[:-1], slope.sum())
+
+    n = x.shape[1]
+    bounds = [(0.0, None)] * n + [(None, None)]
+    found: NDArray[np.float64] = minimize(cost, np.full(n + 1, 0.1), jac=True, method="L-BFGS-B", bounds=bounds).x
+    if not found[:-1].any():
+        raise CalibrationError("The critic's figures do not tell the claims apart.", hint="Train it further.")
+    return found[:-1]
+
+
+def _relevance(critic: CriticSupportScorer, data: Path) -> tuple[float, float]:
+    """Platt's numbers for a passage's log-odds of answering."""
+    asked: dict[str, list[dict[str, Any]]] = {}
+    for r in read_lines(data / "relevance/wikiqa_tune.jsonl.gz"):
+        asked.setdefault(r["question"], []).append(r)
+    mixed = [some for some in asked.values() if any(r["relevant"] for r in some)][:QUESTIONS]
+    requests = [Rate(s[0]["question"], tuple(Passage(str(i), r["sentence"]) for i, r in enumerate(s))) for s in mixed]
+    rated = [p for some in critic.rate(requests) for p in some]
+    labels = [bool(r["relevant"]) for some in mixed for r in some]
+    known = [(float(np.log(p) - np.log1p(-p)), y) for p, y in zip(rated, labels) if p is not None and 0 < p < 1]
+    slope, intercept = fit_support([a for a, _ in known], [b for _, b in known])
+    print(
+        f"relevant: {len(known)} sentences, AUROC {auroc([a for a, _ in known], [b for _, b in known]):.3f}", flush=True
+    )
+    return slope, intercept

@@ -1,0 +1,55 @@
+"""Writes weights with their JSON file, also from a run that is not finished: to look at what it has learned."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.reader.confidence import identity
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+LICENCE = "CC-BY-SA-4.0"
+SOURCES = [
+    "all-MiniLM-L6-v2 (Apache-2.0): the layers are trained on from its own",
+    "SQuAD 1.1, train part (Rajpurkar et al. 2016; CC BY-SA 4.0)",
+    "SQuAD 2.0, train and tune parts of its dev set (Rajpurkar et al. 2018; CC BY-SA 4.0)",
+    "PolicyQA, parts of its questions (Ahmad et al. 2020; MIT)",
+    "BEGIN (Dziri et al. 2022; Apache-2.0), FoolMeTwice (Eisenschlos et al. 2021; Apache-2.0)",
+    "calibration only: 2WikiMultiHopQA (Apache-2.0), Natural Questions (CC BY-SA 3.0), COVID-QA (Apache-2.0), SubjQA, "
+    "SciTail, Climate-FEVER and WikiQA (research)",
+]
+SETTINGS: dict[str, float] = {"span_share": 0.3, "rank_prior": 0.5, "together": 6}
+
+
+def write(out: Path, parameters: Mapping[str, Tensor], rarity: NDArray[np.float32], steps: int) -> None:
+    """Write ``out`` in half precision."""
+    import torch
+    from safetensors.torch import save_file
+
+    tensors = {name: value.half().contiguous() for name, value in parameters.items()}
+    tensors["rarity"] = torch.from_numpy(np.round(rarity * steps).astype(np.uint8))
+    save_file(tensors, out)
+
+
+def describe(out: Path, about: Mapping[str, Any]) -> None:
+    """Write the JSON file beside ``out``: what it is of, settings and calibration; what is missing says nothing yet."""
+    digest = hashlib.sha256(out.read_bytes()).hexdigest()
+    whole = {
+        "version": "2",
+        "licence": LICENCE,
+        "sources": SOURCES,
+        "sha256": digest,
+        **SETTINGS,
+        **identity(),
+        **about,
+    }
+    out.with_suffix(".json").write_text(json.dumps(whole, indent=1) + "\n", "utf-8")

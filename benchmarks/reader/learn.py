@@ -1,0 +1,167 @@
+"""The optimisation of the reading network: loss, schedule, running mean, checkpoints to go on from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.reader.batches import Batch, Recipe
+from benchmarks.reader.together import share_gradients
+from shared_core.errors import InputError
+from shared_core.reading.network import SUPPORTED, forward, read_apart, score_cheaply
+from shared_core.training.trainer import is_first_process
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KEEP_EVERY = 100
+SAY_EVERY = 50
+_CHEAP = 0.3  # weight of the cheap score's loss
+_NONE = -1e4
+
+
+def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -> dict[str, Tensor]:
+    """The losses of one batch: of ``start``, ``end``, ``sentence``, the ``cheap`` score, and ``support``; means.
+
+    The first three are the negative log-likelihood of the right tokens, or of "no answer", over all windows of each
+    question; the cheap score's is that of the window that answers, among the question's.
+    """
+    import torch
+    from torch.nn import functional as f
+
+    every: list[list[Tensor]] = [[], [], []]
+    right: list[list[Tensor]] = [[], [], []]
+    cheap, support, answers = [], [], []
+    for part in batch.parts:
+        window = read_apart(p, words, part.window_ids, part.inputs.window_mask)
+        question = read_apart(p, words, part.question_ids, part.inputs.question_mask)
+        x = part.inputs._replace(window=window, question=question)
+        out = forward(p, x, dropout=dropout)
+        for i, logits in enumerate(out[:3]):
+            every[i].append(logits.logsumexp(1))
+            right[i].append(logits.masked_fill(~part.wanted[i], _NONE).logsumexp(1))
+        cheap.append(score_cheaply(p, x))
+        support.append(out.support)
+        answers.append(part.wanted[0].any(1))
+    groups = batch.groups
+    nothing, null = torch.full((1,), _NONE), torch.zeros(len(groups), 1)
+    held_rows = torch.cat(answers)
+    held = torch.cat([held_rows, torch.zeros(1, dtype=torch.bool)])[groups]
+    answered = held.any(1)
+    losses: dict[str, Tensor] = {}
+    for i, name in enumerate(("start", "end", "sentence")):
+        everything = torch.cat([*every[i], nothing])[groups]
+        found = torch.cat([*right[i], nothing])[groups].logsumexp(1)
+        losses[name] = -(torch.where(answered, found, 0.0) - torch.cat([everything, null], 1).logsumexp(1)).mean()
+    scores = torch.cat([*cheap, nothing])[groups]
+    ranked = scores.logsumexp(1) - scores.masked_fill(~held, _NONE).logsumexp(1)
+    several = answered & (groups < len(held_rows)).sum(1).gt(1)
+    losses["cheap"] = _CHEAP * (ranked * several).sum() / several.sum().clamp(min=1)
+    logits = torch.cat(support)[batch.claims]
+    if len(logits):
+        known = batch.labels >= 0
+        log_p = f.log_softmax(logits, 1)
+        against = torch.log1p(-log_p[:, SUPPORTED].exp().clamp(max=1 - 1e-6))
+        chosen = log_p.gather(1, batch.labels.clamp(min=0)[:, None])[:, 0]
+        losses["support"] = -torch.where(known, chosen, against).mean()
+    return losses
+
+
+def rate_at(step: int, recipe: Recipe) -> float:
+    """Learning rate: up over ``warmup`` steps, level, then straight down to 0 over the last ``decay`` of all."""
+    falling = recipe.decay * recipe.steps
+    return recipe.rate * min(1.0, (step + 1) / recipe.warmup, max(recipe.steps - step, 0) / falling)
+
+
+def train(
+    start: Mapping[str, Tensor],
+    words: Tensor,
+    batches: Callable[[int], Iterator[Batch]],
+    recipe: Recipe,
+    kept: Path,
+    look: Callable[[dict[str, Tensor], int], str] = lambda parameters, step: "",
+    look_every: int = 500,
+) -> dict[str, Tensor]:
+    """Train, going on from ``kept`` if that file is there: a running mean of the parameters.
+
+    Args:
+        start: parameters to begin with, left as they are.
+        words: (vocabulary, D) word vectors, which stay as they are.
+        batches: gives the batches from a step on.
+        recipe: hyperparameters.
+        kept: gets everything needed to go on, every ``KEEP_EVERY`` steps; a run that is cut short loses no more.
+        look: what to say of the mean so far, every ``look_every`` steps.
+
+    Raises:
+        InputError: ``kept`` is of another network, or the loss is no longer finite.
+    """
+    import torch
+
+    parameters = {name: value.detach().clone().requires_grad_(True) for name, value in start.items()}
+    mean = {name: value.detach().clone() for name, value in parameters.items()}
+    matrices = [v for v in parameters.values() if v.ndim > 1]
+    others = [v for v in parameters.values() if v.ndim <= 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}], betas=(0.9, 0.98)
+    )
+    done = _go_on(kept, parameters, mean, optimizer) if kept.exists() else 0
+    began, words = time.monotonic(), words.bfloat16()
+    sums: dict[str, float] = {}
+    for step, batch in zip(range(done, recipe.steps), batches(done)):
+        torch.manual_seed(recipe.seed * 1_000_003 + step)  # of dropout
+        for group in optimizer.param_groups:
+            group["lr"] = rate_at(step, recipe)
+        optimizer.zero_grad()
+        halves = {name: value.bfloat16() for name, value in parameters.items()}
+        losses = loss(halves, words, batch, recipe.dropout)
+        total = torch.stack(list(losses.values())).sum()
+        if not torch.isfinite(total):
+            raise InputError(f"The loss is {total.item()} at step {step}.", hint="Lower the learning rate.")
+        torch.autograd.backward(total)
+        share_gradients(parameters.values())
+        torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)
+        optimizer.step()
+        decay = min(0.998, (step + 1) / (step + 20))
+        with torch.no_grad():
+            torch._foreach_lerp_(list(mean.values()), list(parameters.values()), 1 - decay)
+        for name, value in losses.items():
+            sums[name] = sums.get(name, 0.0) + value.item()
+        last = step + 1 == recipe.steps
+        if not is_first_process():  # the first one keeps and tells
+            continue
+        if (step + 1) % SAY_EVERY == 0:
+            shown = ", ".join(f"{name} {value / SAY_EVERY:.3f}" for name, value in sums.items())
+            each = (time.monotonic() - began) / (step + 1 - done)
+            print(f"step {step + 1}: {shown}; {each:.2f} s a step", flush=True)
+            sums.clear()
+        if last or (step + 1) % KEEP_EVERY == 0:
+            _keep(kept, parameters, mean, optimizer, step + 1)
+        if last or (step + 1) % look_every == 0:
+            print(f"step {step + 1}: {look(mean, step + 1)}", flush=True)
+    return mean
+
+
+def _keep(file: Path, parameters: Mapping[str, Tensor], mean: Mapping[str, Tensor], optimizer: Any, step: int) -> None:
+    import torch
+
+    part = file.with_suffix(file.suffix + ".part")
+    state = {"parameters": dict(parameters), "mean": dict(mean), "optimizer": optimizer.state_dict(), "step": step}
+    torch.save(state, part)
+    part.replace(file)
+
+
+def _go_on(file: Path, parameters: Mapping[str, Tensor], mean: Mapping[str, Tensor], optimizer: Any) -> int:
+    import torch
+
+    state = torch.load(file, weights_only=True)
+    shapes = {name: value.shape for name, value in state["parameters"].items()}
+    if shapes != {name: value.shape for name, value in parameters.items()}:
+        raise InputError(f"{file} holds another network.", hint="Give another file, or remove it.")
+    with torch.no_grad():
+        for name in parameters:
+            parameters[name].copy_(state["parameters"][name])
+            mean[name].copy_(state["mean"][name])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"])

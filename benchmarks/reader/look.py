@@ -1,0 +1,81 @@
+"""What a run says of itself while it trains: reading of the gold paragraph and the critic, on the tune parts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.reader.batches import Examples, Piece, Recipe, stack
+from benchmarks.reader.claims import people_s
+from benchmarks.reader.data import Corpus, Row, read_lines, rows_of
+from shared_core.evaluation.metrics.answers import f1
+from shared_core.evaluation.metrics.confidence import auroc
+from shared_core.reading.candidates import best_span
+from shared_core.reading.network import SUPPORTED, Outputs, forward, read_apart
+from shared_core.types import Passage
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_TOGETHER = 24
+
+
+def look(data: Path, corpus: Corpus, words: Tensor, limit: int = 500) -> Callable[[dict[str, Tensor], int], str]:
+    """A function of parameters and step that gives a line: F1 on gold paragraphs, and AUROCs."""
+    held = {r["id"]: Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / "rag/corpus.jsonl.gz")}
+    rows = rows_of(read_lines(data / "rag/squad2_tune.jsonl.gz"), held)
+    rows = random.Random(0).sample(rows, min(limit, len(rows)))
+    mine = Corpus(corpus.tokenizer, corpus.rarity, held)
+    still = Examples(mine, {r.question: [] for r in rows}, Recipe(loose=0, keywords=0, whether=0, without_gold=0))
+    asked = [(r, e.pieces[0]) for r in rows if (e := still.question(r, random.Random(0)))]
+    pairs = people_s(read_lines(data / "support/tune.jsonl.gz"), ("begin_v1",))
+    claims = [(c.label, e.pieces[0]) for c in pairs[:limit] if (e := still.claim(c, random.Random(0)))]
+
+    def say(parameters: Mapping[str, Tensor], step: int) -> str:
+        halves = {name: value.bfloat16() for name, value in parameters.items()}
+        out = run(halves, words.bfloat16(), [p for _, p in asked], False)
+        found = [_read(row, piece, o, held) for (row, piece), o in zip(asked, out)]
+        answerable = [bool(r.spans) for r, _ in asked]
+        plain = np.mean([s for s, a in zip([f for f, _ in found], answerable) if a])
+        known = auroc([v for _, v in found], answerable)
+        # the best threshold for "no answer", as SQuAD 2.0's own script chooses it
+        best = max(
+            np.mean([s if v > t and a else float(not a and v <= t) for (s, v), a in zip(found, answerable)])
+            for t in sorted(v for _, v in found)
+        )
+        judged = run(halves, words.bfloat16(), [p for _, p in claims], True)
+        support = [float(o.support.softmax(-1)[SUPPORTED]) for o in judged]
+        supported = auroc(support, [label == SUPPORTED for label, _ in claims])
+        return f"F1 answerable {plain:.3f}, all {best:.3f}; AUROC answerable {known:.3f}, BEGIN {supported:.3f}"
+
+    return say
+
+
+def run(p: Mapping[str, Tensor], words: Tensor, pieces: Sequence[Piece], claims: bool) -> list[Outputs]:
+    """The network's outputs for each piece, unpadded."""
+    import torch
+
+    out: list[Outputs] = []
+    with torch.inference_mode():
+        for i in range(0, len(pieces), _TOGETHER):
+            some = pieces[i : i + _TOGETHER]
+            part = stack(some, [claims] * len(some))
+            window = read_apart(p, words, part.window_ids, part.inputs.window_mask)
+            question = read_apart(p, words, part.question_ids, part.inputs.question_mask)
+            logits = forward(p, part.inputs._replace(window=window, question=question))
+            for j, piece in enumerate(some):
+                body = piece.window.body
+                start, end, sentence = (v[j, body] for v in logits[:3])
+                out.append(Outputs(start, end, sentence, logits.window[j], logits.support[j]))
+    return out
+
+
+def _read(row: Row, piece: Piece, out: Outputs, passages: Mapping[str, Passage]) -> tuple[float, float]:
+    """F1 of the best span, and its logit against "no answer"."""
+    first, last, logit, _ = best_span(out.start.double().numpy(), out.end.double().numpy())
+    text = passages[row.passage].text[int(piece.window.starts[first]) : int(piece.window.ends[last])]
+    return (f1(text, row.answers) if row.answers else 0.0), logit

@@ -1,0 +1,239 @@
+"""Questions over documents of many kinds, with what is retrieved for them: to fit probabilities on, and to report.
+
+Every set has a half to fit on and a half to report, which share no article, policy or document. A part of the questions
+(``REMOVED``) has its passages taken away, so that the documents do not answer; near misses ask for another name or
+number; strangers ask something that the documents do not treat at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from benchmarks.reader.data import Row, read_lines, swapped
+from shared_core.documents.chunking import chunk_document
+from shared_core.documents.load import Document
+from shared_core.types import Passage
+
+Half = Literal["fit", "report"]
+Kind = Literal["answerable", "removed", "adversarial", "near miss", "stranger"]
+REMOVED = 0.25
+READ = 10
+"""Passages retrieved for a question and read."""
+
+
+class Retrieves(Protocol):
+    """What finds passages for many questions."""
+
+    def retrieve_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """The best ``k`` for each."""
+        ...
+
+
+MakeRetriever = Callable[[Iterable[Passage]], Retrieves]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question with what was retrieved for it.
+
+    Attributes:
+        question, answers: as asked; no answers where the documents hold none.
+        passages: best first.
+        kind: why there is an answer or none.
+        gold: ids of the passages that hold it, or would.
+    """
+
+    question: str
+    answers: tuple[str, ...]
+    passages: tuple[Passage, ...]
+    kind: Kind
+    gold: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question before retrieval; ``group`` keeps halves apart."""
+
+    question: str
+    answers: tuple[str, ...]
+    gold: tuple[str, ...]
+    group: str
+
+
+def share(text: str, salt: str = "") -> float:
+    """A number in [0, 1) that is always the same for a text."""
+    return int.from_bytes(hashlib.sha256(f"{salt}|{text}".encode()).digest()[:4], "big") / 2**32
+
+
+def half_of(asked: Sequence[Asked], half: Half) -> list[Asked]:
+    """The questions whose group falls into this half."""
+    return [a for a in asked if (share(a.group, "half") < 0.5) == (half == "fit")]
+
+
+def cases(asked: Sequence[Asked], retriever: Retrieves, *, removed: float = REMOVED) -> list[Case]:
+    """Retrieve for each question; a share ``removed`` loses its passages, as if the documents did not hold them."""
+    most = max((len(a.gold) for a in asked), default=0)
+    found = retriever.retrieve_many([a.question for a in asked], k=READ + most)
+    out = []
+    for a, passages in zip(asked, found):
+        if not a.answers:
+            out.append(Case(a.question, (), tuple(passages[:READ]), "adversarial", a.gold))
+        elif share(a.question, "removed") < removed:
+            rest = [p for p in passages if p.id not in a.gold][:READ]
+            out.append(Case(a.question, (), tuple(rest), "removed", a.gold))
+        else:
+            out.append(Case(a.question, a.answers, tuple(passages[:READ]), "answerable", a.gold))
+    return out
+
+
+def near_misses(asked: Sequence[Asked], passages: Mapping[str, Passage], retriever: Retrieves, n: int) -> list[Case]:
+    """Questions with a name or number changed: what is found is about something like it."""
+    rows = [Row(a.question, a.gold[0], a.answers, ()) for a in asked if a.answers and a.gold[0] in passages]
+    changed = [r.question for r in swapped(rows, passages, n, random.Random(3))]
+    found = retriever.retrieve_many(changed, k=READ)
+    return [Case(q, (), tuple(p), "near miss") for q, p in zip(changed, found)]
+
+
+def strangers(questions: Sequence[str], retriever: Retrieves, n: int) -> list[Case]:
+    """Questions that were asked of other documents."""
+    some = random.Random(4).sample(list(questions), min(n, len(questions)))
+    found = retriever.retrieve_many(some, k=READ)
+    return [Case(q, (), tuple(p), "stranger") for q, p in zip(some, found) if p]
+
+
+# --- the sets --------------------------------------------------------------------------------------------------------
+
+
+def wikipedia(data: Path) -> list[Passage]:
+    """The corpus of the Wikipedia sets."""
+    return [Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / "rag/corpus.jsonl.gz")]
+
+
+def squad2(data: Path, half: Half) -> list[Asked]:
+    """SQuAD 2.0's tune part to fit on, its test part to report; half without an answer, written to mislead."""
+    rows = read_lines(data / f"rag/squad2_{'tune' if half == 'fit' else 'test'}.jsonl.gz")
+    return [Asked(r["question"], tuple(r["answers"]), (r["passage_id"],), "") for r in rows]
+
+
+def natural_questions(data: Path, half: Half) -> tuple[list[Asked], list[Passage]]:
+    """Natural Questions and the passages to add to the corpus for them."""
+    rows = read_lines(data / "rag/nq_gold_passage.jsonl.gz")
+    asked = [Asked(r["question"], tuple(r["answers"]), (r["id"],), r["id"]) for r in rows]
+    return half_of(asked, half), [Passage(r["id"], r["passage"], r["title"]) for r in rows]
+
+
+def policies(data: Path, half: Half) -> dict[str, tuple[list[Asked], list[Passage]]]:
+    """For each policy its questions, with the answers of all annotators, and its passages."""
+    rows = [r for r in read_lines(data / "ood/policyqa_questions.jsonl.gz") if r["split"] == "tune"]
+    texts = read_lines(data / "ood/policyqa_passages.jsonl.gz")
+    grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for r in rows:
+        grouped.setdefault((r["policy"], r["question"]), []).append(r)
+    out: dict[str, tuple[list[Asked], list[Passage]]] = {}
+    for policy in sorted({r["policy"] for r in rows}):
+        asked = [
+            Asked(
+                question,
+                tuple(dict.fromkeys(a for r in some for a in r["answers"])),
+                tuple(dict.fromkeys(r["passage_id"] for r in some)),
+                policy,
+            )
+            for (where, question), some in grouped.items()
+            if where == policy
+        ]
+        if asked := half_of(asked, half):
+            passages = [Passage(t["id"], t["text"], t["title"]) for t in texts if t["id"].rpartition("#")[0] == policy]
+            out[policy] = asked, passages
+    return out
+
+
+def articles(data: Path, half: Half) -> tuple[list[Asked], list[Passage]]:
+    """COVID-QA: questions on long biomedical articles, and the articles' chunks; a share of articles is left out."""
+    documents = read_lines(data / "ood/covidqa_documents.jsonl.gz")
+    mine = {d["id"] for d in documents if (share(d["id"], "half") < 0.5) == (half == "fit")}
+    gone = {d for d in mine if share(d, "removed") < REMOVED}
+    passages = [
+        passage
+        for d in documents
+        if d["id"] in mine - gone
+        for passage in chunk_document(Document(d["id"], d["text"], title=d["title"]))
+    ]
+    asked = []
+    for r in read_lines(data / "ood/covidqa_questions.jsonl.gz"):
+        if r["document_id"] in mine:
+            answers = () if r["document_id"] in gone else tuple(r["answers"])
+            gold = tuple(
+                p.id for p in passages if p.id.startswith(f"{r['document_id']}#") and any(a in p.text for a in answers)
+            )
+            asked.append(Asked(r["question"], answers, gold, r["document_id"]))
+    return asked, passages
+
+
+def reviews(data: Path, half: Half) -> list[Case]:
+    """SubjQA: questions on one product or hotel review each; a share is asked of another review of its kind."""
+    part = "train" if half == "fit" else "tune"
+    rows = [r for r in read_lines(data / "ood/subjqa_questions.jsonl.gz") if r["split"] == part and r["answerable"]]
+    texts = {r["id"]: r for r in read_lines(data / "ood/subjqa_reviews.jsonl.gz")}
+    alike: dict[str, list[str]] = {}
+    for r in rows:
+        alike.setdefault(r["domain"], []).append(r["review_id"])
+    out = []
+    for r in rows:
+        gone = share(r["id"], "removed") < REMOVED
+        others = [i for i in alike[r["domain"]] if i != r["review_id"]]
+        review = random.Random(r["id"]).choice(others) if gone else r["review_id"]
+        chunks = chunk_document(Document(review, texts[review]["text"]))[:READ]
+        answers = () if gone else tuple(r["answers"])
+        out.append(Case(r["question"], answers, tuple(chunks), "removed" if gone else "answerable"))
+    return out
+
+
+def hops(data: Path, half: Half) -> list[Case]:
+    """Two-hop questions of 2WikiMultiHopQA with their ten paragraphs; a share loses the one it cannot do without."""
+    out = []
+    for r in read_lines(data / "ood/twowiki_questions.jsonl.gz"):
+        if (share(r["id"], "half") < 0.5) != (half == "fit"):
+            continue
+        drop = share(r["id"], "removed") < REMOVED
+        passages = [
+            Passage(f"{r['id']}#{i}", p["text"], p["title"])
+            for i, p in enumerate(r["paragraphs"])
+            if not (drop and i == r["contrast_drop"])
+        ]
+        out.append(
+            Case(
+                r["question"], () if drop else tuple(r["answers"]), tuple(passages), "removed" if drop else "answerable"
+            )
+        )
+    return out
+
+
+def multi_hop(data: Path, name: str) -> list[Asked]:
+    """The 100 questions of ``hotpotqa`` or ``musique``; gold passages by their text in the corpus."""
+    by_text = {_key(p.title, p.text): p.id for p in wikipedia(data)}
+    out = []
+    for r in json.loads((data / f"rag/{name}_train.json").read_text("utf-8")):
+        if name == "hotpotqa":
+            titles = {title for title, _ in r["supporting_facts"]}
+            gold = [by_text.get(_key(t, "".join(parts))) for t, parts in r["context"] if t in titles]
+        else:
+            gold = [by_text.get(_key(p["title"], p["paragraph_text"])) for p in r["paragraphs"] if p["is_supporting"]]
+        known = tuple(dict.fromkeys(g for g in gold if g))
+        if known:
+            out.append(Asked(r["question"], (r["answer"], *r.get("answer_aliases", ())), known, r["question"]))
+    return out
+
+
+def without_title(case: Case) -> Case:
+    """The case as files without titles give it."""
+    return replace(case, passages=tuple(Passage(p.id, p.text) for p in case.passages))
+
+
+def _key(title: str, text: str) -> str:
+    return "".join(f"{title}|{text}".split())

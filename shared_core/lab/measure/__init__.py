@@ -1,5 +1,0 @@
-"""What the papers claim, measured on the closed world with the lab's model."""
-
-from shared_core.lab.measure.setting import Counts, Figures, Lab
-
-__all__ = ["Counts", "Figures", "Lab"]

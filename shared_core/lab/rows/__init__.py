@@ -1,6 +1,0 @@
-"""The texts that the lab's model learns from: every format that the pipelines use, made of their own prompts."""
-
-from shared_core.lab.rows.base import LabRow, Piece
-from shared_core.lab.rows.source import SKILLS, Group, RowSource, Skill
-
-__all__ = ["SKILLS", "Group", "LabRow", "Piece", "RowSource", "Skill"]

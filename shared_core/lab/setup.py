@@ -1,0 +1,113 @@
+"""Engines over the lab's world: settings that suit so small a model, its shipped calibrations, questions to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from shared_core.calibration import io as calibration_io
+from shared_core.calibration.stack import AnyCalibration
+from shared_core.facades.engine import SelfReflectEngine
+from shared_core.lab.checkpoint import CHECKPOINT
+from shared_core.lab.dice import Dice
+from shared_core.lab.facts import Split
+from shared_core.lab.questions import Question, QuestionKind
+from shared_core.lab.world import World
+from shared_core.lm.base import LanguageModel
+from shared_core.retrieval import BM25Retriever
+from shared_core.settings import PipelineName, SeakrSettings, SelfReflectSettings
+
+__all__ = ["PIPELINES", "LabSetup", "calibration_file", "lab_calibrations", "lab_settings"]
+
+PIPELINES: tuple[PipelineName, ...] = ("composed", "self_rag", "seakr", "reclaim", "research")
+
+
+def lab_settings(pipeline: PipelineName, *, target_accuracy: float = 0.5) -> SelfReflectSettings:
+    """Return settings with fewer samples, steps and candidates than the papers': the lab's answers are a few words.
+
+    The composed pipeline ranks passages by how sure the model is with each, since reader and critic were not trained
+    on this prose. It answers nothing from memory: on the tuning split that was worth less than reading.
+
+    Raises:
+        SettingsError: there is no such pipeline, or the target is outside (0, 1).
+    """
+    settings = SelfReflectSettings(
+        pipeline=pipeline,
+        target_accuracy=target_accuracy,
+        top_k=4,
+        seakr=SeakrSettings(samples=10, max_step_tokens=40, max_steps=4),
+    )
+    if pipeline == "composed":
+        seakr = settings.seakr.replace(estimator="perplexity", multi_hop=False)
+        settings = settings.replace(rerank="uncertainty", seakr=seakr)
+    return settings.replace(
+        research=settings.research.replace(samples=4, rounds=2, max_tokens=64),
+        self_rag=settings.self_rag.replace(max_depth=2),
+        reclaim=settings.reclaim.replace(max_pairs=3),
+    )
+
+
+def calibration_file(pipeline: PipelineName, folder: Path | None = None) -> Path:
+    """Return the path of a pipeline's calibrations, which lie beside the model they were fitted for."""
+    return (folder or CHECKPOINT) / f"calibration_{pipeline}.json"
+
+
+def lab_calibrations(pipeline: PipelineName, folder: Path | None = None) -> Mapping[str, AnyCalibration]:
+    """Load the calibrations fitted for ``lab_settings(pipeline)`` and a model; empty if there are none.
+
+    Raises:
+        CalibrationError: the file cannot be read.
+    """
+    path = calibration_file(pipeline, folder)
+    return calibration_io.load(path) if path.is_file() else {}
+
+
+@dataclass
+class LabSetup:
+    """A world, a model, and engines over the world's documents.
+
+    Attributes:
+        world: the world to search and ask about.
+        lm: the lab's model, or another one.
+        seed: seed of the choice of questions (the world's own seed fixes which questions there are).
+    """
+
+    world: World
+    lm: LanguageModel
+    seed: int = 0
+    _first: SelfReflectEngine | None = field(default=None, repr=False, kw_only=True)
+
+    @cached_property
+    def retriever(self) -> BM25Retriever:
+        """A retriever over all documents of the world."""
+        return BM25Retriever(self.world.documents())
+
+    def engine(
+        self, settings: SelfReflectSettings, calibrations: Mapping[str, AnyCalibration] | None = None
+    ) -> SelfReflectEngine:
+        """Return an engine over the world's documents; all engines share one reader and one critic."""
+        if self._first is None:
+            self._first = SelfReflectEngine(self.retriever, self.lm, SelfReflectSettings(), calibrations={})
+        return self._first.over(self.retriever, settings, calibrations=calibrations or {})
+
+    def questions(
+        self, kinds: Iterable[QuestionKind], count: int, split: Split, *, known: bool | None = None, name: str = ""
+    ) -> list[Question]:
+        """Draw up to ``count`` questions, the same number of each kind.
+
+        Args:
+            kinds: kinds of questions to draw from.
+            count: how many to draw; fewer are returned if the world has fewer.
+            split: the split they belong to.
+            known: whether the model was trained on the facts they take; both if ``None``.
+            name: name of the draw: another name gives another choice.
+        """
+        kinds = tuple(kinds)
+        found: list[Question] = []
+        for place, kind in enumerate(kinds):
+            share = count // len(kinds) + (place < count % len(kinds))
+            pool = [q for q in self.world.questions(kind=kind, split=split) if known in (None, q.known)]
+            found += Dice("measure", self.seed, split, kind, str(known), name).sample(pool, share)
+        return found

@@ -1,1 +1,0 @@
-"""The maintainers' script that makes the embedded reader's weights: ``python -m shared_core.training.reader``."""
