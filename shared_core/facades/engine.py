@@ -20,7 +20,7 @@ from shared_core.facades.checker import Passages, SelfReflectChecker
 from shared_core.lm.base import Generation, LanguageModel, SamplingParams
 from shared_core.lm.identity import identity_of
 from shared_core.pipelines import load_pipeline
-from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import NOTHING_ASKED
 from shared_core.pipelines.gating.prompts import memory_prompt
@@ -307,12 +307,16 @@ class SelfReflectEngine:
         run, meter = QuestionRun(self.settings, self.context), Meter(self.settings)
         try:
             if asks_nothing(question):  # a greeting is near to no passage and far from none
-                answer = yield from decide(question, (), (), run, pipeline=self.settings.pipeline, reason=NOTHING_ASKED)
+                answer = yield from decide(
+                    DecisionRequest(question, (), (), pipeline=self.settings.pipeline, reason=NOTHING_ASKED), run
+                )
             else:
                 answer = yield from meter.watch(self._pipeline(question, run))
         except LimitError as error:
             yield run.stop(error)
-            answer = yield from decide(question, (), meter.passages, run, pipeline=self.settings.pipeline)
+            answer = yield from decide(
+                DecisionRequest(question, (), meter.passages, pipeline=self.settings.pipeline), run
+            )
         if answer.abstained and self.settings.on_abstain == "fallback":
             answer = yield from _fall_back(answer, run, meter)
         answer = dataclasses.replace(answer, usage=meter.usage)

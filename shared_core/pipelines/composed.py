@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from shared_core.errors import BudgetError, LimitError, SelfReflectError
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
-from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.keeping import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import assemble_uncited
@@ -39,9 +39,8 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
     settings = run.settings
     own = yield from _recall(question, run)
     if own is not None:
-        return (
-            yield from decide(question, [own], (), run, pipeline="composed", calibrated=True, layout=assemble_uncited)
-        )
+        request = DecisionRequest(question, [own], (), pipeline="composed", calibrated=True, layout=assemble_uncited)
+        return (yield from decide(request, run))
     method = _rerank_method(run)
     wanted = settings.top_k if method == "none" else settings.candidates or 2 * settings.top_k
     found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)

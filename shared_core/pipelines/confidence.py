@@ -21,7 +21,7 @@ import re
 from collections.abc import Sequence
 
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.keeping import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.support import ask_model, model_method, support, support_method
@@ -122,19 +122,17 @@ def decide_weighed(
     claims = merge_duplicates(weighed.claims)
     surest = sorted(range(len(claims)), key=lambda i: -1.0 if (p := claims[i].support) is None else -p - 1.0)
     shown = sorted(surest[: run.settings.max_claims])
-    return (
-        yield from decide(
-            question,
-            [claims[i] for i in shown],
-            passages,
-            run,
-            pipeline=pipeline,
-            answerable=weighed.answerable,
-            calibrated=weighed.calibrated,
-            unknown=weighed.unknown,
-            reason=reason,
-        )
+    request = DecisionRequest(
+        question,
+        [claims[i] for i in shown],
+        passages,
+        pipeline=pipeline,
+        answerable=weighed.answerable,
+        calibrated=weighed.calibrated,
+        unknown=weighed.unknown,
+        reason=reason,
     )
+    return (yield from decide(request, run))
 
 
 def put_together(signals: Signals, run: QuestionRun) -> float | None:

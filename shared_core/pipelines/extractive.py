@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import GenerationError
-from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.decide import DecisionRequest, decide
+from shared_core.pipelines.decision.keeping import standing
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.reasons import REPLIES_UNUSABLE
 from shared_core.pipelines.decision.wording import one_line
 from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.reading.base import Reading, ReadResult
@@ -51,7 +53,7 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
     """
     found, result = yield from read_best(question, run)
     if not found:
-        return (yield from decide(question, (), (), run, pipeline="composed"))
+        return (yield from decide(DecisionRequest(question, (), (), pipeline="composed"), run))
     by_id = {p.id: p for p in found}
     calibration = run.abilities.calibrations.get("confidence")
     claims = claims_from(result.readings, by_id, calibration)[: run.settings.max_claims]
@@ -60,20 +62,18 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
     claims = [_with_signals(c, result) for c in claims]
     for claim in claims:
         yield Report(ClaimSealed(claim))
-    return (
-        yield from decide(
-            question,
-            claims,
-            found,
-            run,
-            pipeline="composed",
-            answerable=result.answerable,
-            confidence=first,
-            calibrated=True,
-            unknown=result.unknown,
-            eligible=nearly,
-        )
+    request = DecisionRequest(
+        question,
+        claims,
+        found,
+        pipeline="composed",
+        answerable=result.answerable,
+        confidence=first,
+        calibrated=True,
+        unknown=result.unknown,
+        scores=standing(claims, nearly),
     )
+    return (yield from decide(request, run))
 
 
 def answer_without_model(
@@ -87,7 +87,8 @@ def answer_without_model(
     _LOG.warning("%s The embedded default answers instead.", error.message)
     yield run.note("write", "replies unusable", error.message)
     if not run.abilities.has_reader:
-        return (yield from decide(question, (), passages, run, pipeline=pipeline, unusable=True))
+        request = DecisionRequest(question, (), passages, pipeline=pipeline, reason=REPLIES_UNUSABLE)
+        return (yield from decide(request, run))
     answer = yield from extractive(question, run)
     return dataclasses.replace(
         answer, metadata={**answer.metadata, "pipeline": pipeline, "answered_by": "embedded default"}

@@ -16,21 +16,29 @@ from shared_core.runtime.flow import Resources
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a pipeline may know of its surroundings.
+    """The abilities of an engine's parts, their names and the calibrations fitted for them.
+
+    A pipeline decides by these which requests it can make; it never sees the parts themselves.
 
     Attributes:
         capabilities: of each model by role; empty without a language model.
         names: of each model by role, for traces.
         identities: of each model by role, for calibrations (``lm.identity``).
         calibrations: by purpose (``confidence``, ``gate``, …), as loaded from ``settings.calibration``.
-        scorer: name of what carries ``Judge`` requests out (an NLI model, …); ``None`` if nothing does.
-        critic: name of the shipped critic; ``None`` where its packages are not installed.
+        scorer: name of the engine's own judge (an NLI model, …); ``None`` without one.
+        critic: name of the shipped critic; ``None`` if its packages are not installed.
         has_embedder: whether ``Embed`` requests can be carried out.
         has_reader: whether the reader is asked about a model's claims.
-        expected: the share of questions that the documents answer.
-        stack: puts what the witnesses say of a claim together, where one was fitted.
-        measured: uncertainties that were measured before, kept by calibrations, which ask the same more than once.
+        expected: the running estimate of the share of questions that the documents answer.
+        stack: combines the signals of a claim into its support, where one was fitted.
+        measured: a cache of uncertainties; calibrations measure the same prompt more than once.
         guarantee: fitted for answers, applied where the settings ask for it; ``drift`` watches that it still fits.
+
+    Example:
+        >>> from shared_core.lm import ScriptedLM
+        >>> abilities = Abilities.of(Resources({"default": ScriptedLM(["Paris"], name="demo")}))
+        >>> abilities.model_name("judge"), abilities.model("judge").grammar, abilities.has_reader
+        ('demo', False, False)
     """
 
     capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
@@ -56,7 +64,7 @@ class Abilities:
         stack: Stack | None = None,
         guarantee: FittedGuarantee | None = None,
     ) -> Abilities:
-        """What these resources can do and how they are called; without calibrations scores are raw."""
+        """Read the abilities off resources; without calibrations scores stay raw."""
         return cls(
             capabilities={role: model.capabilities for role, model in resources.models.items()},
             names={role: model.name for role, model in resources.models.items()},
@@ -74,7 +82,7 @@ class Abilities:
 
     @property
     def every_calibration(self) -> Mapping[str, AnyCalibration]:
-        """Calibrations by purpose, the stack as ``claims``, the guarantee as ``guarantee``."""
+        """All calibrations by purpose, with the stack as ``claims`` and the guarantee as ``guarantee``."""
         found: dict[str, AnyCalibration] = dict(self.calibrations)
         if self.stack is not None:
             found["claims"] = self.stack
@@ -83,14 +91,14 @@ class Abilities:
         return found
 
     def model(self, role: str) -> Capabilities | None:
-        """Capabilities of the model of that role (the default one stands in), ``None`` if there is none."""
+        """Return the capabilities of the model with that role, else of the default model; ``None`` without any."""
         return self.capabilities.get(role) or self.capabilities.get("default")
 
     def model_name(self, role: str) -> str:
-        """Name of the model of that role."""
+        """Return the name of the model with that role, else of the default model; "none" without any."""
         return self.names.get(role) or self.names.get("default", "none")
 
     def model_identity(self, role: str) -> str:
-        """What calibrations of the model of that role are bound to."""
+        """Return the identity that calibrations of the model with that role are bound to."""
         known = role if role in self.identities else "default"
         return self.identities[known] if known in self.identities else self.model_name(role)

@@ -1,150 +1,206 @@
-"""The decision: which claims are shown, or why there is no answer."""
+"""The decision: which claims an answer shows, or why there is no answer.
+
+Three steps. *Choose*: a claim is kept if its score is above the bar, the target accuracy ρ* or a guarantee's threshold.
+Keeping exactly the claims with P > ρ* maximises expected utility (Piché et al. 2024), so no search is needed.
+*Judge*: every claim gets its status (kept, flagged, dropped). *Lay out*: the kept claims become the text with its
+markers; where none is kept, the answer abstains, and its reason is the most specific true one.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 
-from shared_core.abstention import expected_utility, keep_claims
-from shared_core.calibration import FittedGuarantee
-from shared_core.pipelines.decision.guarantees import signals_of, tell
+from shared_core.abstention import expected_utility
+from shared_core.pipelines.decision.guarantees import describe_guarantee, note_guarantee
 from shared_core.pipelines.decision.keeping import standing
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.decision.reasons import BELOW_GUARANTEE, REPLIES_UNUSABLE, explain, reason_of
+from shared_core.pipelines.decision.reasons import BELOW_GUARANTEE, explain, reason_of
 from shared_core.pipelines.decision.wording import abstention_text, assemble
 from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, ClaimStatus, Passage
 
 Layout = Callable[[Sequence[Claim]], tuple[str, tuple[Claim, ...]]]
-"""From claims with their status to the answer's text and the claims with their places in it, the dropped ones last."""
+"""Turns claims with their status into the text and the claims with their offsets in it, dropped claims last."""
 
 
-def decide(
-    question: str,
-    claims: Sequence[Claim],
-    passages: Sequence[Passage],
-    run: QuestionRun,
-    *,
-    pipeline: str,
-    answerable: float | None = None,
-    confidence: float | None = None,
-    calibrated: bool = False,
-    unknown: str = "",
-    eligible: Collection[int] | None = None,
-    unusable: bool = False,
-    scores: Sequence[float | None] | None = None,
-    whole: bool = False,
-    layout: Layout | None = None,
-    reason: str = "",
-) -> Flow[Answer]:
-    """Keep the claims that raise expected utility at the target accuracy (``abstention``); abstain if none does.
+@dataclass(frozen=True, slots=True)
+class DecisionRequest:
+    """The claims of a pipeline, ready to be decided on.
 
-    Under a guarantee (``settings.guarantee``) those are kept that score above its threshold, too; what it promises
-    stands in ``metadata["guarantee"]``. ``metadata["claim_scores"]`` has what each of ``Answer.claims`` is kept by.
-    A claim of unknown support is never kept. ``confidence`` is by default that of the weakest claim shown (all of them
-    are right only if that one is), and of an abstention that of the best claim there was: how near the answer was.
-
-    Args:
-        question, claims, passages, run: as they are so far.
-        pipeline: its name, for the metadata.
-        answerable: P(the passages answer the question).
-        confidence: in place of the default.
-        calibrated: supports were fitted for this configuration.
+    Attributes:
+        question: the user's question.
+        claims: with their support, a probability in [0, 1] or ``None`` for unknown.
+        passages: that were read, best first.
+        pipeline: its name, for ``Answer.metadata``.
+        answerable: P(the passages answer the question); ``None`` if unknown.
+        calibrated: whether supports come from a calibration fitted for this configuration.
         unknown: why supports are unknown, where they are.
-        eligible: numbers of the claims that may be kept; all if not given.
-        unusable: the model's replies could not be used; the reason for abstaining if there are no claims.
-        scores: for each claim what it is kept by, at most its support, where other claims decide on it too.
-        whole: the eligible claims are shown together or not at all: all if that is worth more than nothing.
-        layout: makes the text of the claims and their places in it (``assemble``).
-        reason: for abstaining, where it cannot be told from claims and passages; a limit that was reached goes first.
+        confidence: of the answer; by default that of the weakest claim shown (all are right only if that one is), or,
+            of an abstention, that of the best claim (how near it came to an answer).
+        scores: a number for each claim to compare with the bar, at most its support, where it depends on other claims
+            too; ``standing(claims)`` by default.
+        whole: show all claims together or none: all if their joint expected utility is above 0.
+        layout: lays out the kept claims; ``assemble`` by default.
+        reason: for abstaining, if the pipeline knows more than claims and passages tell. A limit that was reached and
+            a guarantee come before it.
+
+    Example:
+        >>> from shared_core.pipelines.decision.decide import DecisionRequest, decide
+        >>> from shared_core.runtime.flow import Resources, run
+        >>> claims = [Claim("The dam was built in 1911.", 0.9), Claim("It is 83 m high.", 0.2)]
+        >>> request = DecisionRequest("How old is the dam?", claims, [Passage("a", "…")], pipeline="composed")
+        >>> answer = run(decide(request, QuestionRun()), Resources())
+        >>> answer.text, [claim.status for claim in answer.claims]
+        ('The dam was built in 1911.', ['kept', 'dropped'])
     """
-    settings = run.settings
-    target = settings.target_accuracy
-    supports = [c.support for c in claims]
-    worth = keep_claims(supports, target)
-    bars = standing(claims, eligible) if scores is None else scores
-    guarantee = run.guarantee
-    bar = run.bar
-    keep = {i for i, score in enumerate(bars) if score is not None and score > bar}
-    worth = [i for i in worth if (support := supports[i]) is not None and support > bar]
-    whole = whole and guarantee is None and eligible != () and expected_utility(supports, target) > 0
-    if whole:
-        keep = set(range(len(claims)))
-    known = [s for s in supports if s is not None]
-    best = max(known) if known else None
-    judged = tuple(
-        dataclasses.replace(c, status=_status(i in keep, i in worth, settings, whole)) for i, c in enumerate(claims)
-    )
+
+    question: str
+    claims: Sequence[Claim]
+    passages: Sequence[Passage]
+    _: KW_ONLY
+    pipeline: str
+    answerable: float | None = None
+    calibrated: bool = False
+    unknown: str = ""
+    confidence: float | None = None
+    scores: Sequence[float | None] | None = None
+    whole: bool = False
+    layout: Layout = assemble
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What was chosen: scores and statuses by claim, the numbers of the kept ones, the best known support."""
+
+    scores: list[float | None]
+    claims: tuple[Claim, ...]
+    kept: set[int]
+    best: float | None
+
+
+def decide(request: DecisionRequest, run: QuestionRun) -> Flow[Answer]:
+    """Keep the claims that raise expected utility at the target accuracy; abstain if there is none.
+
+    A claim of unknown support is never kept. Under a guarantee (``settings.guarantee``) a claim's score must be above
+    the guarantee's threshold as well. The trace gets ``keep``, ``guarantee`` where there is one, then ``answer`` or
+    ``abstain``.
+
+    Returns:
+        The answer. ``metadata["claim_scores"]`` has the score of each of ``Answer.claims``, in their order, and
+        ``metadata["guarantee"]`` the promise and whether it holds.
+    """
+    target = run.settings.target_accuracy
+    choice = _choose(request, run)
     yield run.note(
         "keep",
-        f"{len(keep)} of {len(claims)} claims",
+        f"{len(choice.kept)} of {len(request.claims)} claims",
         f"a claim is kept if its support is above the target accuracy {target:g}",
         target_accuracy=target,
-        best_support=best,
+        best_support=choice.best,
     )
-    metadata: dict[str, object] = {"pipeline": pipeline, "target_accuracy": target, "answerable": answerable}
-    metadata["claim_scores"] = list(bars)
-    if guarantee is not None:
-        yield from _watch(question, supports, answerable, guarantee, run)
-        metadata["guarantee"] = tell(guarantee, run.abilities.drift)
-    if not keep:
-        if guarantee is not None and run.trace.limit is None and any(s is not None and s > target for s in bars):
-            reason = BELOW_GUARANTEE
-        elif run.trace.limit is not None or not reason:
-            reason = reason_of(claims, known, passages, answerable, run.trace.limit, unknown)
-        if unusable and not claims and run.trace.limit is None:
-            reason = REPLIES_UNUSABLE
-        sentence = explain(reason, unknown)
-        yield run.note("abstain", reason, sentence, best_support=best, target_accuracy=target, answerable=answerable)
-        dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in claims)
-        text = abstention_text(question, reason, sentence, dropped, passages, settings)
-        confidence = best if confidence is None else confidence
-        return Answer(
-            question, text, dropped, tuple(passages), True, reason, confidence, 0.0, tuple(run.trace.decisions),
-            calibrated=calibrated, metadata=metadata,
-        )  # fmt: skip
-    text, placed = (layout or assemble)(judged)
-    metadata["claim_scores"] = [
-        bars[i] for i in sorted(range(len(judged)), key=lambda i: judged[i].status == "dropped")
-    ]
-    shown = [s for i, s in enumerate(supports) if i in keep]
-    utility = expected_utility(shown, target)
-    if confidence is None:
-        confidence = None if None in shown else min(s for s in shown if s is not None)
-    yield run.note("answer", f"{len(keep)} claims kept", utility=utility, confidence=confidence)
-    return Answer(
-        question, text, placed, tuple(passages), False, "", confidence, utility, tuple(run.trace.decisions),
-        calibrated=calibrated, metadata=metadata,
-    )  # fmt: skip
+    metadata: dict[str, object] = {
+        "pipeline": request.pipeline,
+        "target_accuracy": target,
+        "answerable": request.answerable,
+        "claim_scores": list(choice.scores),
+    }
+    if run.guarantee is not None:
+        yield from note_guarantee(request.question, [c.support for c in request.claims], request.answerable, run)
+        metadata["guarantee"] = describe_guarantee(run.guarantee, run.abilities.drift)
+    finish = _show if choice.kept else _abstain
+    return (yield from finish(request, choice, metadata, run))
 
 
-def _watch(
-    question: str,
-    supports: Sequence[float | None],
-    answerable: float | None,
-    guarantee: FittedGuarantee,
-    run: QuestionRun,
-) -> Flow[None]:
-    """Note the guarantee, and in what the questions asked last differ from those it was fitted on."""
-    watch = run.abilities.drift
-    if watch is not None:
-        watch.see(signals_of(question, supports, answerable))
-    drifted = watch.drifted if watch is not None else {}
-    yield run.note(
-        "guarantee",
-        "in doubt" if drifted else "vacuous" if guarantee.vacuous else "holds",
-        f"questions differ from the calibration's in {', '.join(drifted)}" if drifted else guarantee.kind,
-        threshold=guarantee.threshold if math.isfinite(guarantee.threshold) else None,
-        n=guarantee.n,
-        kept_share=guarantee.kept_share,
-    )
+def _choose(request: DecisionRequest, run: QuestionRun) -> _Choice:
+    """Choose the claims to keep, and give every claim its status."""
+    claims, bar = request.claims, run.bar
+    scores = standing(claims) if request.scores is None else list(request.scores)
+    kept = {i for i, score in enumerate(scores) if score is not None and score > bar}
+    supports = [c.support for c in claims]
+    # A guarantee is a promise about single claims, so claims that would fail alone cannot be carried by the others.
+    whole = request.whole and run.guarantee is None and expected_utility(supports, run.settings.target_accuracy) > 0
+    if whole:
+        kept = set(range(len(claims)))
+    judged = []
+    for i, claim in enumerate(claims):
+        supported = claim.support is not None and claim.support > bar
+        judged.append(dataclasses.replace(claim, status=_status(i in kept, supported, whole, run.settings)))
+    return _Choice(scores, tuple(judged), kept, max((s for s in supports if s is not None), default=None))
 
 
-def _status(kept: bool, supported: bool, settings: SelfReflectSettings, whole: bool) -> ClaimStatus:
+def _status(kept: bool, supported: bool, whole: bool, settings: SelfReflectSettings) -> ClaimStatus:
     if whole and not supported:
-        return "flagged"
+        return "flagged"  # it is shown for the sake of the whole, and marked
     if kept:
         return "kept"
+    # A supported claim that is not kept leans on a dropped one: marking it "unsupported" would be untrue.
     return "flagged" if settings.unsupported == "flag" and not supported else "dropped"
+
+
+def _show(request: DecisionRequest, choice: _Choice, metadata: dict[str, object], run: QuestionRun) -> Flow[Answer]:
+    """Lay out the kept claims."""
+    text, placed = request.layout(choice.claims)
+    # Layouts move dropped claims to the end; the scores follow them (sorting is stable).
+    dropped_last = sorted(range(len(choice.claims)), key=lambda i: choice.claims[i].status == "dropped")
+    metadata["claim_scores"] = [choice.scores[i] for i in dropped_last]
+    shown = [request.claims[i].support for i in sorted(choice.kept)]
+    utility = expected_utility(shown, run.settings.target_accuracy)
+    confidence = request.confidence
+    if confidence is None and None not in shown:
+        confidence = min(s for s in shown if s is not None)
+    yield run.note("answer", f"{len(choice.kept)} claims kept", utility=utility, confidence=confidence)
+    return Answer(
+        request.question,
+        text,
+        placed,
+        tuple(request.passages),
+        confidence=confidence,
+        utility=utility,
+        trace=tuple(run.trace.decisions),
+        calibrated=request.calibrated,
+        metadata=metadata,
+    )
+
+
+def _abstain(request: DecisionRequest, choice: _Choice, metadata: dict[str, object], run: QuestionRun) -> Flow[Answer]:
+    """Give the reason, in a word and in a sentence, with what came nearest to an answer."""
+    settings = run.settings
+    reason = _reason(request, choice, run)
+    sentence = explain(reason, request.unknown)
+    yield run.note(
+        "abstain",
+        reason,
+        sentence,
+        best_support=choice.best,
+        target_accuracy=settings.target_accuracy,
+        answerable=request.answerable,
+    )
+    dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in request.claims)
+    return Answer(
+        request.question,
+        abstention_text(request.question, reason, sentence, dropped, request.passages, settings),
+        dropped,
+        tuple(request.passages),
+        abstained=True,
+        reason=reason,
+        confidence=choice.best if request.confidence is None else request.confidence,
+        trace=tuple(run.trace.decisions),
+        calibrated=request.calibrated,
+        metadata=metadata,
+    )
+
+
+def _reason(request: DecisionRequest, choice: _Choice, run: QuestionRun) -> str:
+    """Choose the reason for abstaining: a limit, a guarantee, the pipeline's own, or what claims and passages tell."""
+    limit, target = run.trace.limit, run.settings.target_accuracy
+    if limit is None:
+        if run.guarantee is not None and any(score is not None and score > target for score in choice.scores):
+            return BELOW_GUARANTEE
+        if request.reason:
+            return request.reason
+    known = [c.support for c in request.claims if c.support is not None]
+    return reason_of(request.claims, known, request.passages, request.answerable, limit, request.unknown)

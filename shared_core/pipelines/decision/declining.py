@@ -1,4 +1,4 @@
-"""Does a model say that it has no answer, instead of giving one? In words that chat models use, in English."""
+"""Recognise replies that decline to answer, by the English wordings that chat models use."""
 
 from __future__ import annotations
 
@@ -23,9 +23,14 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _ANSWERS_YET = re.compile(r"\b(?:but|however|though|although|except|think|believe|guess|probably|perhaps)\b", re.I)
-"""“I am not sure, but …”: what follows is a claim, and is to be judged."""
+"""“I am not sure, but …” goes on to make a claim, which is judged like any other."""
 
 
 def is_refusal(text: str) -> bool:
-    """Whether a sentence says that there is no answer, instead of giving one."""
+    """Return whether a sentence says that there is no answer, instead of giving one.
+
+    Example:
+        >>> is_refusal("The passages do not mention it."), is_refusal("I'm not sure, but probably 1911.")
+        (True, False)
+    """
     return _REFUSAL.search(text) is not None and not _ANSWERS_YET.search(text)

@@ -1,18 +1,21 @@
-"""What a guarantee sees of an answer, and what the answer says of the guarantee."""
+"""A guarantee and an answer: the signals that drift is measured on, and the guarantee's entry in the metadata."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from shared_core.calibration import DriftWatch, FittedGuarantee
+from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.runtime.flow import Flow
 
 UNKNOWN = -1.0
-"""Stands for an unknown figure among signals, so that more unknown ones are a change like another."""
+"""The value of an unknown figure among the signals: more unknown figures than before are drift like any other."""
 
 
 def signals_of(question: str, supports: Sequence[float | None], answerable: float | None) -> dict[str, float]:
-    """What a question and the claims found for it look like, in figures that stay alike while questions do."""
+    """Describe a question and its claims in figures whose distribution stays the same while the questions do."""
     known = [s for s in supports if s is not None]
     return {
         "best support": max(known, default=UNKNOWN),
@@ -23,13 +26,35 @@ def signals_of(question: str, supports: Sequence[float | None], answerable: floa
     }
 
 
-def tell(guarantee: FittedGuarantee, watch: DriftWatch | None) -> dict[str, Any]:
-    """For ``Answer.metadata["guarantee"]``: which holds, its conditions, and whether the questions still look alike."""
-    told = guarantee.describe()
+def note_guarantee(
+    question: str, supports: Sequence[float | None], answerable: float | None, run: QuestionRun
+) -> Flow[None]:
+    """Add the question to the drift watch, and note in the trace whether the guarantee of the run still holds."""
+    guarantee, watch = run.guarantee, run.abilities.drift
+    if guarantee is None:
+        return
+    # Exchangeability with the calibration's questions is the one assumption of every conformal promise (Vovk et al.
+    # 2005), and it cannot be proved; drift in these signals refutes it.
+    if watch is not None:
+        watch.see(signals_of(question, supports, answerable))
+    drifted = watch.drifted if watch is not None else {}
+    yield run.note(
+        "guarantee",
+        "in doubt" if drifted else "vacuous" if guarantee.vacuous else "holds",
+        f"questions differ from the calibration's in {', '.join(drifted)}" if drifted else guarantee.kind,
+        threshold=guarantee.threshold if math.isfinite(guarantee.threshold) else None,
+        n=guarantee.n,
+        kept_share=guarantee.kept_share,
+    )
+
+
+def describe_guarantee(guarantee: FittedGuarantee, watch: DriftWatch | None) -> dict[str, Any]:
+    """Describe the promise, its conditions, and whether recent questions still look like the calibration's."""
+    described = guarantee.describe()
     drifted = watch.drifted if watch is not None else {}
     if drifted:
-        told["text"] = (
+        described["text"] = (
             f"In doubt: the questions last asked differ from the calibration's in {', '.join(drifted)}, so it may not "
-            f"hold for them. {told['text']}"
+            f"hold for them. {described['text']}"
         )
-    return {**told, "holds": not drifted, "drift": drifted, "checked": watch.checked if watch is not None else 0}
+    return {**described, "holds": not drifted, "drift": drifted, "checked": watch.checked if watch is not None else 0}

@@ -1,4 +1,4 @@
-"""Which claims may be kept beside which: repeated claims, and claims that lean on the one before them."""
+"""Rules for claims beside each other: merge repeated ones, and never keep a claim without the one it leans on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared_core.types import Claim
 
 
 def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
-    """Each statement once: one said again adds its quotes to the first, and the surer of the two supports counts."""
+    """Merge claims with the same text: the first keeps its place, gains the citations, and has the better support."""
     merged: dict[str, Claim] = {}
     for claim in claims:
         key = one_line(claim.text).casefold().rstrip(".")
@@ -21,6 +21,7 @@ def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
             continue
         quotes = (*first.citations, *(c for c in claim.citations if c not in first.citations))
         surer = max((first, claim), key=lambda c: -1.0 if c.support is None else c.support)
+        # Support and the signals it was made of stay together, so that the trace can explain the number.
         merged[key] = dataclasses.replace(
             first, citations=quotes, support=surer.support, signals=surer.signals, critique=surer.critique
         )
@@ -35,25 +36,41 @@ _LEANING = re.compile(
 
 
 def leans(text: str) -> bool:
-    """Whether a statement begins with a word for something that was said before it."""
+    """Return whether a statement begins with a pronoun, so that it needs the statement before it.
+
+    Example:
+        >>> leans("She died in 1899."), leans("Mira Holm died in 1899.")
+        (True, False)
+    """
     return _LEANING.match(text) is not None
 
 
 def standing(claims: Sequence[Claim], eligible: Collection[int] | None = None) -> list[float | None]:
-    """What each claim is kept by: its support, or less where it leans on one that is less sure; ``None``: never.
+    """Return the score each claim is kept by: its support, or the score of the claim it leans on if that is lower.
 
-    So whatever the bar, a claim above it can be understood beside the others above it.
+    So at any bar, each kept claim is shown together with the claim that says who "she" is.
+
+    Args:
+        claims: in the order of the text, with their support.
+        eligible: numbers of the claims that may be kept; all by default.
+
+    Returns:
+        One score in [0, 1] for each claim; ``None`` for a claim that is never kept.
+
+    Example:
+        >>> standing([Claim("Mira Holm built it.", 0.2), Claim("She died in 1899.", 0.9)])
+        [0.2, 0.2]
     """
     found: list[float | None] = []
     for i, claim in enumerate(claims):
         score = claim.support if eligible is None or i in eligible else None
         if i > 0 and score is not None and leans(claim.text) and not _is_quote(claim):
-            before = found[-1]
+            before = found[-1]  # a score, not a support: "It … She … They …" all lean on the first
             score = None if before is None else min(score, before)
         found.append(score)
     return found
 
 
 def _is_quote(claim: Claim) -> bool:
-    """Whether the claim is its own quote: then it is shown as its document has it."""
+    """Return whether the claim is its own quote: a sentence of a document is shown as it is, pronouns and all."""
     return any(one_line(c.quote) == one_line(claim.text) for c in claim.citations)

@@ -15,7 +15,7 @@ from shared_core.types import Decided, Decision, MetadataValue
 
 
 class Trace:
-    """Collects decisions; ``yield trace.add(…)`` also tells whoever listens.
+    """The decisions of one question, in order; ``yield trace.add(…)`` also reports each as an event.
 
     Attributes:
         decisions: so far, in order.
@@ -27,7 +27,7 @@ class Trace:
         self.limit: LimitError | None = None
 
     def add(self, kind: str, outcome: str, reason: str = "", **values: MetadataValue) -> Report:
-        """Note a decision; figures are rounded to six places, for people."""
+        """Record a decision, its figures rounded to six places, and return the request that reports it."""
         rounded = {k: round(v, 6) if isinstance(v, float) else v for k, v in values.items()}
         decision = Decision(kind, outcome, reason, rounded)
         self.decisions.append(decision)
@@ -36,7 +36,14 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class QuestionRun:
-    """One question on its way through a pipeline: what holds for all of it, and where its decisions are noted."""
+    """One question's run through a pipeline: its settings, the abilities at hand and its trace.
+
+    Example:
+        >>> run = QuestionRun(SelfReflectSettings(target_accuracy=0.7))
+        >>> report = run.note("gate", "retrieve", "the model is not sure", uncertainty=1.25)
+        >>> run.bar, run.trace.decisions[0].outcome
+        (0.7, 'retrieve')
+    """
 
     settings: SelfReflectSettings = field(default_factory=SelfReflectSettings)
     abilities: Abilities = field(default_factory=Abilities)
@@ -44,29 +51,29 @@ class QuestionRun:
 
     @property
     def guarantee(self) -> FittedGuarantee | None:
-        """The guarantee that holds for this run, where the settings ask for one."""
+        """The guarantee in force, if the settings ask for one."""
         return self.abilities.guarantee if self.settings.guarantee is not None else None
 
     @property
     def bar(self) -> float:
-        """What a claim's support must be above to be shown: the target accuracy, or the guarantee's threshold."""
+        """The bar that a claim's support must exceed to be shown: ρ*, or the guarantee's threshold."""
         return self.settings.target_accuracy if self.guarantee is None else self.guarantee.bar
 
     def note(self, kind: str, outcome: str, reason: str = "", **values: MetadataValue) -> Report:
-        """``yield run.note(…)`` puts a decision into the trace and tells whoever listens."""
+        """Record a decision: ``yield run.note(…)`` adds it to the trace and reports it as an event."""
         return self.trace.add(kind, outcome, reason, **values)
 
     def stop(self, error: LimitError) -> Report:
-        """Note that a limit ended the work; an abstention after it gives it as its reason."""
+        """Record that a limit ended the work; an abstention then gives the limit as its reason."""
         self.trace.limit = error
         return self.note("limit", limit_reason(error), error.message)
 
 
 def raise_faults(results: Sequence[object]) -> None:
-    """Raise the first error among the results that is no failure of a model to say something.
+    """Raise the first error among results that is more than one failed reply.
 
-    Such a failure makes what was asked for unknown. A capability that the model lacks, a limit of the settings and
-    anything that is no error of a model's at all would fail again, or are a fault of ours.
+    A failed reply (``LanguageModelError``) leaves what was asked for unknown, and the rest stands. A missing
+    capability, a limit of the settings or a programming error would fail for every other request too.
     """
     for result in results:
         failed = isinstance(result, Exception) and not isinstance(result, LanguageModelError)

@@ -1,4 +1,4 @@
-"""Why there is no answer: the reasons that an abstention gives, and how they are told to people."""
+"""Reasons for abstaining: their names, how one is chosen, and a sentence for each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BELOW_GUARANTEE = "support below guarantee"
 NOTHING_ASKED = "nothing asked"
 
 ANSWERABLE_AT_ALL = 0.25
-"""P(the passages answer) below which an abstention says that they seem not to; above it, that nothing is certain."""
+"""P(the passages answer) below which the reason is the passages; above it, the claims' support."""
 
 
 def reason_of(
@@ -35,15 +35,15 @@ def reason_of(
     limit: LimitError | None,
     unknown: str,
 ) -> str:
-    """Why nothing was kept.
+    """Choose the most specific true reason why nothing was kept.
 
     Args:
-        claims: there were.
+        claims: all that were written.
         known: supports of those that could be judged.
-        passages: found.
-        answerable: P(the passages answer the question).
-        limit: that ended the work, where one did.
-        unknown: why supports are unknown, where they are.
+        passages: that were found.
+        answerable: P(the passages answer the question), ``None`` if unknown.
+        limit: that ended the work, if one did.
+        unknown: why supports are unknown, if they are.
     """
     if limit is not None:
         return limit_reason(limit)
@@ -61,26 +61,26 @@ def reason_of(
 
 
 def limit_reason(limit: LimitError) -> str:
-    """The reason that a limit gives."""
+    """Return the reason for abstaining that belongs to a limit."""
     return OUT_OF_TIME if isinstance(limit, DeadlineError) else OUT_OF_BUDGET
 
 
 def explain(reason: str, unknown: str = "") -> str:
-    """A sentence for people about why there is no answer; the figures behind it stand in the trace."""
+    """Explain a reason in a sentence for readers; the figures behind it are in the trace."""
     return {
         NOTHING_RETRIEVED: "No passage of the documents matches the question.",
         PASSAGES_DO_NOT_ANSWER: "The passages found do not seem to answer it.",
         SUPPORT_UNKNOWN: "Whether the passages support the candidate answers could not be determined.",
         FROM_MEMORY: "The model answered from its own knowledge, without a search, and that is not certain enough.",
-        CANNOT_JUDGE: f"How sure an answer is cannot be told: {unknown}.{_way_out(unknown)}",
+        CANNOT_JUDGE: f"No confidence can be given: {unknown}.{_way_out(unknown)}",
         NOTHING_ASKED: "That asks nothing that documents could answer. Ask a question about them.",
         REPLIES_UNUSABLE: "The language model's replies could not be used.",
         BELOW_GUARANTEE: "Something was found, but showing it would break the guarantee asked for.",
         SUPPORT_BELOW_TARGET: "Something was found, but it is not certain enough.",
         NOT_KNOWN: "The model is not sure enough of what it knows about it.",
-        CERTAINTY_UNKNOWN: "How sure the model is cannot be told: it states no probability that could be read.",
+        CERTAINTY_UNKNOWN: "The model's certainty is unknown: it states no probability that could be read.",
         UNSUPPORTED_HERE: "Nothing that the model would answer is supported by the passages found.",
-        OUT_OF_TIME: "There was not enough time to find an answer that can be stood behind.",
+        OUT_OF_TIME: "There was not enough time to find an answer and check it.",
         OUT_OF_BUDGET: "The model calls or tokens allowed for a question were spent before it could be answered.",
     }[reason]
 

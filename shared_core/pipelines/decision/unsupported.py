@@ -1,4 +1,4 @@
-"""What is done with the claims of a checked answer that are not supported: shown, marked, taken out, or all refused."""
+"""Policies for unsupported claims of a checked answer: pass, flag, strip or refuse."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _EMPTY_LINE = re.compile(
 
 
 def treat_unsupported(checked: Answer, policy: OnUnsupported, settings: SelfReflectSettings) -> Answer:
-    """The checked answer as it is to be shown; claims are at their places in the new text.
+    """Apply a policy to a checked answer; its claims get their offsets in the new text.
 
     Args:
         checked: of ``check``.
         policy: ``pass`` changes nothing. ``flag`` puts ``(unsupported)``, ``(contradicted)`` or ``(unverified)`` behind
-            each claim that is not supported. ``strip`` takes these out, and those that begin with a word for something
-            said in one that is taken out; if nothing is left, it refuses. ``refuse`` shows nothing of an answer whose
-            claims are not all supported, and says so (``settings.abstain_text``).
-        settings: of whoever checked.
+            each claim that is not supported. ``strip`` takes these claims out, with those that begin with a pronoun for
+            something in a removed claim; if nothing is left, it refuses. ``refuse`` shows nothing of an answer unless
+            all its claims are supported, and says so (``settings.abstain_text``).
+        settings: of the checker.
 
     Returns:
-        Of ``strip``: claims taken out are ``dropped``, and ``confidence`` is that of the weakest claim left. A refusal
-        is ``abstained``. ``metadata["changed"]`` says whether the text is another one.
+        The answer. After ``strip``, removed claims are ``dropped`` and ``confidence`` is that of the weakest claim
+        left. A refusal is ``abstained``. ``metadata["changed"]`` says whether the text was changed.
 
     Raises:
         SettingsError: there is no such policy.
-        AbstainedError: it is refused and ``settings.on_abstain`` is ``raise``.
+        AbstainedError: the answer is refused and ``settings.on_abstain`` is ``raise``.
     """
     if policy not in POLICIES:
         raise SettingsError(f"There is no on_unsupported={policy!r}.", hint=f"There are: {', '.join(POLICIES)}.")
@@ -59,7 +59,7 @@ def _flag(checked: Answer) -> Answer:
     text, at, claims = "", 0, []
     for claim in checked.claims:
         start, end = _place(claim)
-        shift = len(text) - at
+        shift = len(text) - at  # code points inserted before this claim
         text += checked.text[at:end]
         claims.append(dataclasses.replace(claim, start=start + shift, end=end + shift))
         if claim.status == "flagged":
@@ -81,19 +81,19 @@ def _strip(checked: Answer, settings: SelfReflectSettings) -> Answer:
     for i, claim in enumerate(checked.claims):
         if i not in gone:
             start, end = _place(claim)
-            shift = sum(b - a for a, b in out if b <= start)
+            shift = sum(b - a for a, b in out if b <= start)  # code points cut out before this claim
             shown.append(dataclasses.replace(claim, start=start - shift, end=end - shift))
     dropped = [
         dataclasses.replace(c, start=None, end=None, status="dropped")
         for i, c in enumerate(checked.claims)
         if i in gone
     ]
-    weakest = min(c.support for c in shown if c.support is not None)  # what is kept is known
+    weakest = min(c.support for c in shown if c.support is not None)  # a kept claim's support is known
     return _as(checked, text, [*shown, *dropped], confidence=weakest)
 
 
 def _gone(checked: Answer) -> set[int]:
-    """The claims that are not supported, and those that cannot be understood without one of them."""
+    """Return the unsupported claims, and those that cannot be understood without one of them."""
     gone: set[int] = set()
     statements = cut_statements(checked.text).found
     for i, (claim, statement) in enumerate(zip(checked.claims, statements, strict=True)):
@@ -104,12 +104,12 @@ def _gone(checked: Answer) -> set[int]:
 
 
 def _ranges(text: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What to cut out: the claims with the citations behind them, and the lines that have nothing else."""
+    """Return the ranges to cut out: claims with the citations behind them, and lines that hold nothing else."""
     merged: list[tuple[int, int]] = []
     for start, end in places:
         after = _AFTER.match(text, end)
         end = after.end() if after else end
-        if merged and not text[merged[-1][1] : start].strip():
+        if merged and not text[merged[-1][1] : start].strip():  # neighbours go with the blanks between them
             start = merged.pop()[0]
         merged.append((start, end))
     return [_whole_lines(text, start, end) for start, end in merged]
@@ -128,8 +128,10 @@ def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _refuse(checked: Answer, settings: SelfReflectSettings) -> Answer:
     counts = checked.metadata["verdicts"]
-    told = [f"{n} of {len(checked.claims)} {_SAID[v]}" for v, n in counts.items() if n and v in _SAID]
-    sentence = f"Of what it states, {', '.join(told)}." if told else "It states nothing that could be checked."
+    described = [f"{n} of {len(checked.claims)} {_DESCRIBED[v]}" for v, n in counts.items() if n and v in _DESCRIBED]
+    sentence = (
+        f"Of what it states, {', '.join(described)}." if described else "It states nothing that could be checked."
+    )
     own = settings.abstain_text
     text = (
         f"This answer is not shown: not all of it is supported by the documents. {sentence}"
@@ -144,7 +146,7 @@ def _refuse(checked: Answer, settings: SelfReflectSettings) -> Answer:
     return refused
 
 
-_SAID = {
+_DESCRIBED = {
     "contradicted": "is contradicted",
     "unsupported": "is not supported",
     "unknown": "could not be judged",

@@ -1,4 +1,4 @@
-"""The words of an answer: its claims put together with their marks, or what is said where there is none."""
+"""Wording: the text of an answer with its citation markers, and the text of an abstention."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ def abstention_text(
     passages: Sequence[Passage],
     settings: SelfReflectSettings,
 ) -> str:
-    """What to say instead of an answer: ``settings.abstain_text`` or our own words, by ``settings.on_abstain``.
+    """Word an abstention: ``settings.abstain_text`` or our own words, as ``settings.on_abstain`` says.
 
-    What is merely not certain enough is shown, marked as such, so that a person can judge; so is what only a person
-    can judge. ``on_abstain="show"`` shows the nearest passages in any case.
+    An answer that is merely not certain enough, or that nobody could judge, is shown as "nearest", so that the reader
+    can judge it. ``on_abstain="show"`` shows the nearest passages whatever the reason.
     """
     own = settings.abstain_text
+    # The surest claim's quote, not the claim: an unsupported claim must not be read as an answer, a quote is the
+    # document's own words.
     surest = sorted(claims, key=lambda c: -1.0 if c.support is None else c.support, reverse=True)
     spans = [s for c in surest for citation in c.citations for s in citation.primary]
     by_id = {p.id: p for p in passages}
@@ -43,36 +45,45 @@ def abstention_text(
         nearest = spans[:1] if own is None and reason in (SUPPORT_BELOW_TARGET, BELOW_GUARANTEE, CANNOT_JUDGE) else []
         heading = "Nearest, but not certain enough:" if reason != CANNOT_JUDGE else "Nearest, unjudged:"
     if own is not None:
-        said = own.format(question=question, reason=sentence)
+        wording = own.format(question=question, reason=sentence)
     elif reason == NOTHING_ASKED:
-        said = sentence
+        wording = sentence
     else:
         closed = settings.pipeline == "research" and settings.research.closed_book
         source = "what I know" if closed or reason in (NOT_KNOWN, CERTAINTY_UNKNOWN) else "these documents"
-        said = f"I can't answer that from {source} with the certainty asked for."
+        wording = f"I can't answer that from {source} with the certainty asked for."
         if not (nearest and reason == SUPPORT_BELOW_TARGET and settings.on_abstain != "show"):
-            said += f" {sentence}"  # else the heading says it
+            wording += f" {sentence}"  # else the heading says it
     if not nearest:
-        return said
+        return wording
     lines = [f"- “{one_line(s.text)}” ({source_of(by_id[s.passage_id])})" for s in nearest]
-    return "\n".join([said, *([heading] if own is None else []), *lines])  # not in another language than the rest
+    # Our English heading would be a second language beside a text of the user's own.
+    return "\n".join([wording, *([heading] if own is None else []), *lines])
 
 
 def source_of(passage: Passage) -> str:
-    """Where a passage comes from, for people: its file, else its title, else its id."""
+    """Name a passage's origin for readers: its file, else its title, else its id."""
     return str(passage.metadata.get("source") or passage.title or passage.id)
 
 
 def one_line(text: str) -> str:
-    """The text with a blank for each run of white space."""
+    """Replace each run of white space by one blank."""
     return re.sub(r"\s+", " ", text).strip()
 
 
 def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
     """Join the claims that are not dropped into the answer's text, with markers [1], [2], … after each claim.
 
-    Returns the text and the claims with their places in it: ``text[c.start:c.end] == c.text``. Numbers follow the
-    first appearance of each quote, without gaps; a flagged claim is followed by ``(unsupported)``.
+    Numbers follow the first appearance of each quote, without gaps; a flagged claim is followed by ``(unsupported)``.
+
+    Returns:
+        The text, and the claims with their offsets in it: ``text[c.start:c.end] == c.text``. Dropped claims come last.
+
+    Example:
+        >>> from shared_core.types import Citation
+        >>> quote = Passage("a", "The dam was built in 1911.").span(0, 26)
+        >>> assemble([Claim("It dates from 1911.", 0.9, (Citation((quote,)),))])[0]
+        'It dates from 1911. [1]'
     """
     numbers: dict[tuple[str, int, int], int] = {}
     text = ""
@@ -95,7 +106,7 @@ UNCITED = "(from the model, without a quote)"
 
 
 def assemble_uncited(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
-    """As ``assemble``, for claims none of which has a quote: the text says so."""
+    """Join claims that have no quote, as ``assemble`` does; the text says so at its end."""
     text, placed = assemble(claims)
     return f"{text} {UNCITED}", placed
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from shared_core.abstention import claim_key
 from shared_core.errors import LimitError
-from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
     CERTAINTY_UNKNOWN,
@@ -22,6 +22,7 @@ from shared_core.pipelines.decision.reasons import (
     PASSAGES_DO_NOT_ANSWER,
     UNSUPPORTED_HERE,
 )
+from shared_core.pipelines.decision.wording import assemble
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, find_unusable
 from shared_core.pipelines.research.claims import Candidate
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
@@ -45,7 +46,7 @@ def research(question: str, run: QuestionRun) -> Flow[Answer]:
     settings = run.settings
     state = yield from searched(question, run)
     if not state.passages and not settings.research.closed_book:
-        return (yield from decide(question, (), (), run, pipeline="research"))
+        return (yield from decide(DecisionRequest(question, (), (), pipeline="research"), run))
     wrote = any(character.isalnum() for c in state.candidates for character in c.text)
     if state.passages and state.candidates and not wrote and run.trace.limit is None:
         error = find_unusable((), run)
@@ -113,22 +114,20 @@ def _decide(
     run, closed = state.run, state.options.closed_book
     fitted = self_evaluation_of(run.settings, run.abilities) is not None
     scores = state.shown_by(best) if best is not None and worth else [None for _ in claims]
-    return (
-        yield from decide(
-            state.question,
-            claims,
-            state.passages,
-            run,
-            pipeline="research",
-            answerable=state.weighed.answerable,
-            calibrated=fitted if closed else state.weighed.calibrated,
-            unknown=state.weighed.unknown,
-            scores=scores,
-            whole=closed and worth,
-            layout=(lambda judged: lay_out(best, judged, marks=not closed)) if best is not None else None,
-            reason=_reason(state, claims, verdicts),
-        )
+    request = DecisionRequest(
+        state.question,
+        claims,
+        state.passages,
+        pipeline="research",
+        answerable=state.weighed.answerable,
+        calibrated=fitted if closed else state.weighed.calibrated,
+        unknown=state.weighed.unknown,
+        scores=scores,
+        whole=closed and worth,
+        layout=assemble if best is None else lambda judged: lay_out(best, judged, marks=not closed),
+        reason=_reason(state, claims, verdicts),
     )
+    return (yield from decide(request, run))
 
 
 def _reason(state: Search, claims: Sequence[Claim], verdicts: dict[str, Verdict]) -> str:

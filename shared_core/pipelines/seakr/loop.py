@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.confidence import Weighed
-from shared_core.pipelines.decision.decide import decide
+from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN
-from shared_core.pipelines.decision.wording import assemble_uncited
+from shared_core.pipelines.decision.wording import assemble, assemble_uncited
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.gating.choose import (
     Gauge,
@@ -113,20 +113,18 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
             return (yield from answer_without_model(question, error, state.kept, run, pipeline="seakr"))
     except LimitError as error:
         yield run.stop(error)
-    return (
-        yield from decide(
-            question,
-            weighed.claims,
-            state.kept,
-            run,
-            pipeline="seakr",
-            answerable=weighed.answerable,
-            calibrated=weighed.calibrated,
-            unknown=weighed.unknown,
-            reason=_why_not(state),
-            layout=assemble_uncited if not any(c.citations for c in weighed.claims) else None,
-        )
+    request = DecisionRequest(
+        question,
+        weighed.claims,
+        state.kept,
+        pipeline="seakr",
+        answerable=weighed.answerable,
+        calibrated=weighed.calibrated,
+        unknown=weighed.unknown,
+        reason=_why_not(state),
+        layout=assemble if any(c.citations for c in weighed.claims) else assemble_uncited,
     )
+    return (yield from decide(request, run))
 
 
 def _declines(text: str) -> bool:
