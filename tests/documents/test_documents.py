@@ -14,8 +14,8 @@ import pytest
 from shared_core.documents.load import Failure, load_document
 from shared_core.documents.scan import INDEX_MARK, describe_skipped, iter_documents, scan
 from shared_core.errors import DocumentError, InputError
-from tests.retrieval.pdf_files import pdf
-from tests.retrieval.reading import read, refused, write
+from tests.documents.pdf_files import pdf
+from tests.documents.reading import read, refused, write
 
 
 def test_text_is_kept_character_for_character(tmp_path: Path) -> None:

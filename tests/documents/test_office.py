@@ -15,7 +15,7 @@ import pytest
 from shared_core.documents.loaders import limits, package
 from shared_core.documents.loaders.grid import table_text
 from shared_core.errors import DocumentError
-from tests.retrieval.reading import headings, made_by, read, refuses
+from tests.documents.reading import headings, made_by, read, refuses
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 BODY = "word/document.xml"

@@ -13,8 +13,8 @@ from shared_core.documents.chunking import chunk_document
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.process import Helper
 from shared_core.errors import DocumentError
-from tests.retrieval.pdf_files import At, endless, from_streams, huge, pdf
-from tests.retrieval.reading import headings, made_by, read, refuses
+from tests.documents.pdf_files import At, endless, from_streams, huge, pdf
+from tests.documents.reading import headings, made_by, read, refuses
 
 LEFT = [
     "The harbour was dug in eighteen hundred and four by",
@@ -236,7 +236,7 @@ def test_a_page_of_damaged_marks_costs_that_page() -> None:
 
 # --- the process that reads them -----------------------------------------------------------------------------------
 
-ECHO = "tests.retrieval.echo_helper"
+ECHO = "tests.documents.echo_helper"
 
 
 def test_the_helper_starts_again_after_it_died_and_after_it_was_idle() -> None:

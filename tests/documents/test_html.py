@@ -9,7 +9,7 @@ import pytest
 
 from shared_core.documents.load import LoadOptions, parse_document
 from shared_core.documents.loaders import html as loader
-from tests.retrieval.reading import headings, made_by, read, refuses
+from tests.documents.reading import headings, made_by, read, refuses
 
 ARTICLE = "<p>" + "The clock was wound by hand every fourth day by two people. " * 8 + "</p>"
 

@@ -11,7 +11,7 @@ import pytest
 from shared_core.documents.load import Document
 from shared_core.documents.loaders import table
 from shared_core.errors import DocumentError
-from tests.retrieval.reading import read, refuses
+from tests.documents.reading import read, refuses
 
 
 def rows(document: Document) -> list[tuple[str, str, dict[str, Any]]]:
