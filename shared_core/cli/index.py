@@ -89,7 +89,7 @@ def index_command(
 
 
 def _settings(**values: Any) -> IndexSettings:
-    from shared_core.documents.loaders.base import check_encoding
+    from shared_core.documents.loaders.extracted import check_encoding
     from shared_core.documents.store import IndexSettings
     from shared_core.errors import SettingsError
 

@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 from shared_core.documents.load import Document
-from shared_core.documents.loaders.base import Heading, Page, Part
+from shared_core.documents.loaders.extracted import Heading, Page, Part
 from shared_core.documents.loaders.formats import LINES
 from shared_core.documents.noise import directives, is_listing, is_listing_title, says_nothing
 from shared_core.errors import InputError

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, NamedTuple, cast
 
-from shared_core.documents.loaders.base import Extracted, Heading, Page, Part, Problem, check_encoding, damaged
-from shared_core.documents.loaders.formats import PACKED, SUFFIXES, ending, file_format, way_out
+from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Part, Problem, check_encoding, damaged
+from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, ending, file_format, way_out
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
@@ -247,7 +247,7 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
     """The format as it turned out to be, and the text."""
     # Imported here: the parsers of the formats that are not used cost nothing.
     if kind in ("json", "notebook"):
-        from shared_core.documents.loaders.table import load_json
+        from shared_core.documents.loaders.tables import load_json
         from shared_core.documents.loaders.text import load_notebook
 
         if kind == "json":
@@ -264,19 +264,11 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
         from shared_core.documents.loaders.html import load_html
 
         return kind, load_html(data, options.encoding, budget)
-    if kind == "pdf":
-        from shared_core.documents.loaders.pdf import load_pdf
+    if kind in BINARY:
+        from shared_core.documents.loaders.isolated import read_isolated
 
-        return kind, load_pdf(data, budget)
-    if kind == "epub":
-        from shared_core.documents.loaders.epub import load_epub
-
-        return kind, load_epub(data, budget)
-    if kind in ("docx", "odt", "pptx"):
-        from shared_core.documents.loaders.office import load_docx, load_odt, load_pptx
-
-        return kind, {"docx": load_docx, "odt": load_odt, "pptx": load_pptx}[kind](data, budget)
-    from shared_core.documents.loaders.table import load_csv, load_jsonl
+        return kind, read_isolated(kind, data, budget)
+    from shared_core.documents.loaders.tables import load_csv, load_jsonl
 
     if kind == "jsonl":
         return kind, load_jsonl(data, options.encoding, options.text_column, budget)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.documents import manifest_file
-from shared_core.documents.loaders.base import Problem
+from shared_core.documents.loaders.extracted import Problem
 from shared_core.documents.manifest_file import RESTORE, TEXT_BLOCK, put_text, translated, unpack
 from shared_core.errors import IndexCorruptedError, InputError
 from shared_core.types import Passage

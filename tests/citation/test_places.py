@@ -9,7 +9,7 @@ import pytest
 from shared_core.citation import Place, find_place
 from shared_core.documents.chunking import chunk_document
 from shared_core.documents.load import Document
-from shared_core.documents.loaders.base import Page
+from shared_core.documents.loaders.extracted import Page
 from shared_core.types import Passage
 
 

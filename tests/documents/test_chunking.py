@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shared_core.documents.chunking import Splitter, chunk_document
 from shared_core.documents.load import Document
-from shared_core.documents.loaders.base import Heading, Page, Part
+from shared_core.documents.loaders.extracted import Heading, Page, Part
 from shared_core.documents.noise import is_listing, says_nothing
 from shared_core.errors import InputError
 from shared_core.types import Passage

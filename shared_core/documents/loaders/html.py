@@ -11,7 +11,7 @@ import codecs
 import re
 from collections.abc import Mapping
 
-from shared_core.documents.loaders.base import Extracted, Heading, decode, one_line, without_surrogates
+from shared_core.documents.loaders.extracted import Extracted, Heading, decode, one_line, without_surrogates
 from shared_core.documents.loaders.html_tables import CELL_LETTERS, CELLS, Tables
 from shared_core.documents.loaders.html_zones import Run, Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much

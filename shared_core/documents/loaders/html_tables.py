@@ -1,16 +1,16 @@
-"""Tables of web pages whose first row names their columns: each row then says which value is which.
+"""Name the columns in each row of a web page's table, if its header cells (``<th>``) give the names.
 
-"Flag: -v; Meaning: verbose" can be searched, read and quoted alone, as ``grid.table_text`` has it for office documents.
-On a page the header cells (``<th>``) say which row names the columns.
+"Flag: -v; Meaning: verbose" can be found, read and quoted alone.
+``tables.table_text`` does the same for office documents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from shared_core.documents.loaders.base import one_line
-from shared_core.documents.loaders.grid import LONGEST_NAME
+from shared_core.documents.loaders.extracted import one_line
 from shared_core.documents.loaders.html_zones import Run
+from shared_core.documents.loaders.tables import LONGEST_NAME
 
 CELLS = frozenset(("td", "th"))
 CELL_LETTERS = 600  # a cell of more is a part of the page's layout rather than of a table

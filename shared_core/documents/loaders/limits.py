@@ -18,9 +18,6 @@ MAX_SECONDS = 120.0
 MAX_UNPACKED_BYTES = 128 * 2**20
 """What may come out of an archive (DOCX, EPUB, .gz …); counted while it comes, as headers can lie."""
 
-MAX_ELEMENTS = 5_000_000
-"""Elements of a page or a document: tags cost memory and time even without any text."""
-
 CHUNK = 65_536  # bytes or characters handed to a parser between two looks at the clock
 
 

@@ -1,15 +1,12 @@
-"""PDF, read with pypdfium2 in a process of its own."""
+"""Read PDFs with pypdfium2."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING
 
-from shared_core.documents.loaders.base import (
+from shared_core.documents.loaders.extracted import (
     Extracted,
-    Heading,
-    Page,
     Problem,
     damaged,
     is_no_title,
@@ -19,41 +16,26 @@ from shared_core.documents.loaders.base import (
 from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.pdf_lines import Line, page_lines
 from shared_core.documents.loaders.pdf_text import Bookmark, assemble
-from shared_core.documents.loaders.process import Helper
-from shared_core.errors import DocumentError, MissingDependencyError
+from shared_core.errors import DocumentError
 
 if TYPE_CHECKING:
     import pypdfium2
 
-_helper = Helper("shared_core.documents.loaders.pdf_helper")
 _UNREADABLE_SHARE = 0.3
 _MOST_BOOKMARKS = 5_000
 _SHOWN_PAGES = 8
 
 
-def load_pdf(data: bytes, budget: Budget) -> Extracted:
-    """A PDF with a text layer: pages and paragraphs, columns in reading order, divided words mended, no running heads.
+def read_pdf(data: bytes, budget: Budget) -> Extracted:
+    """Read a PDF with a text layer: columns in reading order, divided words joined, running heads left out.
 
-    Headings come from the outline and from the size of letters. Where each page begins is told apart from the text, as
-    a sentence may run over a page's end.
+    Headings come from the outline and from font sizes. Where each page begins is kept apart from the text, because a
+    sentence may run over a page's end. Time is checked between pages only, and neither memory nor crashes are bounded
+    here: ``isolated.read_isolated`` calls it in a process of its own.
 
     Raises:
-        DocumentError: damaged, protected by a password, without any text (a scan), or beyond the bounds of time and
-            memory (1 GB of address space).
-        MissingDependencyError: pypdfium2 is not installed.
+        DocumentError: damaged, protected by a password, or without any text (a scan).
     """
-    if importlib.util.find_spec("pypdfium2") is None:
-        raise MissingDependencyError("pypdfium2", extra="documents", purpose="Reading PDF files")
-    if getattr(sys, "frozen", False):  # a program packed into one file has no interpreter to start
-        return read_pdf(data, budget)
-    reply = _helper.ask(data, budget)
-    if "error" in reply:
-        raise DocumentError(str(reply["error"]), hint=str(reply.get("hint", "")))
-    return from_message(reply)
-
-
-def read_pdf(data: bytes, budget: Budget) -> Extracted:
-    """As ``load_pdf``, in this process: time is looked at between pages only, memory and crashes are not bounded."""
     import pypdfium2
 
     try:
@@ -139,8 +121,6 @@ def _label(document: pypdfium2.PdfDocument, number: int) -> str:
 
 
 def _bookmarks(document: pypdfium2.PdfDocument, budget: Budget) -> list[Bookmark]:
-    import itertools
-
     import pypdfium2
 
     found: list[Bookmark] = []
@@ -162,25 +142,3 @@ def _bookmarks(document: pypdfium2.PdfDocument, budget: Budget) -> list[Bookmark
 def _title(document: pypdfium2.PdfDocument) -> str:
     title = one_line(without_surrogates(document.get_metadata_dict().get("Title", "")))
     return "" if is_no_title(title) else title
-
-
-def to_message(found: Extracted) -> dict[str, Any]:
-    """The text with its structure as JSON can hold it."""
-    return {
-        "text": found.text,
-        "title": found.title,
-        "headings": found.headings,
-        "problems": found.problems,
-        "pages": found.pages,
-    }
-
-
-def from_message(values: dict[str, Any]) -> Extracted:
-    """What ``to_message`` made."""
-    return Extracted(
-        str(values["text"]),
-        str(values["title"]),
-        tuple(Heading(*entry) for entry in values["headings"]),
-        problems=tuple(Problem(*entry) for entry in values["problems"]),
-        pages=tuple(Page(*entry) for entry in values["pages"]),
-    )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from shared_core.documents.loaders.base import Extracted, Heading, Page, first_line_title, one_line
+from shared_core.documents.loaders.extracted import Extracted, Heading, Page, first_line_title, one_line
 from shared_core.documents.loaders.pdf_layout import begins_paragraph, line_pitch, page_rows, without_running_heads
 from shared_core.documents.loaders.pdf_lines import Line
 

@@ -37,8 +37,8 @@ class Helper:
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
 
-    def ask(self, data: bytes, budget: Budget) -> dict[str, Any]:
-        """The helper's answer about a file's bytes.
+    def ask(self, data: bytes, budget: Budget, kind: str = "") -> dict[str, Any]:
+        """Send a file of this kind to the helper and return its answer.
 
         Raises:
             DocumentError: no answer within the budget, or the helper died of the file (out of memory, a crash).
@@ -48,7 +48,7 @@ class Helper:
                 self._process, self._owner = None, os.getpid()
             for fresh in (False, True):
                 process = self._started(fresh)
-                reply, timed_out = _exchange(process, data, budget.remaining())
+                reply, timed_out = _exchange(process, kind, data, budget)
                 if reply is not None:
                     return reply
                 self._process = None
@@ -59,7 +59,7 @@ class Helper:
                     break
             raise DocumentError(
                 f"Reading it needed more than {self._memory // 2**20:,} MB of memory, or crashed the parser.",
-                hint="Save it anew from the program that made it, print it to a new PDF, or split it.",
+                hint="Save it again from the program that made it, export it to text or PDF, or split it.",
             )
 
     def close(self) -> None:
@@ -92,21 +92,24 @@ class Helper:
         return self._process
 
 
-def _exchange(process: subprocess.Popen[bytes], data: bytes, seconds: float) -> tuple[dict[str, Any] | None, bool]:
-    """(the reply or ``None`` if there was none, whether the time ran out)."""
+def _exchange(
+    process: subprocess.Popen[bytes], kind: str, data: bytes, budget: Budget
+) -> tuple[dict[str, Any] | None, bool]:
+    """Return the reply, ``None`` without one, and whether the time ran out."""
     expired = threading.Event()
 
     def expire() -> None:
         expired.set()
         process.kill()
 
-    timer = threading.Timer(max(0.0, seconds), expire)
+    left = max(0.0, budget.remaining())
+    timer = threading.Timer(left, expire)
     timer.daemon = True
     timer.start()
     try:
         assert process.stdin is not None
         assert process.stdout is not None
-        send(process.stdin, {"seconds": seconds}, data)
+        send(process.stdin, {"kind": kind, "seconds": left, "limit": budget.seconds}, data)
         received = receive(process.stdout)
         return (None if received is None else received[0]), expired.is_set()
     except (OSError, ValueError):  # the pipe broke, or what came was no message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from shared_core.documents.loaders.base import (
+from shared_core.documents.loaders.extracted import (
     Extracted,
     Heading,
     Part,

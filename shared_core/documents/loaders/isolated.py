@@ -1,0 +1,115 @@
+"""Read PDFs, office documents and books in a helper process, where time and memory can be bounded.
+
+``read_isolated`` runs in the calling process. The helper runs
+``python -m shared_core.documents.loaders.isolated MEMORY_BYTES IDLE_SECONDS``: it takes files on standard input and
+answers on standard output (``process.py`` defines the messages) until its input ends or it has been idle for a while.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Problem
+from shared_core.documents.loaders.limits import Budget
+from shared_core.documents.loaders.process import Helper, receive, send
+from shared_core.errors import DocumentError, MissingDependencyError, SelfReflectError
+
+_helper = Helper("shared_core.documents.loaders.isolated")
+
+
+def read_isolated(kind: str, data: bytes, budget: Budget) -> Extracted:
+    """Read a file in the helper process.
+
+    Args:
+        kind: ``pdf``, ``docx``, ``odt``, ``pptx`` or ``epub``.
+        data: the file.
+        budget: the time it may take; the helper is killed when it is used up.
+
+    Raises:
+        DocumentError: the file cannot be read, or not within the limits of time and memory (1 GiB of address space).
+        MissingDependencyError: the package that reads this format is not installed.
+    """
+    package = "pypdfium2" if kind == "pdf" else "lxml"
+    if importlib.util.find_spec(package) is None:
+        raise MissingDependencyError(package, extra="documents", purpose=f"Reading {kind.upper()} files")
+    if getattr(sys, "frozen", False):  # a program packed into one file has no interpreter to start
+        return _reader(kind)(data, budget)
+    reply = _helper.ask(data, budget, kind)
+    if "error" in reply:
+        raise DocumentError(str(reply["error"]), hint=str(reply.get("hint", "")))
+    return Extracted(
+        str(reply["text"]),
+        str(reply["title"]),
+        tuple(Heading(*entry) for entry in reply["headings"]),
+        problems=tuple(Problem(*entry) for entry in reply["problems"]),
+        pages=tuple(Page(*entry) for entry in reply["pages"]),
+    )
+
+
+def _reader(kind: str) -> Callable[[bytes, Budget], Extracted]:
+    # Imported here, so that a helper loads only the parsers it uses.
+    if kind == "pdf":
+        from shared_core.documents.loaders.pdf import read_pdf
+
+        return read_pdf
+    if kind == "epub":
+        from shared_core.documents.loaders.epub import read_epub
+
+        return read_epub
+    from shared_core.documents.loaders import office
+
+    return {"docx": office.read_docx, "odt": office.read_odt, "pptx": office.read_pptx}[kind]
+
+
+def _serve() -> None:
+    _limit_memory(int(sys.argv[1]))
+    idle = float(sys.argv[2])
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a library that prints must not corrupt the answers
+    while True:
+        watch = threading.Timer(idle, os._exit, (0,))
+        watch.daemon = True
+        watch.start()
+        received = receive(sys.stdin.buffer)
+        watch.cancel()
+        if received is None:
+            return
+        values, data = received
+        budget = Budget(float(values["seconds"]))
+        budget.seconds = float(values["limit"])  # for error messages: some of the time may be used up already
+        send(answers, _answer(str(values["kind"]), data, budget))
+
+
+def _answer(kind: str, data: bytes, budget: Budget) -> dict[str, Any]:
+    try:
+        found = _reader(kind)(data, budget)
+    except SelfReflectError as error:
+        return {"error": error.message, "hint": error.hint}
+    except MemoryError:
+        raise  # the calling process reports that the helper died
+    except Exception as error:  # our own bug, to be told apart from a crash of the parser
+        return {"error": f"It cannot be read: {type(error).__name__}: {error}", "hint": "Export it to text or PDF."}
+    return {name: getattr(found, name) for name in ("text", "title", "headings", "problems", "pages")}
+
+
+def _limit_memory(limit: int) -> None:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = min(value for value in (limit, soft, hard) if value != resource.RLIM_INFINITY)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here and needs no dump
+    except (OSError, ValueError):
+        return
+
+
+if __name__ == "__main__":
+    _serve()

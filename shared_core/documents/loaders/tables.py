@@ -1,0 +1,376 @@
+"""Read CSV, TSV, JSON Lines and JSON tables; write rows as text with the names of their columns.
+
+A table's text column becomes the text, row by row, with the other columns as metadata. A table without one (prices,
+people, stock) becomes one line per row: "article: Hammer; price: 17.50". A row that cannot be read costs that row, not
+the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from shared_core.documents.loaders.extracted import Extracted, Part, Problem, decode, one_line, without_surrogates
+from shared_core.documents.loaders.limits import Budget, too_much
+from shared_core.errors import DocumentError
+from shared_core.types import MetadataValue
+
+TEXT_COLUMNS = (
+    "text", "content", "body", "passage", "paragraph", "document", "context", "article", "page_content",
+    "description", "abstract", "summary", "answer", "message", "comment", "review",
+)  # fmt: skip
+"""Names of columns that hold the text; the first one present is used (case does not matter)."""
+
+TITLE_COLUMNS = ("title", "name", "heading", "headline", "subject", "question")
+RESERVED = frozenset(
+    ("source", "start", "end", "page", "page_end", "page_label", "page_end_label", "page_break", "row", "section")
+)
+"""Metadata names of our own: a column of that name becomes ``column_NAME``."""
+
+MAX_CELLS = 5_000_000
+MAX_LINE_CHARACTERS = 8 * 2**20
+"""Of JSON: parsed values take up to fifty times their length in memory."""
+
+LONGEST_NAME = 40  # characters of a column's name
+_DELIMITERS = (",", ";", "\t", "|")
+_QUOTING = "Put fields with quotes, delimiters or line breaks in double quotes, and double the quotes in them."
+_SAMPLE_LINES = 20
+_REREAD = 3  # times its length that a file may be read over because of quotes that are never closed
+_INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})$")
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
+_DIGIT = re.compile(r"\d")
+_OFTEN_A_CELL = frozenset(("article", "document", "description", "abstract", "summary", "answer"))
+_SHORT = 80  # characters: if the median value of a column is shorter, its values are cells rather than texts
+_STORE_PREFIXES = ("chroma:", "selfreflect:")  # reserved by vector stores
+_ROW_BREAK = "\n\n"
+_MAX_INTEGER = 2**63
+_MAX_PROBLEMS = 20
+_TITLE_CHARACTERS = 200
+_LEAST_COLUMNS, _LEAST_ROWS = 3, 2
+_field_limit = threading.Lock()
+
+Row = tuple[int, Mapping[str, Any]]  # number (CSV: of the data row; JSONL: of the line), values
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def load_csv(
+    data: bytes, fallback: str | None, text_column: str | None, budget: Budget, *, delimiter: str | None
+) -> Extracted:
+    """Read a table with a header line; ``row`` counts data rows from 1.
+
+    Columns that hold nothing but plain numbers become numbers, so that filters can compare them. A row with broken
+    quotes is left out and reported with its line.
+
+    Raises:
+        DocumentError: no header, no words in it, no row that can be read, more than five million cells, or the time
+            is used up.
+    """
+    text = decode(data, fallback=fallback)
+    _allow_long_fields(len(text))
+    header: list[str] | None = None
+    records: list[tuple[int, list[str]]] = []
+    problems: list[Problem] = []
+    cells = number = 0
+    for line, record in _records(text, delimiter or _delimiter(text), budget):
+        if record is None:
+            if header is None:
+                raise DocumentError(
+                    f"line {line}: the header cannot be parsed: a quote is not closed, or is within a field.",
+                    hint=_QUOTING,
+                )
+            number += 1
+            what = f"row {number} (line {line}) cannot be parsed and was left out: its quotes are broken"
+            problems.append(Problem(what, _QUOTING))
+        elif header is None:
+            header = [one_line(name) for name in record]
+        elif any(record):
+            number += 1
+            cells += len(record)
+            if cells > MAX_CELLS:
+                raise too_much("cells", cells, MAX_CELLS)
+            records.append((number, record))
+            if len(record) > len(header):
+                what = f"row {number} has {len(record)} fields, the header {len(header)}; the extra ones were left out"
+                problems.append(Problem(what, "Quote fields that hold the delimiter."))
+    columns = _typed_columns(header or [], [record for _, record in records])
+    rows = [
+        (n, {name: columns[name][i] for name in columns if i < len(columns[name])}) for i, (n, _) in enumerate(records)
+    ]
+    return _as_text(rows, header or [], text_column, problems, "row", dict(records))
+
+
+def _records(text: str, delimiter: str, budget: Budget) -> Iterator[tuple[int, list[str] | None]]:
+    """Yield (number of its first line, fields) of each record; ``None`` for a line that cannot be parsed.
+
+    After a broken record, reading starts again at the line below its first.
+    """
+    lines = list(io.StringIO(text, newline=""))
+    position = reread = 0
+    while position < len(lines):
+        start = position
+        reader = csv.reader((lines[i] for i in range(start, len(lines))), delimiter=delimiter, strict=True)
+        try:
+            while True:
+                begin = start + reader.line_num
+                if begin % 1000 == 0:
+                    budget.check()
+                record = next(reader, None)
+                if record is None:
+                    return
+                if record:
+                    yield begin + 1, record
+        except csv.Error:
+            reread += sum(len(lines[i]) for i in range(begin, start + reader.line_num))
+            yield begin + 1, None
+            position = begin + 1
+        if reread > _REREAD * len(text) + 10_000:
+            raise DocumentError(
+                f"line {position}: too many quotes are not closed.", hint="Export the table again, as CSV in UTF-8."
+            )
+
+
+def load_jsonl(data: bytes, fallback: str | None, text_column: str | None, budget: Budget) -> Extracted:
+    """Read one JSON object per line; ``row`` is the line's number. A malformed line is left out and reported.
+
+    Raises:
+        DocumentError: no line can be used, there is no text column, or the time is used up.
+    """
+    rows: list[Row] = []
+    problems: list[Problem] = []
+    columns: dict[str, None] = {}
+    cells = 0
+    for number, line in enumerate(io.StringIO(decode(data, fallback=fallback)), 1):
+        if number % 1000 == 0:
+            budget.check()
+        if not line.strip():
+            continue
+        value, problem = _json(line)
+        if problem:
+            problems.append(Problem(f"line {number} {problem}", "Each line must be one JSON object."))
+        elif not isinstance(value, dict):
+            problems.append(Problem(f"line {number} is not a JSON object", 'Wrap it: {"text": …}'))
+        else:
+            cells += len(value)
+            if cells > MAX_CELLS:
+                raise too_much("values", cells, MAX_CELLS)
+            columns.update(dict.fromkeys(value))
+            rows.append((number, value))
+    if not rows and problems:
+        raise DocumentError(f"No line can be used; {problems[0].message}.", hint=problems[0].hint)
+    return _as_text(rows, list(columns), text_column, problems, "line")
+
+
+def load_json(data: bytes, fallback: str | None, text_column: str | None) -> Extracted | None:
+    """Read a JSON file that is a list of objects with a text column, as a table; ``None`` for any other JSON.
+
+    Raises:
+        DocumentError: the user named a text column, and the list has none of that name.
+    """
+    text = decode(data, fallback=fallback)
+    value = _json(text)[0] if text.lstrip().startswith("[") else None
+    if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
+        return None
+    columns = list(dict.fromkeys(name for entry in value for name in entry))
+    if text_column is None and not {name.lower() for name in columns} & set(TEXT_COLUMNS):
+        return None
+    return _as_text(list(enumerate(value, 1)), columns, text_column, [], "entry")
+
+
+def _json(text: str) -> tuple[object, str]:
+    """Return the value and, if there is none, the reason."""
+    if len(text) > MAX_LINE_CHARACTERS:
+        return None, f"has {len(text):,} characters, more than {MAX_LINE_CHARACTERS:,}"
+    try:
+        return json.loads(text), ""
+    except (ValueError, RecursionError) as error:
+        return None, f"is not valid JSON: {getattr(error, 'msg', '') or 'too deeply nested or too long a number'}"
+
+
+def _typed_columns(header: Sequence[str], records: Sequence[Sequence[str]]) -> dict[str, list[MetadataValue]]:
+    columns: dict[str, list[MetadataValue]] = {}
+    for i, name in enumerate(header):
+        if name and name not in columns:
+            columns[name] = list(_typed([record[i] if i < len(record) else "" for record in records]))
+    return columns
+
+
+def _typed(values: Sequence[str]) -> Iterator[MetadataValue]:
+    filled = [v for v in values if v]
+    # A leading zero or plus marks a code (a postcode, a telephone number), which must stay as it is written.
+    if filled and all(_INTEGER.match(v) for v in filled):
+        return (int(v) if v else None for v in values)
+    if filled and all(_NUMBER.match(v) for v in filled):
+        return (float(v) if v else None for v in values)
+    return iter(values)
+
+
+def _delimiter(text: str) -> str:
+    """Return the delimiter that splits most of the first lines into as many fields as the header, and more than one."""
+    lines = list(itertools.islice((line for line in io.StringIO(text) if line.strip()), _SAMPLE_LINES))
+    scores: dict[str, tuple[int, int]] = {}
+    for delimiter in _DELIMITERS:
+        counts = [len(next(csv.reader([line], delimiter=delimiter), [])) for line in lines] or [0]
+        scores[delimiter] = (sum(count == counts[0] for count in counts), counts[0]) if counts[0] > 1 else (0, 0)
+    return max(_DELIMITERS, key=lambda delimiter: scores[delimiter])
+
+
+def _allow_long_fields(characters: int) -> None:
+    # The csv module's limit is one for the whole process (131,072 by default): raise it, never lower it.
+    with _field_limit:
+        csv.field_size_limit(max(csv.field_size_limit(), characters + 1))
+
+
+# --- rows as text --------------------------------------------------------------------------------------------------
+
+
+def _as_text(
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    text_column: str | None,
+    problems: list[Problem],
+    unit: str,
+    written: Mapping[int, Sequence[str]] | None = None,
+) -> Extracted:
+    """Return the text of a table's text column, row by row; whole rows if it has no such column.
+
+    Args:
+        rows: numbers and values.
+        columns: names in the order of the file.
+        text_column: named by the user; ``None`` looks for one of ``TEXT_COLUMNS``.
+        problems: found so far.
+        unit: what a row's number counts (``row``, ``line``, ``entry``).
+        written: the cells of each row as the file has them, by the row's number, in the order of ``columns``.
+
+    Raises:
+        DocumentError: no rows, neither a text column nor words anywhere, or no text in the column.
+    """
+    if not rows:
+        raise DocumentError("The table holds no rows.", hint="It needs a header with a text column, and rows.")
+    whole_rows = text_column is None and _has_no_texts(rows, columns)
+    column = None if whole_rows else _find_text_column(columns, text_column)
+    title_column = next((c for name in TITLE_COLUMNS for c in columns if c.lower() == name and c != column), None)
+    pieces: list[str] = []
+    parts: list[Part] = []
+    without: list[int] = []
+    length = 0
+    for number, values in rows:
+        if column is None:
+            cells = dict(zip(columns, written[number])) if written and number in written else values
+            text = _row_text(cells)
+        else:
+            text = without_surrogates(value) if isinstance(value := values.get(column), str) else ""
+        if not text.strip():
+            without.append(number)
+            continue
+        title = _row_title(values, title_column)
+        left_out = {column, title_column if title else None} if column is not None else set()
+        metadata = {**_metadata(values, left_out), "row": number}
+        parts.append(Part(length, length + len(text), title, metadata))
+        pieces.append(text)
+        length += len(text) + len(_ROW_BREAK)
+    if column is not None and not parts:
+        raise DocumentError(f"Column {column!r} holds no text in any row.", hint="Name another: --text-column NAME.")
+    if column is not None and without:
+        what = f"{len(without)} rows have no text in column {column!r} (the first: {unit} {without[0]})"
+        problems.append(Problem(what, "Fill it."))
+    return Extracted(_ROW_BREAK.join(pieces), parts=tuple(parts), problems=_shortened(problems))
+
+
+def _has_no_texts(rows: Sequence[Row], columns: Sequence[str]) -> bool:
+    """Whether no column holds texts but some hold words, so that a row makes sense only as a whole."""
+    known = next((c for name in TEXT_COLUMNS for c in columns if c.lower() == name), None)
+    if known is None:
+        return any(any(map(str.isalpha, v)) for _, row in rows for v in row.values() if isinstance(v, str))
+    if known.lower() not in _OFTEN_A_CELL or len(columns) == 1:
+        return False
+    lengths = sorted(len(v) for _, row in rows if isinstance(v := row.get(known), str) and v.strip())
+    return bool(lengths) and lengths[len(lengths) // 2] < _SHORT
+
+
+def _find_text_column(columns: Sequence[str], wanted: str | None) -> str:
+    if wanted is not None and wanted in columns:
+        return wanted
+    for name in (wanted.lower(),) if wanted else TEXT_COLUMNS:
+        for column in columns:
+            if column.lower() == name:
+                return column
+    shown = ", ".join(repr(c) for c in columns[:20]) or "none"
+    raise DocumentError(
+        f"There is no text column{f' {wanted!r}' if wanted else ''}; the columns are: {shown}.",
+        hint="Name the column that holds the text: --text-column NAME.",
+    )
+
+
+def _row_text(cells: Mapping[str, Any]) -> str:
+    flat = {name: _flat(value) for name, value in cells.items() if name}
+    shown = {name: one_line(str(value)) for name, value in flat.items() if value is not None}
+    return "; ".join(f"{without_surrogates(name)}: {value}" for name, value in shown.items() if value)
+
+
+def _row_title(values: Mapping[str, Any], column: str | None) -> str:
+    title = values.get(column) if column else None
+    return "" if title is None else one_line(without_surrogates(str(title)))[:_TITLE_CHARACTERS]
+
+
+def _shortened(problems: list[Problem]) -> tuple[Problem, ...]:
+    if len(problems) <= _MAX_PROBLEMS:
+        return tuple(problems)
+    more = Problem(f"… and {len(problems) - _MAX_PROBLEMS} more problems like these", problems[-1].hint)
+    return (*problems[:_MAX_PROBLEMS], more)
+
+
+def _metadata(values: Mapping[str, Any], left_out: set[str | None]) -> dict[str, MetadataValue]:
+    result: dict[str, MetadataValue] = {}
+    for name, value in values.items():
+        flat = _flat(value) if name and name not in left_out else None
+        if flat is not None and flat != "":
+            key = without_surrogates(name)
+            result[f"column_{key}" if key in RESERVED or key.startswith(_STORE_PREFIXES) else key] = flat
+    return result
+
+
+def _flat(value: Any) -> MetadataValue:
+    """Convert a value for a vector store: nested ones to JSON, numbers beyond 64 bits to text, NaN to ``None``."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if -_MAX_INTEGER <= value < _MAX_INTEGER else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return without_surrogates(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def table_text(rows: Sequence[Sequence[str]]) -> str:
+    r"""Write a table of an office document, one line for each row that has text.
+
+    If the first row names the columns, each row says which value is which, so that it can be found, read and quoted
+    alone; otherwise cells are separated by tabs. Office documents seldom mark header rows. A first row is taken for
+    one if all rows are as wide as it is, at least three columns; its cells are short, differ and have no digits; and
+    some column has digits in each row below.
+
+    >>> table_text([["Mill", "Built", "Miller"], ["North", "1871", "Ila Venn"], ["South", "1902", "Tom Hale"]])
+    'Mill: North; Built: 1871; Miller: Ila Venn\nMill: South; Built: 1902; Miller: Tom Hale'
+    """
+    filled = [[one_line(cell) for cell in row] for row in rows if any(cell.strip() for cell in row)]
+    if not _has_header(filled):
+        return "\n".join("\t".join(row).rstrip("\t") for row in filled)
+    names, *body = filled
+    return "\n".join("; ".join(f"{name}: {cell}" for name, cell in zip(names, row) if cell) for row in body)
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    if len(rows) <= _LEAST_ROWS or len(rows[0]) < _LEAST_COLUMNS or len({len(row) for row in rows}) > 1:
+        return False
+    names, *body = rows
+    if len(set(names)) < len(names) or any(not 0 < len(n) <= LONGEST_NAME or _DIGIT.search(n) for n in names):
+        return False
+    return any(all(_DIGIT.search(row[i]) for row in body) for i in range(len(names)))
