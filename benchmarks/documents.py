@@ -2,9 +2,9 @@
 
     python benchmarks/documents.py [--quick] [--json FILE] [--pdfs FOLDER]
 
-Files are generated; each is read in a process of its own, whose CPU time and growth of memory are measured (for office
-documents: those of the helper process, all its memory). ``--pdfs`` also reads the PDFs of a folder with our loader, with
-PDFium's own text and, if installed, with pypdf.
+Files are generated; each is read in a process of its own, whose CPU time and growth of memory are measured; for office
+documents all time and memory of the helper process count. ``--pdfs`` also reads the PDFs of a folder with our loader,
+with PDFium's own text and, if installed, with pypdf.
 """
 
 from __future__ import annotations
