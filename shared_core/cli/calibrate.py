@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from shared_core.evaluation.fitting.calibration import CalibrationRun
     from shared_core.evaluation.fitting.claims_calibration import FittedClaims
     from shared_core.evaluation.fitting.gauge_calibration import FittedPurpose, Labels
-    from shared_core.evaluation.fitting.kept_rows import KeptRows
     from shared_core.facades.engine import SelfReflectEngine
+    from shared_core.support.run_log import RunLog
 
 _DEFAULTS = SelfReflectSettings()
 PURPOSES = ("confidence", "claims", "gate", "answer", "support", "self_evaluation")
@@ -108,8 +108,8 @@ def calibrate_command(
     from shared_core.calibration.calibration import Calibration
     from shared_core.evaluation.dataset import read_questions
     from shared_core.evaluation.fitting.enough import require_enough, require_enough_claims
-    from shared_core.evaluation.fitting.kept_rows import KeptRows
     from shared_core.evaluation.fitting.labelled_claims import read_labelled_claims
+    from shared_core.support.run_log import RunLog
 
     if guarantee is not None and purpose:
         raise InputError(
@@ -134,7 +134,7 @@ def calibrate_command(
             require_enough_claims(claims)
         else:
             require_enough(name, rows, labels if name in ("gate", "answer") else "gold")
-    asked = KeptRows(output.with_name(f"{output.name}.rows"))
+    asked = RunLog(output.with_name(f"{output.name}.rows"))
     kept = dict(calibration_io.load(output)) if update and output.exists() else {}
 
     def made(settings: SelfReflectSettings) -> SelfReflectEngine:
@@ -148,15 +148,15 @@ def calibrate_command(
             judge=judge,
         ).engine
 
-    if asked.read:
+    if len(asked.rows):
         note(
-            f"{asked.read} rows of a run that did not end are in {asked.path}; "
+            f"{len(asked.rows)} rows of a run that did not end are in {asked.path}; "
             "what they answer is not asked again (delete it to ask anew)."
         )
     if guarantee is not None:
         settings = settings.replace(target_accuracy=target_accuracy, guarantee_alpha=alpha)
         calibrate_guarantee_command(guarantee, rows, made, settings, output, kept, claims_file, asked)
-        asked.drop()
+        asked.remove()
         return
     engine = made(settings)
     todo = _Fitting(
@@ -177,7 +177,7 @@ def calibrate_command(
             fitted[name] = todo.fit(name, gate if isinstance(gate, Calibration) else None, progress)
         out.print(fitted[name].summary(), markup=False, highlight=False)
     calibration_io.save(output, {**kept, **{name: f.calibration for name, f in fitted.items()}})
-    asked.drop()
+    asked.remove()
     out.print(f"written: {output}", markup=False, highlight=False)
     if "gate" in fitted and pipeline == "composed":
         note("Where the gate stays shut the answer is from memory, without a quote: shown only with allow_uncited.")
@@ -203,7 +203,7 @@ class _Fitting:
     labels: Labels
     rule: ThresholdRule
     target: float | None
-    kept: KeptRows
+    kept: RunLog
     claims_file: Path | None = None
 
     def fit(

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from shared_core.calibration.stack import AnyCalibration
     from shared_core.evaluation.dataset import Question
     from shared_core.evaluation.fitting.claim_labels import ClaimLabels
-    from shared_core.evaluation.fitting.kept_rows import KeptRows
     from shared_core.facades.engine import SelfReflectEngine
+    from shared_core.support.run_log import RunLog
 
 
 def write_claims(labels: ClaimLabels, path: Path | None) -> None:
@@ -37,7 +37,7 @@ def calibrate_guarantee_command(
     output: Path,
     kept: Mapping[str, AnyCalibration],
     claims: Path | None = None,
-    asked: KeptRows | None = None,
+    asked: RunLog | None = None,
 ) -> None:
     """Fit it on all the questions and write it beside what the file holds, which the answers were found with.
 

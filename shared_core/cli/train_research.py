@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -116,28 +115,19 @@ def _reward_settings(
     rows: list[Path], target: float | None, calibration: Path | None, changes: list[str]
 ) -> SelfReflectSettings:
     """As the searches were made (``searches.json`` beside the rows), with what is given."""
-    from shared_core.training.research.searches import CARD
+    from shared_core.training.research.searches import settings_of
 
     read_calibration(calibration)
-    cards = [path.parent / CARD for path in rows if (path.parent / CARD).is_file()]
-    made: dict[str, Any] = {}
-    calibrated = False
-    if cards:
-        try:
-            card = json.loads(cards[0].read_text(encoding="utf-8"))
-            made = {n: card[n] for n in ("target_accuracy", "research", "seed", "top_k", "witnesses") if n in card}
-            calibrated = "calibration" in card
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{cards[0]} says nothing of how the searches were made: {error}.") from error
-    else:
-        err.print("no searches.json beside the rows: the settings' defaults hold", style="yellow", highlight=False)
+    found, calibrated = next((read for path in rows if (read := settings_of(path.parent))[0]), (None, False))
+    if found is None:
+        err.print("no searches.json beside the rows: using the settings' defaults", style="yellow", highlight=False)
     if calibrated != (calibration is not None):
         raise InputError(
             f"The searches were judged {'with' if calibrated else 'without'} a calibration, the reward the other way.",
             hint="The same --calibration FILE belongs to research-data and to rloo." if calibrated else "Leave it out.",
         )
-    made |= {} if target is None else {"target_accuracy": target}
-    return with_set(SelfReflectSettings(**{**made, "pipeline": "research", "calibration": calibration}), changes)
+    made = (found or SelfReflectSettings(pipeline="research")).replace(calibration=calibration)
+    return with_set(made if target is None else made.replace(target_accuracy=target), changes)
 
 
 def _reward(

@@ -22,7 +22,8 @@ from shared_core.support.files import replace_file
 if TYPE_CHECKING:
     from shared_core.evaluation.dataset import Question
     from shared_core.runtime.flow import Flow, Resources
-    from shared_core.training.journal import Journal, Labelled
+    from shared_core.support.run_log import RunLog
+    from shared_core.training.labelling import Labelled
     from shared_core.types import Passage
 
 Questions = Annotated[
@@ -83,7 +84,7 @@ def self_rag_rows_command(
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
-    from shared_core.training.journal import Journal
+    from shared_core.training.labelling import open_log
     from shared_core.training.self_rag.label import LabelSettings, Subject, label
     from shared_core.training.self_rag.made import RowSettings, make_rows, write_made
 
@@ -97,6 +98,8 @@ def self_rag_rows_command(
         abstention=abstention,
     )
     asked = _read(questions, limit)
+    configuration = {**options.model_dump(mode="json"), "declines": declines}
+    log = open_log(output, "labels", configuration)
     resources = _resources(asked, docs, index, chroma_url, model, base_url, critic)
     others = _others(asked, declines if resources.retriever is not None else 0)
 
@@ -105,10 +108,16 @@ def self_rag_rows_command(
         subject = Subject(question.question, given, _own_passages(question), others.get(question.id, ""))
         return label(subject, options, resources)
 
-    configuration = {**options.model_dump(mode="json"), "declines": declines, **_names(resources)}
-    journal = Journal(output, "labels", configuration)
     done = _label_all(
-        "Labelling", asked, ask, resources, journal, max_calls=max_calls, max_tokens=max_tokens, batch_size=batch_size
+        "Labelling",
+        asked,
+        ask,
+        resources,
+        log,
+        configuration,
+        max_calls=max_calls,
+        max_tokens=max_tokens,
+        batch_size=batch_size,
     )
     made = make_rows(done.records, thinning, questions.stem)
     write_made(made, output)
@@ -144,21 +153,30 @@ def reclaim_answers_command(
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
-    from shared_core.training.journal import Journal
+    from shared_core.training.labelling import open_log
     from shared_core.training.reclaim.answers import AnswerSettings, write_answer
     from shared_core.training.rows import write_json_lines
 
     options = AnswerSettings(top_k=top_k, max_sentences=max_sentences)
     asked = _read(questions, limit)
+    configuration = {**options.model_dump(mode="json"), "declines": declines}
+    log = open_log(output, "written", configuration)
     resources = _resources(asked, docs, index, chroma_url, model, base_url, None)
     others = _others(asked, declines if resources.retriever is not None else 0)
 
     def ask(question: Question) -> Flow[dict[str, Any]]:
         return write_answer(question.question, _own_passages(question), others.get(question.id, ""), options)
 
-    journal = Journal(output, "written", {**options.model_dump(mode="json"), "declines": declines, **_names(resources)})
     done = _label_all(
-        "Answering", asked, ask, resources, journal, max_calls=max_calls, max_tokens=max_tokens, batch_size=batch_size
+        "Answering",
+        asked,
+        ask,
+        resources,
+        log,
+        configuration,
+        max_calls=max_calls,
+        max_tokens=max_tokens,
+        batch_size=batch_size,
     )
     sources = [
         {"id": r["id"] if not i else f"{r['id']} declines", **s}
@@ -229,10 +247,6 @@ def _resources(
     return Resources(models=models, retriever=retriever)
 
 
-def _names(resources: Resources) -> dict[str, Any]:
-    return {"models": {role: lm.name for role, lm in resources.models.items()}}
-
-
 def _others(asked: Sequence[Question], share: float) -> dict[str, str]:
     """For a share of the questions another one, whose passages they shall be shown; told by what they ask."""
 
@@ -249,21 +263,23 @@ def _label_all(
     asked: Sequence[Question],
     ask: Callable[[Question], Flow[dict[str, Any]]],
     resources: Resources,
-    journal: Journal,
+    log: RunLog,
+    configuration: dict[str, Any],
     *,
     max_calls: int | None,
     max_tokens: int | None,
     batch_size: int,
 ) -> Labelled:
-    """Records of what is not in the journal yet, with a bar that says what is done; failures are told."""
-    from shared_core.training.journal import label_all
+    """Make the records that are missing, with a progress bar, and report failures."""
+    from shared_core.training.labelling import label_all
 
     with question_progress(err, len(asked), what) as tell:
         done = label_all(
             asked,
             ask,
             resources,
-            journal,
+            log,
+            configuration,
             max_calls=max_calls,
             max_tokens=max_tokens,
             batch_size=batch_size,

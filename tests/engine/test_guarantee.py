@@ -16,10 +16,10 @@ from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.guarantee_calibration import FittedAnswers, calibrate_guarantee
-from shared_core.evaluation.fitting.kept_rows import KeptRows
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reflection import RELEASED_IDS
+from shared_core.support.run_log import RunLog
 from shared_core.types import Answer, Passage
 from tests.fakes import published
 from tests.pipelines.self_rag_scripts import TRAINED, response, said, shown
@@ -75,13 +75,13 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
             raise Stopped
 
     with pytest.raises(Stopped):
-        fitted(progress=stop, kept=KeptRows(tmp_path / "rows"))
+        fitted(progress=stop, kept=RunLog(tmp_path / "rows"))
     asked: list[str] = []
     retrieve = Numbered.retrieve
     monkeypatch.setattr(
         Numbered, "retrieve", lambda self, query, k=5: [asked.append(query), retrieve(self, query, k)][1]
     )
-    resumed = fitted(kept=KeptRows(tmp_path / "rows"))
+    resumed = fitted(kept=RunLog(tmp_path / "rows"))
     assert sorted(asked) == sorted(q.question for q in questions()[24:])
     assert resumed == fitted()
     relabelled = [
@@ -89,7 +89,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
         for q in questions()
     ]
     asked.clear()
-    corrected = fitted(rows=relabelled, kept=KeptRows(tmp_path / "rows")).calibration
+    corrected = fitted(rows=relabelled, kept=RunLog(tmp_path / "rows")).calibration
     assert corrected.right == corrected.claims > resumed.calibration.right
     assert not asked  # corrected labels cost no question
 

@@ -17,11 +17,11 @@ from shared_core.cli import calibrate as command
 from shared_core.errors import CalibrationError, CapabilityError, DocumentError, GenerationError, InputError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.gauge_calibration import agree, calibrate_answer, calibrate_gate, calibrate_support
-from shared_core.evaluation.fitting.kept_rows import KeptRows
 from shared_core.evaluation.fitting.labelled_claims import read_labelled_claims
 from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.support.run_log import RunLog
 from shared_core.types import Passage
 from tests.pipelines.scripts import SURE, UNSURE, made, scripted
 
@@ -287,7 +287,7 @@ def test_wrong_use_is_told_before_anything_is_built(
 def test_gate_and_answers_ask_nothing_twice(pipeline: Any, multi_hop: bool) -> None:
     from tests.engine.test_confidence_everywhere import QUESTIONS, lamp_model, lamps
 
-    def calls(shared: KeptRows | None) -> tuple[int, int]:
+    def calls(shared: RunLog | None) -> tuple[int, int]:
         lm = lamp_model("white-box")
         options = SelfReflectSettings(
             pipeline=pipeline, target_accuracy=0.05, seakr={"samples": 2, "multi_hop": multi_hop, "max_steps": 2}
@@ -300,6 +300,6 @@ def test_gate_and_answers_ask_nothing_twice(pipeline: Any, multi_hop: bool) -> N
         calibrate_answer(engine, QUESTIONS, gate=gate, kept=shared)
         return len(lm.requests), len({(type(r), r.prompt, getattr(r, "params", None), r.model) for r in lm.requests})
 
-    asked, different = calls(KeptRows())
+    asked, different = calls(RunLog())
     assert asked == different
     assert asked < calls(None)[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.evaluation.baselines import Plain
-from shared_core.evaluation.compare.provenance import describe, differences
+from shared_core.evaluation.compare.provenance import describe
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.retrieval import BM25Retriever
@@ -104,9 +104,3 @@ def test_what_cannot_be_known_is_said_to_be_unknown() -> None:
 
     assert describe(engine(Foreign()))["documents"] == {"kind": "Foreign", "passages": None, "sha256": None}
     assert describe(object()) == {"kind": "builtins.object"}
-
-
-def test_differences_are_named() -> None:
-    before = {"a": 1, "settings": {"top_k": 3, "seed": 0}, "same": None}
-    now = {"a": 1, "settings": {"top_k": 5, "seed": 0}, "same": None, "new": "x"}
-    assert differences(before, now) == ['new null, not "x"', "settings.top_k 3, not 5"]

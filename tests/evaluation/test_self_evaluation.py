@@ -272,21 +272,21 @@ def test_side_claims_are_labelled_in_the_file_of_questions(
 def test_a_command_that_was_killed_goes_on_where_it_was(
     monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path, purpose: list[str]
 ) -> None:
-    from shared_core.evaluation.fitting.kept_rows import KeptRows
+    from shared_core.support.run_log import RunLog
 
-    file, kept, add = tmp_path / "c.json", tmp_path / "c.json.rows", KeptRows.add
+    file, kept, add = tmp_path / "c.json", tmp_path / "c.json.rows", RunLog.add
 
-    def stop(self: KeptRows, rows: Any) -> None:
+    def stop(self: RunLog, rows: Any) -> None:
         add(self, rows)
         if len(kept.read_text("utf-8").splitlines()) >= 16:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(KeptRows, "add", stop)
+        patch.setattr(RunLog, "add", stop)
         assert invoke(patch, "calibrate", asked, "-o", file, *purpose).exit_code == 130
-    assert len(KeptRows(kept)._rows) == 16
+    assert len(RunLog(kept).rows) == 16
     added: list[str] = []
-    monkeypatch.setattr(KeptRows, "add", lambda self, rows: added.extend(rows) or add(self, rows))
+    monkeypatch.setattr(RunLog, "add", lambda self, rows: added.extend(rows) or add(self, rows))
     done = invoke(monkeypatch, "calibrate", asked, "-o", file, *purpose)
     assert done.exit_code == 0, done.output
     assert "16 rows of a run that did not end" in " ".join(done.output.split())

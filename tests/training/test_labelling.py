@@ -15,7 +15,7 @@ from shared_core.errors import GenerationError, InputError, LanguageModelError
 from shared_core.evaluation.dataset import Question
 from shared_core.lm import ScriptedLM
 from shared_core.runtime.flow import Flow, Generate, Resources, run
-from shared_core.training.journal import Journal, Labelled, label_all
+from shared_core.training.labelling import Labelled, label_all, open_log
 from shared_core.training.reclaim.answers import AnswerSettings, write_answer
 from shared_core.training.reclaim.rows import build_rows
 from shared_core.training.reclaim.sources import read_sources
@@ -207,12 +207,13 @@ QUESTIONS = [Question(str(i), f"When was lamp {i} lit?") for i in range(7)]
 
 def label_them(folder: Path, labeller: Any, **more: Any) -> Labelled:
     parts = resources(labeller)
-    journal = Journal(folder, "labels", {"model": "scripted"})
+    options = more.pop("options", {"certainty": 0})
+    log = open_log(folder, "labels", options)
 
     def ask(question: Question) -> Flow[dict[str, Any]]:
         return label(Subject(question.question), LabelSettings(votes=1), parts)
 
-    return label_all(QUESTIONS, ask, parts, journal, **{"batch_size": 2, **more})
+    return label_all(QUESTIONS, ask, parts, log, options, **{"batch_size": 2, **more})
 
 
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
@@ -271,9 +272,12 @@ def test_a_question_that_fails_is_asked_again_and_others_go_on(tmp_path: Path) -
 
 def test_another_configuration_or_question_is_refused(tmp_path: Path) -> None:
     label_them(tmp_path, Labeller())
-    with pytest.raises(InputError, match="model"):
-        Journal(tmp_path, "labels", {"model": "another"})
-    with Journal(tmp_path, "labels", {"model": "scripted"}).writing(), pytest.raises(InputError, match="Another run"):
+    with pytest.raises(InputError, match="certainty 0, not 1"):
+        open_log(tmp_path, "labels", {"certainty": 1})
+    with (
+        open_log(tmp_path, "labels", {"certainty": 0}).locked(),
+        pytest.raises(InputError, match="Another run"),
+    ):
         label_them(tmp_path, Labeller())
 
 

@@ -14,10 +14,11 @@ from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.compare.comparison import Comparison
 from shared_core.evaluation.compare.provenance import Known, describe, hash_of_questions, versions
 from shared_core.evaluation.compare.rows import Measure, Row, row_of
-from shared_core.evaluation.compare.run_folder import Run, continue_run, read_run, require_same, write_run
+from shared_core.evaluation.compare.run_folder import Run, continue_run, read_run, write_run
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.seen import warn_fitted_on
 from shared_core.evaluation.runner import AnswersMany, Progress, Record
+from shared_core.support.run_log import require_same
 
 Shard = tuple[int, int]
 """(number from 1, of how many)."""

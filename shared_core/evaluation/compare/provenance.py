@@ -134,20 +134,3 @@ def hash_of_questions(questions: Sequence[Question]) -> str:
     """SHA-256 over id, text, answers and answerability of the questions, in their order."""
     known = [[q.id, q.question, q.answers, q.answerable] for q in questions]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """In which values two descriptions differ, as ``settings.top_k 5, not 3``."""
-    found: list[str] = []
-    for name in sorted({*before, *now}):
-        one, other = before.get(name), now.get(name)
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            found += differences(one, other, f"{prefix}{name}.")
-        elif one != other:
-            found.append(f"{prefix}{name} {_short(one)}, not {_short(other)}")
-    return found
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 40 else f"{text[:12]}…"

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from shared_core.calibration.calibration import Calibration, Method, fit_calibration, held_out
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.asking import Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.enough import require_enough
-from shared_core.evaluation.fitting.kept_rows import KeptRows, Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.seen import digests_of
 from shared_core.evaluation.judging import Record, judge
 from shared_core.evaluation.runner import Evaluation
 from shared_core.evaluation.summary import metrics
+from shared_core.support.run_log import RunLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +116,7 @@ def calibrate_confidence(
     *,
     method: str = "auto",
     progress: Callable[[int, int], None] | None = None,
-    kept: KeptRows | None = None,
+    kept: RunLog | None = None,
 ) -> CalibrationRun:
     """Answer every question once and fit its confidence to whether what is shown is a right answer.
 
@@ -135,7 +136,7 @@ def calibrate_confidence(
     if engine.settings.calibration is not None:
         raise InputError("This engine has a calibration already.", hint="Calibrate with settings without one.")
     require_enough("confidence", questions)
-    result = _evaluate(engine, questions, kept or KeptRows(), progress)
+    result = _evaluate(engine, questions, kept or RunLog(), progress)
     rows = judged_rows(result.records)
     if not rows:
         raise CalibrationError(f"Every question failed; the first one: {result.records[0].error}")
@@ -157,7 +158,7 @@ TOGETHER = 16
 
 
 def _evaluate(
-    engine: SelfReflectEngine, questions: Sequence[Question], kept: KeptRows, progress: Progress | None
+    engine: SelfReflectEngine, questions: Sequence[Question], kept: RunLog, progress: Progress | None
 ) -> Evaluation:
     """As ``evaluate``, with the records kept as they come."""
 

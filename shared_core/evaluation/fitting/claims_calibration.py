@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from shared_core.calibration.stack import Stack, fit_stack, held_out_of_stack
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.asking import Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.calibration import HeldOut, draw_held_out
 from shared_core.evaluation.fitting.enough import require_enough
-from shared_core.evaluation.fitting.kept_rows import KeptRows, Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.seen import digests_of
 from shared_core.evaluation.judging import holds_answer
 from shared_core.pipelines.confidence import WITNESSES
+from shared_core.support.run_log import RunLog
 from shared_core.types import Answer, Claim
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def calibrate_claims(
     questions: Sequence[Question],
     *,
     progress: Progress | None = None,
-    kept: KeptRows | None = None,
+    kept: RunLog | None = None,
 ) -> FittedClaims:
     """Answer every question once, judge each claim, and fit how far each witness is to be believed.
 
@@ -109,7 +110,7 @@ def calibrate_claims(
         ]
 
     found = ask_each(
-        known, ask, kept=kept or KeptRows(), part=f"claims {digest_of(engine)}", dump=_dump, load=_load,
+        known, ask, kept=kept or RunLog(), part=f"claims {digest_of(engine)}", dump=_dump, load=_load,
         together=TOGETHER, progress=progress,
     )  # fmt: skip
     errors = [f for f in found if isinstance(f, Exception)]

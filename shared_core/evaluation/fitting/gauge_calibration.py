@@ -24,9 +24,9 @@ from shared_core.calibration.calibration import (
 )
 from shared_core.errors import CalibrationError, InputError, SelfReflectError
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.asking import Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.calibration import PLATT_BELOW, HeldOut, draw_held_out
 from shared_core.evaluation.fitting.enough import require_enough, require_enough_claims
-from shared_core.evaluation.fitting.kept_rows import KeptRows, Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.seen import digests_of
 from shared_core.evaluation.judging import is_right
 from shared_core.evaluation.metrics.answers import contains_answer
@@ -36,6 +36,7 @@ from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open
 from shared_core.pipelines.support import support, support_binding
 from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Flow
+from shared_core.support.run_log import RunLog
 from shared_core.types import Answer
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def calibrate_gate(
     rule: ThresholdRule = "balanced_accuracy",
     target: float | None = None,
     progress: Progress | None = None,
-    kept: KeptRows | None = None,
+    kept: RunLog | None = None,
 ) -> FittedPurpose:
     """Fit "right without retrieval" to the uncertainty of closed-book answers, and choose the gate's threshold.
 
@@ -134,7 +135,7 @@ def calibrate_gate(
     form = form_of(engine.settings)
     _check(questions, "gate", method, labels, engine.settings.pipeline)
     context = run_of(engine).abilities
-    rows = _observe_recall(engine, questions, labels, form, progress, kept or KeptRows())
+    rows = _observe_recall(engine, questions, labels, form, progress, kept or RunLog())
     gauge = choose_gauge(engine.settings, context, form=form)
     bound: dict[str, BindingValue] = {"model": context.model_identity("default"), **gauge.binding}
     event = _event("the answer without passages is right", rows, questions, labels)
@@ -153,7 +154,7 @@ def calibrate_answer(
     labels: Labels = "auto",
     gate: Calibration | None = None,
     progress: Progress | None = None,
-    kept: KeptRows | None = None,
+    kept: RunLog | None = None,
 ) -> FittedPurpose:
     """Fit "the answer is right" to the uncertainty of the pipeline's answers.
 
@@ -164,7 +165,7 @@ def calibrate_answer(
     Args, errors: as ``calibrate_gate``. ``gate``: from there; without it the engine's own, if it has one.
     """
     _check(questions, "answer", method, labels, engine.settings.pipeline)
-    kept = kept or KeptRows()
+    kept = kept or RunLog()
     context = run_of(engine).abilities
     form = form_of(engine.settings)
     if engine.settings.pipeline == "seakr":
@@ -226,9 +227,9 @@ def _observe_recall(
     labels: Labels,
     form: Form,
     progress: Progress | None,
-    kept: KeptRows,
+    kept: RunLog,
 ) -> list[Observation]:
-    measured = kept.measured(digest_of(engine))
+    measured = kept.memo.setdefault(digest_of(engine), {})
 
     def ask(batch: Sequence[Question]) -> list[Recalled | Exception]:
         return _each(engine, [closed_book(q.question, run_of(engine, measured), form) for q in batch])
@@ -249,12 +250,12 @@ def _observe_answers(
     form: Form,
     gate: Calibration | None,
     progress: Progress | None,
-    kept: KeptRows,
+    kept: RunLog,
 ) -> list[Observation]:
     assert engine.resources.retriever is not None
     settings = engine.settings.replace(on_abstain="say", calibration=None)
     again = engine.over(engine.resources.retriever, settings, calibrations={"gate": gate} if gate is not None else {})
-    again.context = dataclasses.replace(again.context, measured=kept.measured(digest_of(engine)))
+    again.context = dataclasses.replace(again.context, measured=kept.memo.setdefault(digest_of(engine), {}))
 
     def ask(batch: Sequence[Question]) -> list[Recalled | Exception]:
         return [_read_uncertainty(a) for a in again.answer_many([q.question for q in batch])]
@@ -289,7 +290,7 @@ def _label(
     said: Sequence[str | None],
     labels: Labels,
     form: Form,
-    kept: KeptRows,
+    kept: RunLog,
 ) -> list[bool | None]:
     """Whether each answer is right; an answer that is missing is not."""
     own = [i for i, q in enumerate(questions) if labels == "self" or (labels == "auto" and not q.judgeable)]

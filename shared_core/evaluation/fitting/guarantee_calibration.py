@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from shared_core.calibration import FittedGuarantee, fit_guarantee
 from shared_core.errors import AbstainedError, CalibrationError, InputError
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.asking import Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.claim_labels import ClaimLabels, Label, can_be_judged
-from shared_core.evaluation.fitting.kept_rows import KeptRows, Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.seen import digests_of
 from shared_core.pipelines.decision.guarantees import signals_of
 from shared_core.settings import GuaranteeName
+from shared_core.support.run_log import RunLog
 from shared_core.types import Answer
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def calibrate_guarantee(
     *,
     label: Label | None = None,
     progress: Progress | None = None,
-    kept: KeptRows | None = None,
+    kept: RunLog | None = None,
 ) -> FittedAnswers:
     """Answer every question once, judge every claim, and fit the threshold at which the promise holds.
 
@@ -90,7 +91,7 @@ def calibrate_guarantee(
     seen: list[dict[str, float]] = []
     failed, last = 0, ""
     found = ask_each(
-        known, lambda batch: _ask(engine, batch), kept=kept or KeptRows(), part=f"guarantee {digest_of(engine)}",
+        known, lambda batch: _ask(engine, batch), kept=kept or RunLog(), part=f"guarantee {digest_of(engine)}",
         dump=_dump, load=Answer.from_dict, together=TOGETHER, progress=progress,
     )  # fmt: skip
     for question, answer in zip(known, found):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.asking import Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.claim_labels import ClaimLabels, Label, can_be_judged
 from shared_core.evaluation.fitting.gauge_calibration import (
     FittedPurpose,
@@ -17,12 +18,12 @@ from shared_core.evaluation.fitting.gauge_calibration import (
     raise_if_all,
     run_of,
 )
-from shared_core.evaluation.fitting.kept_rows import KeptRows, Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.seen import digests_of
 from shared_core.pipelines.research.evaluate import SELF_EVALUATION, evaluation_binding
 from shared_core.pipelines.research.loop import searched
 from shared_core.pipelines.research.search import Search
 from shared_core.runtime import flow as flows
+from shared_core.support.run_log import RunLog
 from shared_core.types import Claim
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def calibrate_self_evaluation(
     method: str = "auto",
     label: Label | None = None,
     progress: Progress | None = None,
-    kept: KeptRows | None = None,
+    kept: RunLog | None = None,
 ) -> FittedSelfEvaluation:
     """Search every question once, judge every claim of every candidate, and fit P(right) to what the model said of it.
 
@@ -87,7 +88,7 @@ def calibrate_self_evaluation(
     rows: list[Observation] = []
     failed, last = 0, ""
     found = ask_each(
-        known, lambda batch: _search(engine, batch), kept=kept or KeptRows(),
+        known, lambda batch: _search(engine, batch), kept=kept or RunLog(),
         part=f"self evaluation {digest_of(engine)}", dump=_dump, load=_load, together=TOGETHER, progress=progress,
     )  # fmt: skip
     for question, claims in zip(known, found):

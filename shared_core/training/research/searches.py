@@ -1,21 +1,17 @@
-"""Searches over many questions, kept on disk as they are done: killed at any moment, it goes on where it was.
+"""Searches over many questions, logged as they are done: a run that was killed goes on where it stopped.
 
-The folder holds ``searches.jsonl``, one search a line, appended and flushed to the disk batch by batch, and
-``searches.json``, which says what it was made with. A line that was torn by a crash is cut off, and its question asked
-again; a question that failed is asked again, too. Another configuration is refused.
+A folder holds ``searches.jsonl``, one search per line, and ``searches.json``, the configuration that they were made
+with (``support.run_log``). A question that failed is searched again by the next run.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared_core.abstention import expected_utility
-from shared_core.errors import DocumentError, InputError, SelfReflectError
+from shared_core.errors import InputError, SelfReflectError
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.research.asking import write_prompt
 from shared_core.pipelines.research.evaluate import SELF_EVALUATION
@@ -23,8 +19,9 @@ from shared_core.pipelines.research.loop import searched
 from shared_core.pipelines.research.search import Search
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
-from shared_core.support.files import replace_file
-from shared_core.support.run_log import Journal
+from shared_core.settings import SelfReflectSettings
+from shared_core.support.run_log import RUN, Batches, Progress, RunLog, digest_of_values
+from shared_core.training.labelling import check_questions, made_with, without_names
 from shared_core.training.research.rows import Scored, Searched
 
 if TYPE_CHECKING:
@@ -32,94 +29,67 @@ if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
 
 SEARCHES, CARD = "searches.jsonl", "searches.json"
+_FREE = {"calibration", "deadline", "max_calls", "max_tokens"}
+"""Settings that a resumed run may change: budgets (what one ended is done again), and a file, which is hashed."""
 
 BatchResult = tuple[list[Searched], dict[str, str]]
 """The searches of a batch of questions, and the errors of those that failed, by id."""
 Carrier = Callable[["SelfReflectEngine", Sequence[Sequence["Question"]], str], Generator[BatchResult, None, None]]
-"""Searches batches of questions with an engine, and gives each one's result once it is done."""
+"""Searches batches of questions with an engine, and yields the result of each once it is done."""
 
 
-class SearchStore:
-    """The folder of a run.
+def searches_log(folder: str | Path) -> RunLog:
+    """Open the log of a folder's searches."""
+    return RunLog(Path(folder) / SEARCHES, key="id", card=CARD)
 
-    Args:
-        folder: made if it is not there.
-        configuration: what the searches are made with; compared with what the folder's were.
+
+def settings_of(folder: str | Path) -> tuple[SelfReflectSettings | None, bool]:
+    """Read the settings that a folder's searches were made with, and whether they were calibrated.
+
+    Returns:
+        The settings (``None`` where the folder has no card), and whether claims were judged with a calibration.
 
     Raises:
-        InputError: the folder's searches were made with something else, or hold a line that is no search.
-        DocumentError: it cannot be read or written.
+        InputError: the card is damaged, or holds settings that there are not.
+        DocumentError: it cannot be read.
     """
+    found = searches_log(folder).description()[0].get(RUN)
+    if found is None:
+        return None, False
+    recorded = found.get("settings") or _settings_of_0_1_0(found)
+    return SelfReflectSettings(**{**recorded, "pipeline": "research"}), found.get("calibration") is not None
 
-    def __init__(self, folder: str | Path, configuration: dict[str, Any]) -> None:
-        self.folder = Path(folder)
-        self._journal = Journal(self.folder / SEARCHES)
-        plain = json.loads(json.dumps(configuration, default=str))
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._check(plain)
-        except OSError as error:
-            raise DocumentError(f"{self.folder} cannot be used: {error.strerror or error}.") from error
 
-    def _check(self, configuration: dict[str, Any]) -> None:
-        card = self.folder / CARD
-        if not card.exists():
-            if self._journal.path.exists():
-                raise InputError(f"{self._journal.path} has no {CARD} beside it.", hint="Give a folder of its own.")
-            with replace_file(card) as file:
-                file.write(json.dumps(configuration, indent=2, ensure_ascii=False) + "\n")
-            return
-        try:
-            before = json.loads(card.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{card} is no JSON: {error}.", hint="Give a folder of its own.") from error
-        names = sorted({*before, *configuration})
-        different = [n for n in names if before.get(n) != configuration.get(n)]
-        if different:
-            told = "; ".join(f"{n} {before.get(n)!r}, not {configuration.get(n)!r}" for n in different)
-            raise InputError(f"The searches in {self.folder} were made with {told}.", hint="Give a folder of its own.")
-
-    def read(self) -> list[Searched]:
-        """The searches that were done, in the order in which they were; InputError if a line is none."""
-        found: list[Searched] = []
-        for number, entry in enumerate(self._journal.read(), 1):
-            try:
-                found.append(Searched.from_dict(entry))
-            except (KeyError, TypeError, ValueError) as error:
-                raise InputError(f"{self._journal.path}, line {number}: no search ({error}).") from error
-        return found
-
-    @contextmanager
-    def writing(self) -> Generator[Callable[[Sequence[Searched]], None], None, None]:
-        """A function that appends searches and returns once they are on the disk; one process at a time.
-
-        Raises:
-            InputError: another process is at it.
-        """
-        with self._journal.writing() as write:
-            yield lambda searches: write([s.to_dict() for s in searches])
+def options_of(settings: SelfReflectSettings, abstention: str) -> dict[str, Any]:
+    """The part of a run's configuration that is known before models and documents are loaded."""
+    return {"settings": settings.model_dump(mode="json", exclude=_FREE), "abstention": abstention}
 
 
 def configuration(engine: SelfReflectEngine, abstention: str) -> dict[str, Any]:
-    """What searches depend on: models, what is retrieved and how, the settings, what abstaining says."""
-    settings = engine.settings
-    closed = settings.research.closed_book
-    passages = {} if closed else {"top_k": settings.top_k, "witnesses": settings.witnesses}
+    """List everything that searches depend on: models, documents, settings, calibration, the abstention's text."""
+    closed, parts = engine.settings.research.closed_book, engine.resources
     fitted = engine.context.calibrations.get(SELF_EVALUATION) if closed else engine.context.stack
-    calibrated = {} if fitted is None else {"calibration": _digest(fitted.to_dict())}
     return {
-        "models": {role: model.name for role, model in engine.resources.models.items()},
-        "target_accuracy": settings.target_accuracy,
-        "seed": settings.seed,
-        "research": settings.research.model_dump(mode="json"),
-        "abstention": abstention,
-        **passages,
-        **calibrated,
+        **options_of(engine.settings, abstention),
+        **made_with(parts),
+        **({"documents": None} if closed else {"judge": getattr(parts.judge, "name", None)}),
+        "calibration": None if fitted is None else digest_of_values(fitted.to_dict())[:12],
     }
 
 
-def _digest(fitted: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(fitted, sort_keys=True).encode()).hexdigest()[:12]
+def _settings_of_0_1_0(old: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("target_accuracy", "seed", "top_k", "witnesses", "research")
+    return {name: old[name] for name in names if name in old}
+
+
+def _upgraded(old: Mapping[str, Any], engine: SelfReflectEngine) -> dict[str, Any]:
+    """A configuration of 0.1.0 in today's form: it recorded five settings, and models by their names."""
+    recorded = _settings_of_0_1_0(old)
+    settings = SelfReflectSettings(**{**recorded, "pipeline": "research"})  # which knows settings by former names, too
+    now = engine.settings.model_dump(mode="json", exclude=_FREE)
+    then = settings.model_dump(mode="json", include=settings.model_fields_set)
+    rest = {name: value for name, value in old.items() if name not in recorded}
+    return {"calibration": None, **without_names(rest, engine.resources), "settings": {**now, **then}}
 
 
 def run_searches(
@@ -129,19 +99,19 @@ def run_searches(
     *,
     abstention: str = "I do not know.",
     batch_size: int = 8,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     carrier: Carrier | None = None,
 ) -> tuple[list[Searched], dict[str, str]]:
-    """Search every question that was not searched yet; each batch is put on the disk once it is done.
+    """Search every question that was not searched yet; each batch is on the disk before the next begins.
 
     Args:
         engine: of the pipeline ``research``.
         questions: of distinct ids.
         folder: of this run or of an earlier one of the same configuration.
-        abstention: what abstaining is to say.
+        abstention: text of an answer that abstains.
         batch_size: questions searched at once.
-        progress: told (done, all) after every batch, those of earlier runs included.
-        carrier: who searches the batches; one after the other in this process, or ``on_ray.OnRay``.
+        progress: called with (done, all) after every batch, those of earlier runs included.
+        carrier: searches the batches; one after the other in this process, or ``on_ray.OnRay``.
 
     Returns:
         The searches of all the questions that did not fail, in their order, and the errors of the others by id.
@@ -151,30 +121,30 @@ def run_searches(
             folder of another configuration.
         DocumentError: the folder cannot be used.
     """
-    if engine.settings.pipeline != "research" or batch_size < 1:
-        raise InputError("Searches need pipeline='research' and a batch size of at least 1.")
-    ids = [q.id for q in questions]
-    if len(set(ids)) < len(ids):
-        raise InputError("Two questions have the same id.", hint="Ids tell which questions are done.")
-    store = SearchStore(folder, configuration(engine, abstention))
-    failed: dict[str, str] = {}
-    with store.writing() as write:
-        done = {s.id: s for s in store.read()}
-        changed = [q.id for q in questions if q.id in done and done[q.id].question != q.question.strip()]
-        if changed:
-            raise InputError(f"The question {changed[0]!r} is another than the one searched.", hint="Another folder.")
-        todo = [q for q in questions if q.id not in done]
-        batches = [todo[i : i + batch_size] for i in range(0, len(todo), batch_size)]
-        told = len(questions) - len(todo)
-        with closing((carrier or _here)(engine, batches, abstention)) as results:
-            for made, errors in results:
-                write(made)
-                done.update((s.id, s) for s in made)
-                failed.update(errors)
-                told += len(made) + len(errors)
-                if progress is not None:
-                    progress(told, len(questions))
-    return [done[i] for i in ids if i in done], failed
+    if engine.settings.pipeline != "research":
+        raise InputError("Searches need an engine of the pipeline research.", hint="pipeline='research'")
+    by_id = {q.id: q for q in questions}
+    log = searches_log(folder)
+    log.check({RUN: options_of(engine.settings, abstention)})
+    with log.locked():
+        log.bind({RUN: configuration(engine, abstention)}, upgrade=lambda old: _upgraded(old, engine))
+        check_questions(log, questions)
+
+        def work(batches: Batches) -> Generator[tuple[dict[str, Any], dict[str, str]], None, None]:
+            asked = [[by_id[name] for name in batch] for batch in batches]
+            for found, errors in (carrier or _here)(engine, asked, abstention):
+                yield {s.id: s.to_dict() for s in found}, errors
+
+        failed = log.fill(by_id, work, batch_size=batch_size, progress=progress)
+        return [_read(log, name) for name in by_id if name in log.rows], failed
+
+
+def _read(log: RunLog, name: str) -> Searched:
+    try:
+        return Searched.from_dict(log.rows[name])
+    except (KeyError, TypeError, ValueError) as error:
+        hint = "Give a folder of its own: --output DIR"
+        raise InputError(f"{log.path}, id {name!r}: not a search ({error}).", hint=hint) from error
 
 
 def _here(

@@ -16,10 +16,10 @@ from shared_core.errors import CalibrationInputError, GenerationError, InputErro
 from shared_core.evaluation.fitting.calibration import calibrate_confidence
 from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
 from shared_core.evaluation.fitting.gauge_calibration import calibrate_answer, calibrate_gate
-from shared_core.evaluation.fitting.kept_rows import KeptRows
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
+from shared_core.support.run_log import RunLog
 from tests.evaluation import test_claims_calibration as lamps
 from tests.evaluation import test_gauge_calibration as gauges
 from tests.evaluation.test_gauge_calibration import COUNT, QUESTIONS, engine, invoke, reply
@@ -48,11 +48,11 @@ def stopping(after: int, monkeypatch: pytest.MonkeyPatch) -> SelfReflectEngine:
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "rows"
     with pytest.raises(Stopped):
-        calibrate_claims(stopping(25, monkeypatch), lamps.QUESTIONS, kept=KeptRows(file))
+        calibrate_claims(stopping(25, monkeypatch), lamps.QUESTIONS, kept=RunLog(file))
     with file.open("a") as lines:
         lines.write('{"key": "half a li')  # killed while it wrote
     again = lamps.engine()
-    resumed = calibrate_claims(again, lamps.QUESTIONS, kept=KeptRows(file))
+    resumed = calibrate_claims(again, lamps.QUESTIONS, kept=RunLog(file))
     lm = again.resources.models["default"]
     assert isinstance(lm, ScriptedLM)
     asked = [r for r in lm.requests if isinstance(r, Generate) and "numbered sentences" in r.prompt.text]
@@ -63,7 +63,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_rows_of_another_configuration_are_not_taken(tmp_path: Path) -> None:
-    kept = KeptRows(tmp_path / "rows")
+    kept = RunLog(tmp_path / "rows")
     calibrate_claims(lamps.engine(), lamps.QUESTIONS, kept=kept)
     other = lamps.engine(top_k=3)
     calibrate_claims(other, lamps.QUESTIONS, kept=kept)
@@ -72,14 +72,14 @@ def test_rows_of_another_configuration_are_not_taken(tmp_path: Path) -> None:
 
 def test_a_row_added_behind_a_torn_line_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "rows"
-    KeptRows(file).add({"one": 1})
+    RunLog(file).add({"one": 1})
     whole = file.read_bytes()
     for torn in (b"", b"{", b'{"key": "two", "row": [1, ', b'{"key": "two", "row": 2}', b"\xc3"):
         file.write_bytes(whole + torn)
-        KeptRows(file).add({"three": [math.nan, None, "\ud83d"]})
-        kept = KeptRows(file)
-        assert (kept.read, kept.find("one"), kept.find("two")) == (2, 1, None)
-        nan, none, half = kept.find("three")
+        RunLog(file).add({"three": [math.nan, None, "\ud83d"]})
+        kept = RunLog(file)
+        assert (len(kept.rows), kept.rows.get("one"), kept.rows.get("two")) == (2, 1, None)
+        nan, none, half = kept.rows.get("three")
         assert (math.isnan(nan), none, half) == (True, None, "\ud83d")
 
 
@@ -88,22 +88,22 @@ def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path, l
     file = tmp_path / "rows"
     file.write_text(line + "\n")
     with pytest.raises(InputError) as refused:
-        KeptRows(file)
+        RunLog(file).rows.get("one")
     assert str(file) in refused.value.message
-    assert "Delete" in (refused.value.hint or "")
+    assert "Move it away" in (refused.value.hint or "")
     assert file.read_text() == line + "\n"
 
 
 def test_nothing_is_left_of_a_run_that_is_done(tmp_path: Path) -> None:
-    kept = KeptRows(tmp_path / "rows")
-    kept.drop()
+    kept = RunLog(tmp_path / "rows")
+    kept.remove()
     kept.add({"one": 1})
-    kept.drop()
+    kept.remove()
     assert not list(tmp_path.iterdir())
 
 
 def test_gate_and_answer_do_not_ask_the_same_twice() -> None:
-    lm, kept = scripted(reply), KeptRows()
+    lm, kept = scripted(reply), RunLog()
     asking = engine(lm)
     calibrate_gate(asking, QUESTIONS, kept=kept)
     before = len(lm.requests)
@@ -120,9 +120,9 @@ def test_the_confidence_is_kept_too(tmp_path: Path) -> None:
             return super().retrieve(query, k)
 
     made = SelfReflectEngine(Retriever(), None, SelfReflectSettings(), reader=FirstSentenceReader())
-    first = calibrate_confidence(made, lamps.QUESTIONS, kept=KeptRows(tmp_path / "rows"))
+    first = calibrate_confidence(made, lamps.QUESTIONS, kept=RunLog(tmp_path / "rows"))
     asked.clear()
-    again = calibrate_confidence(made, lamps.QUESTIONS, kept=KeptRows(tmp_path / "rows"))
+    again = calibrate_confidence(made, lamps.QUESTIONS, kept=RunLog(tmp_path / "rows"))
     assert again.calibration == first.calibration
     assert not asked
 
@@ -190,7 +190,7 @@ def test_the_command_leaves_nothing_but_its_file(monkeypatch: pytest.MonkeyPatch
 
 def test_the_command_goes_on_from_its_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "c.json"
-    kept = KeptRows(tmp_path / "c.json.rows")
+    kept = RunLog(tmp_path / "c.json.rows")
     calibrate_gate(engine(threshold=None), QUESTIONS, kept=kept)
     monkeypatch.setattr(gauges, "reply", lambda body: GenerationError("asked again"))
     result = invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "gate", "-o", file)
