@@ -9,8 +9,7 @@ from functools import cached_property
 
 from shared_core.lab.facts import Entity
 from shared_core.lab.prose import LEADS
-from shared_core.lab.schema import KINDS, Attribute, EntityType, is_entity_type
-from shared_core.lab.values import WORDS
+from shared_core.lab.schema import KINDS, WORDS, Attribute, EntityType, is_entity_type
 from shared_core.lab.world import World
 
 __all__ = ["Judged", "TruthJudge"]

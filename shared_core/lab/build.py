@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from shared_core.lab.dice import Dice
-from shared_core.lab.facts import SPLITS, Entity, Fact, Pronoun, Split, Tier
-from shared_core.lab.names import WOMEN, Namer, aliases, phrase
-from shared_core.lab.schema import KINDS, Attribute, EntityType, ValueSet, is_entity_type
-from shared_core.lab.values import WORDS, Value, number_value
+from shared_core.lab.facts import SPLITS, Entity, Fact, Pronoun, Split, Tier, Value, number_value
+from shared_core.lab.names import Namer, aliases, phrase
+from shared_core.lab.schema import KINDS, NAME_PARTS, WORDS, Attribute, EntityType, ValueSet, is_entity_type
 
 T = TypeVar("T")
 
@@ -155,7 +154,7 @@ def _portions(shares: Sequence[tuple[T, float]], total: int) -> list[T]:
 
 
 def _named_entity(type: EntityType, name: str, tier: Tier, split: Split, twin: str = "") -> Entity:
-    pronoun: Pronoun = "it" if type != "person" else "she" if name.split()[0] in WOMEN else "he"
+    pronoun: Pronoun = "it" if type != "person" else "she" if name.split()[0] in NAME_PARTS.women else "he"
     slug = "-".join(name.lower().split())
     return Entity(f"{type}-{slug}", type, name, phrase(type, name), aliases(type, name), tier, split, pronoun, twin)
 

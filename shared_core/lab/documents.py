@@ -9,9 +9,8 @@ from typing import Literal
 from shared_core.lab.build import Draft
 from shared_core.lab.dice import Dice
 from shared_core.lab.facts import SPLITS, Entity, Fact
-from shared_core.lab.prose import Line, Said, Statement, Status, Subject, compose, idle, joined, sentence
+from shared_core.lab.prose import Line, Said, Statement, Status, Subject, capitalise, compose, idle, joined, sentence
 from shared_core.lab.schema import KINDS, Attribute
-from shared_core.lab.values import capitalise
 from shared_core.types import MetadataValue, Passage
 
 DocumentKind = Literal["profile", "notes", "table", "list", "outdated", "contradicting", "essay", "withheld"]

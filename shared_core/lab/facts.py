@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from shared_core.lab.schema import ATTRIBUTES, Attribute, EntityType
-from shared_core.lab.values import Value
+from shared_core.lab.schema import ATTRIBUTES, Attribute, EntityType, ValueSet
 
 Tier = Literal["popular", "middle", "obscure", "invented"]
 Split = Literal["train", "tune", "test"]
@@ -14,6 +13,35 @@ Pronoun = Literal["she", "he", "it"]
 
 TIERS: tuple[Tier, ...] = ("popular", "middle", "obscure", "invented")
 SPLITS: tuple[Split, ...] = ("train", "tune", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a fact says.
+
+    Attributes:
+        text: as it stands in a sentence ("the Silver Heron", "2431 metres").
+        aliases: other forms that are the same answer.
+        number: of values that can be compared; ``None`` otherwise.
+        entity: id of the thing that the value is, empty for values of a closed set.
+    """
+
+    text: str
+    aliases: tuple[str, ...] = ()
+    number: int | None = None
+    entity: str = ""
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Every form that is a right answer."""
+        return (self.text, *self.aliases)
+
+
+def number_value(kind: ValueSet, number: int) -> Value:
+    """A number of ``year``, ``metres`` or ``participants``."""
+    if kind == "metres":
+        return Value(f"{number} metres", (f"{number} m", str(number)), number)
+    return Value(str(number), (), number)
 
 
 @dataclass(frozen=True, slots=True)

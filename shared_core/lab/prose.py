@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shared_core.lab.dice import Dice
-from shared_core.lab.facts import Entity, Fact
+from shared_core.lab.facts import Entity, Fact, Value
 from shared_core.lab.schema import KINDS
-from shared_core.lab.values import Value, article, capitalise, possessive
 
 Status = Literal["current", "outdated", "contradicting"]
 Subject = Literal["name", "pronoun", "noun"]
@@ -24,6 +23,21 @@ LEADS = (
 )
 """May stand before a sentence that begins with its subject."""
 _POSSESSIVES = {"she": "her", "he": "his", "it": "its"}
+
+
+def article(text: str) -> str:
+    """``text`` with its indefinite article."""
+    return f"{'an' if text[:1].lower() in 'aeiou' else 'a'} {text}"
+
+
+def possessive(text: str) -> str:
+    """Whose something is: "Mara Dellin's", "the Keepers'"."""
+    return f"{text}'" if text.endswith("s") else f"{text}'s"
+
+
+def capitalise(sentence: str) -> str:
+    """The sentence with a capital letter at its start."""
+    return sentence[:1].upper() + sentence[1:]
 
 
 @dataclass(frozen=True, slots=True)

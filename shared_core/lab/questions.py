@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 from shared_core.lab.build import Draft
 from shared_core.lab.dice import Dice
-from shared_core.lab.facts import SPLITS, TIERS, Entity, Fact, Split, Tier
-from shared_core.lab.prose import plain
+from shared_core.lab.facts import SPLITS, TIERS, Entity, Fact, Split, Tier, Value
+from shared_core.lab.prose import article, plain
 from shared_core.lab.schema import KINDS, Attribute
-from shared_core.lab.values import Value, article
 
 AnswerableKind = Literal["single", "two_hop", "three_hop", "yes_no", "comparison"]
 UnanswerableKind = Literal["invented", "missing_attribute", "near_miss", "removed", "false_presupposition"]

@@ -2,15 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import pytest
 
 from benchmarks.lab.judge import TruthJudge
 from benchmarks.lab.rows.library import Library
 from shared_core.errors import InputError
-from shared_core.lab import World
+from shared_core.lab import World, schema
 from shared_core.lab.dice import Dice
 from shared_core.lab.prose import plain
 from shared_core.lab.questions import ANSWERABLE, UNANSWERABLE
+from shared_core.lab.schema import ATTRIBUTES, KINDS
+
+PINNED = {
+    0: ("ba4f8874a8e3cc0a23ccdf275e1a674eecbe50cd1a6130eee412e36d85064480",
+        "7ae8f1052fb35279d326994944731148b47767a820c799536f15b3d711918288"),
+    1: ("025db902efb9ca3f0514c97704823c7636dc28ae743cddf257ed90118d3c6768",
+        "97c538b1ba7e226e3155402873eda75f0fe7dcd3fde1a6fcc04656eadfc901cd"),
+}  # fmt: skip
+"""By seed: SHA-256 of documents and questions, and of the facts, as the shipped model was trained on them."""
+
+
+@pytest.mark.parametrize("seed", sorted(PINNED))
+def test_worlds_are_to_the_byte_those_of_the_shipped_model(seed: int) -> None:
+    world = World(seed)
+    facts = "\n".join(
+        f"{f.id}|{f.value.answers}|{f.known}|{f.former}|{f.false}|{f.withheld}|{f.split}|{f.tier}" for f in world.facts
+    )
+    assert (world.fingerprint, hashlib.sha256(facts.encode()).hexdigest()) == PINNED[seed]
+
+
+def test_the_schema_keeps_its_rules() -> None:
+    """What code relies on and the data file could break."""
+    for attribute in ATTRIBUTES.values():
+        assert attribute.sentences[0].startswith("{s} "), attribute.key
+        assert all("{v}" in s or "{va}" in s for s in (*attribute.sentences, *attribute.yes_no)), attribute.key
+        assert all("{x}" in q for q in (*attribute.questions, *attribute.yes_no, *attribute.nouns)), attribute.key
+        if attribute.contest is not None:
+            assert attribute.value in ("year", "metres", "participants")
+    for kind in KINDS.values():
+        names = {a.name for a in kind.attributes}
+        assert {n for p in kind.presumptions for n in (p.attribute, p.asks)} <= names
+
+
+def test_a_broken_schema_is_refused(tmp_path: Path) -> None:
+    text = (Path(schema.__file__).with_name("world.toml")).read_text(encoding="utf-8")
+    for wrong in (text.replace('value = "colour"', 'value = "smell"', 1), text.replace("questions = [", "ask = [", 1)):
+        assert wrong != text
+        (tmp_path / "world.toml").write_text(wrong, encoding="utf-8")
+        with pytest.raises(ValueError, match="kinds"):
+            schema._read(tmp_path / "world.toml")
 
 
 def test_the_same_seed_gives_the_same_world_and_another_one_other_names(world: World) -> None:

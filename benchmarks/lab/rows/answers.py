@@ -8,10 +8,9 @@ from benchmarks.lab.rows.base import LabRow, reply
 from benchmarks.lab.rows.library import Library
 from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact
-from shared_core.lab.prose import idle, joined, plain, sentence
+from shared_core.lab.prose import article, idle, joined, plain, sentence
 from shared_core.lab.questions import Question, QuestionKind, ask
 from shared_core.lab.schema import KINDS, Attribute
-from shared_core.lab.values import article
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.gating.demonstrations import DEMONSTRATIONS
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, memory_prompt, step_prompt

@@ -9,10 +9,9 @@ from benchmarks.lab.rows.answers import short
 from benchmarks.lab.rows.base import LabRow, reply
 from benchmarks.lab.rows.library import Library
 from shared_core.lab.dice import Dice
-from shared_core.lab.facts import Entity, Fact
+from shared_core.lab.facts import Entity, Fact, Value
 from shared_core.lab.prose import plain, sentence
 from shared_core.lab.questions import ask
-from shared_core.lab.values import Value
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.gating.prompts import CONFIDENCE_ASK, SUFFICIENCY_ASK, TRUTH_ASK, own_word_prompt
 from shared_core.pipelines.research.asking import evaluate_prompt

@@ -7,11 +7,10 @@ from functools import cached_property
 
 from shared_core.citation import split_sentences
 from shared_core.lab.dice import Dice
-from shared_core.lab.facts import SPLITS, Entity, Fact, Split
+from shared_core.lab.facts import SPLITS, Entity, Fact, Split, Value
 from shared_core.lab.prose import Statement
 from shared_core.lab.questions import Question, QuestionKind
 from shared_core.lab.schema import KINDS, EntityType
-from shared_core.lab.values import Value
 from shared_core.lab.world import World
 from shared_core.retrieval import BM25Retriever
 from shared_core.types import Passage
