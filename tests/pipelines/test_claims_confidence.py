@@ -142,3 +142,12 @@ def test_a_number_with_a_point_is_one_number() -> None:
     made = SelfReflectEngine(Shelf((passage,)), lm, settings, reader=Judging(0.9), critic=Critic(0.9))
     assert made.answer("Does the lamp hold 6.1 litres?").claims[0].signals.named == 1.0
     assert made.answer("Does the lamp hold 6.2 litres?").claims[0].signals.named == 0.0
+
+
+@pytest.mark.parametrize(("sure", "heard"), [(0.51, True), (0.6, True), (0.9, True), (0.5, False), (0.3, False)])
+def test_the_readers_own_answer_agrees_or_not_where_the_reader_rather_believes_it(sure: float, heard: bool) -> None:
+    reader = Judging(0.9)
+    reader.probabilities = (sure,)  # of its own answer, 1871
+    for claim, agreement in (("It was lit in 1871.", 1.0), ("It was lit in 1872.", 0.0)):
+        found = ask(bold(claim), reader, Critic(0.9)).claims[0].signals.agreement
+        assert found == (agreement if heard else None)

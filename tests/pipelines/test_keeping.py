@@ -1,0 +1,130 @@
+"""Claims beside each other: repeated ones are one, and one that leans on a dropped claim is dropped with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core.facades.engine import SelfReflectEngine
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.decision.keeping import leans, merge_duplicates, standing
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Answer, Citation, Claim, Passage, Signals
+from tests.fakes import Shelf, published
+
+MIRA = Passage("mira", "Mira Dorn built the lamp in 1871. She died at sea in 1899.", "Lamps")
+QUESTION = "Who built the lamp?"
+
+
+def claim(text: str, support: float | None, quote: str = "") -> Claim:
+    passage = Passage(quote or "p", quote or "x")
+    return Claim(text, support, (Citation((passage.span(0, len(passage.text)),)),) if quote else ())
+
+
+def test_a_claim_that_leans_on_a_doubtful_one_scores_no_more_than_that() -> None:
+    assert standing([claim("Mira built it.", 0.2), claim("She died in 1899.", 0.9)]) == [0.2, 0.2]
+    assert standing([claim("Mira built it.", 0.9), claim("She died in 1899.", 0.2)]) == [0.9, 0.2]
+    assert standing([claim("Mira built it.", None), claim("She died in 1899.", 0.9)]) == [None, None]
+
+
+def test_leaning_goes_back_to_the_first_of_a_chain() -> None:
+    claims = [claim("Mira built it.", 0.3), claim("She sailed.", 0.8), claim("Then they left.", 0.9)]
+    assert standing(claims) == [0.3, 0.3, 0.3]
+
+
+def test_a_claim_that_names_its_subject_stands_by_itself_and_so_does_a_quote() -> None:
+    assert standing([claim("Mira built it.", 0.2), claim("Mira died in 1899.", 0.9)]) == [0.2, 0.9]
+    quoted = claim("She died in 1899.", 0.9, quote="She  died in 1899.")
+    assert standing([claim("Mira built it.", 0.2), quoted]) == [0.2, 0.9]
+
+
+def test_the_first_claim_leans_on_nothing() -> None:
+    assert standing([claim("She died in 1899.", 0.9)]) == [0.9]
+
+
+def test_what_is_not_eligible_is_never_kept_nor_what_leans_on_it() -> None:
+    claims = [claim("Mira built it.", 0.9), claim("She died in 1899.", 0.8), claim("Mira sailed.", 0.7)]
+    assert standing(claims, {1, 2}) == [None, None, 0.7]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["Mira built it.", "She died."]), st.none() | st.floats(0, 1)), max_size=6))
+def test_whatever_the_bar_what_is_above_it_leans_on_what_is_above_it(said: list[tuple[str, float | None]]) -> None:
+    scores = standing([claim(text, p) for text, p in said])
+    for i, ((text, support), score) in enumerate(zip(said, scores)):
+        assert score is None or (support is not None and score <= support)
+        if i and leans(text) and score is not None:
+            before = scores[i - 1]
+            assert before is not None
+            assert before >= score
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("She died.", True),
+        ("But they left.", True),
+        ("The latter burned.", True),
+        ("Its keel broke.", True),
+        ("However, this was denied.", True),
+        ("Itself a ruin, the mill stands.", False),
+        ("Mira saw her.", False),
+        ("But Mira left.", False),
+        ("The lamp burned.", False),
+    ],
+)
+def test_words_that_lean(text: str, expected: bool) -> None:
+    assert leans(text) is expected
+
+
+class ByClaim:
+    """A judge with a probability for each claim."""
+
+    name = "by claim"
+
+    def __init__(self, said: dict[str, float]) -> None:
+        self.said = said
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        return [self.said[claim] for _, claim in pairs]
+
+
+def answered(first: float, second: float, pronoun: str = "She") -> Answer:
+    claims = ("Ila Venn built the lamp.", f"{pronoun} died at sea.")
+    reply = "".join(f"<reference>S{i}</reference><claim>{c}</claim>\n" for i, c in enumerate(claims, 1))
+    judge = ByClaim(dict(zip(claims, (first, second))))
+    settings = published(pipeline="reclaim", target_accuracy=0.5)
+    return SelfReflectEngine(Shelf((MIRA,)), ScriptedLM([reply]), settings, judge=judge).answer(QUESTION)
+
+
+def test_an_answer_never_shows_a_pronoun_without_the_claim_that_says_who_it_is() -> None:
+    answer = answered(0.1, 0.9)
+    assert answer.abstained
+    assert [c.status for c in answer.claims] == ["dropped", "dropped"]
+    assert answer.metadata["claim_scores"] == [0.1, 0.1]
+    shown = answered(0.1, 0.9, pronoun="Ila Venn")
+    assert shown.text == "Ila Venn died at sea. [1]"
+    assert answered(0.8, 0.9).text == "Ila Venn built the lamp. [1] She died at sea. [2]"
+
+
+def test_a_supported_claim_that_is_dropped_for_the_one_before_it_is_not_called_unsupported() -> None:
+    claims = ("Ila Venn built the lamp.", "She died at sea.", "Mira Dorn built it.")
+    reply = "".join(f"<reference>S1</reference><claim>{c}</claim>\n" for c in claims)
+    judge = ByClaim(dict(zip(claims, (0.1, 0.9, 0.9))))
+    settings = SelfReflectSettings(pipeline="reclaim", witnesses="judge", unsupported="flag")
+    answer = SelfReflectEngine(Shelf((MIRA,)), ScriptedLM([reply]), settings, judge=judge).answer(QUESTION)
+    assert {c.text: c.status for c in answer.claims} == dict(zip(claims, ("flagged", "dropped", "kept")))
+    assert "She died" not in answer.text
+
+
+def test_a_claim_said_twice_is_one_with_both_quotes_and_the_better_support() -> None:
+    first = claim("Mira built it.", 0.3, quote="Mira built the lamp.")
+    again = Claim("mira  built it", 0.8, claim("x", None, quote="It was hers.").citations, signals=Signals(entailed=0.8))
+    (merged,) = merge_duplicates([first, again])
+    assert merged.text == "Mira built it."
+    assert [c.quote for c in merged.citations] == ["Mira built the lamp.", "It was hers."]
+    assert (merged.support, merged.signals.entailed) == (0.8, 0.8)
+    assert len(merge_duplicates([again, first, first])[0].citations) == 2
+    assert merge_duplicates([claim("A.", None), claim("A.", 0.1)])[0].support == 0.1
