@@ -121,7 +121,9 @@ def test_a_supported_claim_that_is_dropped_for_the_one_before_it_is_not_called_u
 
 def test_a_claim_said_twice_is_one_with_both_quotes_and_the_better_support() -> None:
     first = claim("Mira built it.", 0.3, quote="Mira built the lamp.")
-    again = Claim("mira  built it", 0.8, claim("x", None, quote="It was hers.").citations, signals=Signals(entailed=0.8))
+    again = Claim(
+        "mira  built it", 0.8, claim("x", None, quote="It was hers.").citations, signals=Signals(entailed=0.8)
+    )
     (merged,) = merge_duplicates([first, again])
     assert merged.text == "Mira built it."
     assert [c.quote for c in merged.citations] == ["Mira built the lamp.", "It was hers."]
