@@ -26,7 +26,7 @@ def test_one_question_through_every_pipeline() -> None:
 def test_the_tutorial_says_what_is_true() -> None:
     result = CliRunner().invoke(app, ["lab"])
     assert result.exit_code in (0, 3), result.output
-    for words in ("trained on", "never seen", "truth:", "self_rag", "A name that nobody has"):
+    for words in ("trained on", "never seen", "truth:", "self_rag", "invented name"):
         assert words in result.stdout
 
 

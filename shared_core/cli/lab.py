@@ -1,4 +1,4 @@
-"""``selfreflect lab``: the closed world as a tutorial; its documents as files; its model from scratch."""
+"""``selfreflect lab``: the closed world as a tutorial, and its documents as files."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from shared_core.cli.console import out, write_json
 from shared_core.errors import InputError
 
 if TYPE_CHECKING:
-    from shared_core.lab.questions import Question
     from shared_core.lab.recall import MeasuredAnswer
     from shared_core.lab.tour import Tour
     from shared_core.types import Answer
 
 lab_app = typer.Typer(
-    help="A small world of which everything is known, and a model that was trained on half of it.",
+    help="A small synthetic world, and a model trained on half of its facts.",
     invoke_without_command=True,
 )
 
 Model = Annotated[
     Path | None, typer.Option("--model", "-m", help="Folder of a checkpoint, instead of the shipped one.")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Other questions.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the choice of questions.")]
 
 
 @reports_errors
@@ -36,16 +35,17 @@ def tour_command(
     context: typer.Context,
     model: Model = None,
     seed: Seed = 0,
-    brief: Annotated[bool, typer.Option("--brief", help="One question through each pipeline, and no more.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="Only one question through each pipeline.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
 ) -> None:
-    """See self-reflection work: what the model knows and does not, and one question through every pipeline.
+    """Show what the lab's model knows, and run one question through every pipeline.
 
-    The model (a few million parameters, part of the package) was trained from scratch on facts of an invented world: on
-    all of the popular ones, half of the middling, none of the obscure. So what it knows is known exactly.
+    The model (a few million parameters, part of the package) was trained from scratch on the facts of a synthetic
+    world: on all facts about popular entities, half of those about middling ones, none about obscure ones. So it is
+    known exactly which facts it knows.
 
-    Exit codes: 0 shown, 3 every pipeline abstained, 2 bad usage or input, 1 failure.
+    Exit codes: 0 answered, 3 every pipeline abstained, 2 bad usage or input, 1 failure.
     """
     if context.invoked_subcommand is not None:
         return
@@ -58,7 +58,7 @@ def tour_command(
         _introduce(tour)
         if not brief:
             _recall(tour)
-        _heading(f"One question that it cannot know: {question.text}")
+        _heading(f"A question about a fact it was not trained on: {question.text}")
         out.print(Text(f"truth: {' or '.join(question.answers)}", style="dim"))
     answers: dict[str, Answer] = {}
     for pipeline in PIPELINES:
@@ -72,7 +72,7 @@ def tour_command(
         nobody = tour.invented()
         found = answers["invented"] = tour.answer("composed", nobody)
         if not as_json:
-            _heading(f"A name that nobody has: {nobody.text}")
+            _heading(f"A question about an invented name: {nobody.text}")
             show(found, trace=trace)
     if as_json:
         write_json({name: answer.to_dict() for name, answer in answers.items()})
@@ -83,7 +83,7 @@ def tour_command(
 def _introduce(tour: Tour) -> None:
     world = tour.lab.world
     real = sum(e.tier != "invented" for e in world.entities)
-    _heading("A world of its own")
+    _heading("A synthetic world")
     out.print(
         f"{real} people, places and things, {len(world.facts)} facts about them, {len(world.documents())} passages. "
         f"The model was trained on {sum(f.known for f in world.facts)} of the facts."
@@ -92,18 +92,18 @@ def _introduce(tour: Tour) -> None:
 
 def _recall(tour: Tour) -> None:
     known, strange = tour.recalled()
-    _heading("What it answers from memory, and how unsure it is (Gram: lower is surer)")
+    _heading("Answers from memory, and their uncertainty (Gram: lower is surer)")
     for title, rows in (("trained on", known), ("never seen", strange)):
         for row in rows:
-            _remembered(title, row)
+            _recalled(title, row)
 
 
-def _remembered(title: str, row: MeasuredAnswer) -> None:
+def _recalled(title: str, row: MeasuredAnswer) -> None:
     right = "right" if row.right else f"wrong: {row.question.answers[0]}"
-    said = row.text or "unknown"
+    answer = row.text or "unknown"
     out.print(
         Text.assemble(
-            (f"{title}  ", "dim"), f"{row.question.text} → ", (said, "bold"),
+            (f"{title}  ", "dim"), f"{row.question.text} → ", (answer, "bold"),
             (f"  {right}", "green" if row.right else "red"),
             (f"  {row.values['gram']:.2f}", "dim"),
         )
@@ -124,38 +124,33 @@ def _pipeline(name: str) -> None:
 
 @reports_errors
 def write_command(
-    folder: Annotated[Path, typer.Argument(help="A folder that does not exist or is empty.")],
-    seed: Annotated[int, typer.Option("--seed", help="Of the world.")] = 0,
+    folder: Annotated[Path, typer.Argument(help="A folder that is empty or does not exist.")],
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the world.")] = 0,
     size: Annotated[float, typer.Option("--size", help="1 gives about a thousand entities.")] = 1.0,
 ) -> None:
-    """Write a world as files: a document each in `docs`, the questions of each split in `questions_SPLIT.jsonl`.
+    """Write a world as files: documents in `docs`, the questions of each split in `questions_SPLIT.jsonl`.
 
-    What they are good for: `selfreflect index`, `ask`, `eval` and `calibrate` with any model.
+    Use them with `selfreflect index`, `ask`, `eval` and `calibrate`, and any model.
     """
     from shared_core.lab import World
     from shared_core.lab.facts import SPLITS
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is there already and not an empty folder.", hint="Name another one.")
+        raise InputError(f"{folder} exists and is not an empty folder.", hint="Name another folder.")
     world = World(seed, size=size)
     (folder / "docs").mkdir(parents=True)
     for document in world.files():
         text = f"# {document.title}\n\n" + "\n\n".join(p.text for p in document.passages) + "\n"
         (folder / "docs" / f"{document.id}.md").write_text(text, encoding="utf-8")
     for split in SPLITS:
-        lines = [json.dumps(_row(q), ensure_ascii=False) for q in world.questions(split=split)]
+        lines = [json.dumps(q.to_dict(), ensure_ascii=False) for q in world.questions(split=split)]
         (folder / f"questions_{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     out.print(f"written: {folder}", markup=False, highlight=False)
 
 
-def _row(question: Question) -> dict[str, object]:
-    """A question as `eval` reads it."""
-    return question.to_dict()
-
-
 @reports_errors
 def train_command() -> None:
-    """Refuse, and name the script that trains the lab's model: it is part of the project's source, not of the wheel."""
+    """Name the script that trains the lab's model: it is part of the project's source, not of the package."""
     raise InputError(
         "The lab's model is trained by a script in the project's source.",
         hint="In a checkout of the project: python -m benchmarks.lab.train --out DIR --minutes 90",

@@ -1,4 +1,4 @@
-"""The closed world on which the pipelines are measured: everything about it is known, and nothing is real."""
+"""A small fictional world with known ground truth, and the model that was trained on half of its facts."""
 
 from shared_core.lab.checkpoint import lab_card, load_lab_model
 from shared_core.lab.facts import Entity, Fact, Split, Tier

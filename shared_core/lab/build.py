@@ -1,4 +1,4 @@
-"""Making a world: its entities, then their facts."""
+"""Generate a world: its entities, then the facts about them."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ COUNTS: dict[EntityType, tuple[int, int]] = {
     "ship": (70, 12),
     "mountain": (60, 10),
 }
-"""How many there are of each type, and how many invented names, in a world of size 1."""
+"""(entities, invented names) of each type in a world of size 1."""
 
 _FEWEST = 8
-"""Of each type, so that every split has two."""
+"""Fewest entities of a type, so that every split has two."""
 _TIERS: tuple[tuple[Tier, float], ...] = (("popular", 0.28), ("middle", 0.36), ("obscure", 0.36))
 _SPLITS: tuple[tuple[Split, float], ...] = (("train", 0.5), ("tune", 0.25), ("test", 0.25))
 _TWINS = 0.14
-"""Share of entities whose name is nearly that of the one before."""
+"""Share of entities whose name is a near-duplicate of the previous one's."""
 _LACKING = 0.12
-"""Share of attributes that an entity lacks altogether."""
+"""Share of attributes that an entity does not have."""
 _NEVER_LACKING = frozenset({"person.birth_year", "person.birthplace", "city.country", "country.capital"})
-"""What other facts are made from, or can be read off other facts."""
+"""Attributes that other facts depend on, or follow from."""
 _WITHHELD = 0.09
-"""Share of the facts nobody is trained on that are taken out of all documents."""
+"""Share of the facts unknown to the model that are removed from all documents."""
 _FORMER, _FALSE = 0.35, 0.04
-"""Share of changing facts with an older document, and of all facts with a contradicting one."""
+"""Share of changing facts with an outdated document, and of all facts with a contradicting one."""
 _LIKELY: dict[Tier, dict[Tier, float]] = {
     "popular": {"popular": 6, "middle": 2, "obscure": 1},
     "middle": {"popular": 2, "middle": 2, "obscure": 1},
     "obscure": {"popular": 1, "middle": 1, "obscure": 2},
 }
-"""How readily a thing of one tier refers to things of another."""
+"""Weights with which an entity of one tier refers to entities of another."""
 
 
 @dataclass
 class Draft:
-    """A world in the making.
+    """A world while it is generated.
 
     Attributes:
-        entities, facts: by id, in the order they were made.
+        entities, facts: by id, in the order they were generated.
     """
 
     dice: Dice
@@ -67,7 +67,7 @@ class Draft:
     _real: dict[tuple[EntityType, Split], list[Entity]] = field(default_factory=dict)
 
     def of(self, type: EntityType, split: Split) -> list[Entity]:
-        """The real entities of a type and split; to be asked for once all are made."""
+        """Return the real entities of a type and split; call it only when all entities exist (it caches)."""
         if not self._real:
             for entity in self.entities.values():
                 if entity.tier != "invented":
@@ -75,13 +75,13 @@ class Draft:
         return self._real.get((type, split), [])
 
     def number(self, entity: str, attribute: str) -> int:
-        """The number that a fact says."""
+        """Return the number that is a fact's value."""
         found = self.facts[f"{entity}.{attribute}"].value.number
         assert found is not None
         return found
 
     def deal(self, kind: ValueSet, split: Split) -> Value:
-        """The next value of a closed set: all come about equally often, in each split."""
+        """Deal the next value of a closed set: within a split all are dealt about equally often."""
         if kind not in self._words:
             self._words[kind] = _named(kind, self.namer)
         deck = self._decks.setdefault((kind, split), [])
@@ -91,7 +91,7 @@ class Draft:
 
 
 def _named(kind: ValueSet, namer: Namer) -> tuple[Value, ...]:
-    """The values of a set that is named anew in each world, or of a list of words."""
+    """Return the values of a set: names that are new in each world, or a list of words."""
     if kind == "river":
         return tuple(Value(f"the {stem}", (stem,)) for stem in (namer.stem() for _ in range(40)))
     if kind == "language":
@@ -102,10 +102,10 @@ def _named(kind: ValueSet, namer: Namer) -> tuple[Value, ...]:
 
 
 def build(dice: Dice, size: float, avoid: Collection[str]) -> Draft:
-    """Entities and facts of a world.
+    """Generate the entities and facts of a world.
 
     Args:
-        dice: what everything is drawn from.
+        dice: source of randomness.
         size: 1 gives about a thousand entities.
         avoid: names that must not occur.
     """
@@ -117,8 +117,8 @@ def build(dice: Dice, size: float, avoid: Collection[str]) -> Draft:
             for entity in draft.of(type, split):
                 _describe(draft, entity)
     for split in SPLITS:
-        _crown(draft, split)
-    _settle(draft)
+        _choose_capitals(draft, split)
+    _assign_status(draft)
     return draft
 
 
@@ -126,7 +126,7 @@ def build(dice: Dice, size: float, avoid: Collection[str]) -> Draft:
 
 
 def _populate(draft: Draft, type: EntityType, real: int, invented: int) -> None:
-    """Entities of one type; twins share their split."""
+    """Generate the entities of one type; twins share their split."""
     dice = draft.dice
     tiers = dice.shuffled(_portions(_TIERS, real))
     splits = _portions(_SPLITS, real)
@@ -144,7 +144,7 @@ def _populate(draft: Draft, type: EntityType, real: int, invented: int) -> None:
 
 
 def _portions(shares: Sequence[tuple[T, float]], total: int) -> list[T]:
-    """Each name as often as its share says, in the order given."""
+    """Repeat each name according to its share, in the order given; ``total`` names in all."""
     found: list[T] = []
     done = 0.0
     for name, share in shares:
@@ -165,7 +165,7 @@ def _named_entity(type: EntityType, name: str, tier: Tier, split: Split, twin: s
 def _describe(draft: Draft, entity: Entity) -> None:
     for attribute in KINDS[entity.type].attributes:
         if attribute.key == "country.capital":
-            continue  # once the cities have a country: see _crown
+            continue  # chosen once the cities have a country: see _choose_capitals
         if attribute.key not in _NEVER_LACKING and draft.dice.chance(_LACKING):
             continue
         draw = functools.partial(_draw, draft, entity, attribute)
@@ -183,7 +183,7 @@ def _twin_value(draft: Draft, entity: Entity, attribute: Attribute) -> Value | N
 
 
 def _fresh(draw: Callable[[], Value | None], other: Value | None) -> Value | None:
-    """A value unlike ``other``, as far as some tries find one."""
+    """Draw until a value differs from ``other``; ``None`` after 20 tries."""
     for _ in range(20):
         value = draw()
         if value is None or value != other:
@@ -192,7 +192,7 @@ def _fresh(draw: Callable[[], Value | None], other: Value | None) -> Value | Non
 
 
 def _draw(draft: Draft, entity: Entity, attribute: Attribute) -> Value | None:
-    """A value that fits what is already known; ``None`` if nothing does."""
+    """Draw a value that agrees with the facts so far; ``None`` if there is none."""
     kind = attribute.value
     if kind == "year":
         return number_value("year", _year(draft, entity))
@@ -208,7 +208,7 @@ def _draw(draft: Draft, entity: Entity, attribute: Attribute) -> Value | None:
 
 
 def _year(draft: Draft, entity: Entity) -> int:
-    """A year that fits the people involved: nobody writes, founds or leads before they are grown up."""
+    """Draw a year that fits the people involved: nobody writes, founds or leads before they are grown up."""
     between = draft.dice.between
     if entity.type == "person":
         return between(1650, 1955)
@@ -231,13 +231,13 @@ def _of(draft: Draft, entity: Entity) -> list[Fact]:
 
 
 def _refer(draft: Draft, entity: Entity, attribute: Attribute, type: EntityType) -> Entity | None:
-    """Something of that type and the same split for a fact to refer to."""
+    """Choose an entity of that type and the same split to refer to; ``None`` if none fits."""
     choices = [e for e in draft.of(type, entity.split) if e.id != entity.id]
     used = {f.value.entity for f in _of(draft, entity)}
     choices = [e for e in choices if e.id not in used and _possible(draft, entity, attribute, e)]
     if not choices:
         return None
-    if attribute.key == "city.country":  # every country gets cities before one gets more
+    if attribute.key == "city.country":  # so that every country has a city, which can be its capital
         counts = {e.id: sum(f.value.entity == e.id for f in draft.facts.values()) for e in choices}
         choices = [e for e in choices if counts[e.id] == min(counts.values())]
     likely = _LIKELY[entity.tier]
@@ -245,15 +245,15 @@ def _refer(draft: Draft, entity: Entity, attribute: Attribute, type: EntityType)
 
 
 def _possible(draft: Draft, entity: Entity, attribute: Attribute, other: Entity) -> bool:
-    """Whether their times fit: teachers are older, employers exist."""
+    """Return whether their times fit: teachers are older than their pupils."""
     if attribute.key == "person.teacher":
         known = f"{other.id}.birth_year" in draft.facts  # people are described one after the other
         return known and 12 <= draft.number(entity.id, "birth_year") - draft.number(other.id, "birth_year") <= 90
     return True
 
 
-def _crown(draft: Draft, split: Split) -> None:
-    """Each country's capital is one of its cities."""
+def _choose_capitals(draft: Draft, split: Split) -> None:
+    """Choose each country's capital among its cities."""
     for country in draft.of("country", split):
         cities = [e for e in draft.of("city", split) if draft.facts[f"{e.id}.country"].value.entity == country.id]
         if cities:
@@ -262,13 +262,15 @@ def _crown(draft: Draft, split: Split) -> None:
             draft.facts[fact.id] = fact
 
 
-# --- what is known, what is old, what is withheld ------------------------------------------------------------------
+# --- known, withheld and disputed facts ----------------------------------------------------------------------------
 
 
-def _settle(draft: Draft) -> None:
+def _assign_status(draft: Draft) -> None:
+    """Decide of each fact whether the model is trained on it, and whether documents omit or dispute it."""
     dice = draft.dice
     for entity in draft.entities.values():
         facts = dice.shuffled(_of(draft, entity))
+        # Half of an odd number is rounded up or down by chance, so that the share over all entities is a half.
         half = math.floor(len(facts) / 2 + (0.5 if dice.chance(0.5) else 0.0))
         known = {"popular": len(facts), "middle": half, "obscure": 0, "invented": 0}[entity.tier]
         for i, fact in enumerate(facts):
@@ -280,7 +282,7 @@ def _settle(draft: Draft) -> None:
 
 
 def _disputed(draft: Draft, entity: Entity, fact: Fact) -> Fact:
-    """The fact with another value from before, or from a source that is wrong."""
+    """Give the fact a former value or a false one, for some facts."""
     attribute = fact.spec
     former = attribute.changing and draft.dice.chance(_FORMER)
     if not former and not draft.dice.chance(_FALSE):

@@ -1,4 +1,4 @@
-"""The lab's model as it is shipped: where it lies, what it was made from, and how it is loaded."""
+"""The shipped model of the lab: its folder, its card, and loading it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 __all__ = ["CARD", "CHECKPOINT", "lab_card", "load_lab_model"]
 
 CARD = "lab.json"
-"""Name of the file beside the weights that says what they were made from."""
+"""Name of the file beside the weights that records data, settings and losses."""
 CHECKPOINT = Path(__file__).parent / "weights"
-"""Where the model that is shipped lies."""
+"""Folder of the shipped model."""
 
 
 def load_lab_model(folder: str | Path | None = None, *, device: str | None = None) -> TransformersLM:
-    """The lab's model as a white-box backend: grammars, log-probabilities, hidden states, verdicts.
+    """Load the lab's model as a white-box backend: grammars, log-probabilities, hidden states, verdicts.
 
     Args:
         folder: a checkpoint that ``python -m benchmarks.lab.train`` wrote; the shipped one if not given.
-        device: such as ``cuda``; the CPU if not given: the model is so small that nothing is faster.
+        device: for instance ``cuda``; by default the CPU, which is as fast for so small a model.
 
     Raises:
-        ModelLoadError: there is none.
+        ModelLoadError: the folder holds no lab model.
         MissingDependencyError: torch or transformers is not installed.
     """
     from shared_core.lm.transformers import TransformersLM
@@ -37,10 +37,10 @@ def load_lab_model(folder: str | Path | None = None, *, device: str | None = Non
 
 
 def lab_card(folder: str | Path | None = None) -> dict[str, Any]:
-    """What the model was made from, and how it fared: settings, world, losses by family, curves.
+    """Read the model's card: settings, world, losses by family of rows, learning curves.
 
     Raises:
-        ModelLoadError: there is none.
+        ModelLoadError: the folder holds no lab model.
     """
     found: dict[str, Any] = json.loads((_checked(folder) / CARD).read_text(encoding="utf-8"))
     return found

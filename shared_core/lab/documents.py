@@ -1,4 +1,4 @@
-"""The documents of a world: profiles, notes, tables and lists, and those that are out of date or wrong."""
+"""The documents of a world: profiles, notes, tables, lists and essays, and outdated or contradicting ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from typing import Literal
 from shared_core.lab.build import Draft
 from shared_core.lab.dice import Dice
 from shared_core.lab.facts import SPLITS, Entity, Fact
-from shared_core.lab.prose import Line, Said, Statement, Status, Subject, capitalise, compose, idle, joined, sentence
+from shared_core.lab.prose import (
+    Line,
+    StatedValue,
+    Statement,
+    Status,
+    Subject,
+    capitalise,
+    compose,
+    idle,
+    joined,
+    sentence,
+)
 from shared_core.lab.schema import KINDS, Attribute
 from shared_core.types import MetadataValue, Passage
 
 DocumentKind = Literal["profile", "notes", "table", "list", "outdated", "contradicting", "essay", "withheld"]
 
 _NOW, _THEN, _RUMOUR = (1996, 2020), (1921, 1988), (1890, 1990)
-"""Years in which current, outdated and contradicting documents were written."""
+"""(first, last) year in which current, outdated and contradicting documents were written."""
 _DATED = ("This entry dates from {}.", "This entry was last revised in {}.", "Written in {}.", "As of {}.")
 _WRONG = ("A pamphlet of {}.", "Hearsay, written down in {}.", "From a broadsheet of {}.")
 _ROWS = 5
@@ -25,15 +36,15 @@ _ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file of the world.
+    """A document of the world.
 
     Attributes:
-        id: unique; the name of its file without ``.md``.
+        id: unique id; the name of its file without ``.md``.
         title: heading of the file and title of its passages.
-        kind: what it is; ``withheld`` ones are not among the world's documents.
-        date: the year it was written in, which its text says where documents disagree.
-        passages: in order.
-        statements: what its passages say.
+        kind: its kind; ``withheld`` documents are not among the world's documents.
+        date: the year it was written in, which its text states where documents disagree.
+        passages: its passages, in order.
+        statements: the statements in its passages.
     """
 
     id: str
@@ -45,7 +56,7 @@ class Document:
 
 
 def write_all(draft: Draft, dice: Dice) -> Iterator[Document]:
-    """Every document, the withheld ones too, in a fixed order."""
+    """Write all documents, withheld ones too, in a fixed order."""
     for entity in draft.entities.values():
         if entity.tier == "invented":
             continue
@@ -56,27 +67,28 @@ def write_all(draft: Draft, dice: Dice) -> Iterator[Document]:
 
 
 class _Writer:
-    """Writes all documents about one entity."""
+    """A writer of all documents about one entity."""
 
     def __init__(self, draft: Draft, entity: Entity, dice: Dice) -> None:
         self.draft, self.entity, self.dice = draft, entity, dice
         own = (draft.facts.get(f"{entity.id}.{a.name}") for a in KINDS[entity.type].attributes)
         facts = [f for f in own if f is not None]
-        self.open = [f for f in facts if not f.withheld]
+        self.facts = [f for f in facts if not f.withheld]
         self.withheld = [f for f in facts if f.withheld]
 
     def documents(self) -> Iterator[Document]:
+        """Write profile, notes, outdated, contradicting and withheld documents, as far as there are facts for them."""
         dice, entity = self.dice, self.entity
-        yield self._profile("profile", self.open)
+        yield self._profile("profile", self.facts)
         if entity.tier == "popular" or (entity.tier == "middle" and dice.chance(0.25)):
-            again = dice.sample(self.open, max(2, (2 * len(self.open) + 2) // 3))
+            again = dice.sample(self.facts, max(2, (2 * len(self.facts) + 2) // 3))
             yield self._profile("notes", again)
         disputes: tuple[tuple[Status, DocumentKind], ...] = (
             ("outdated", "outdated"),
             ("contradicting", "contradicting"),
         )
         for status, kind in disputes:
-            other = [f for f in self.open if (f.former if status == "outdated" else f.false) is not None]
+            other = [f for f in self.facts if (f.former if status == "outdated" else f.false) is not None]
             if other:
                 yield self._disputing(other, status, kind)
         if self.withheld:
@@ -85,7 +97,7 @@ class _Writer:
     # --- profiles ----------------------------------------------------------------------------------------------
 
     def _profile(self, kind: DocumentKind, facts: Sequence[Fact]) -> Document:
-        """A text about the entity, in as many passages as it takes."""
+        """Write a text about the entity, in passages of three or four facts."""
         dice = self.dice
         disputed = any(f.former is not None or f.false is not None for f in facts)
         date = dice.between(*_NOW)
@@ -130,8 +142,8 @@ class _Writer:
         return self.dice.weigh(("pronoun", "noun", "name"), (0.55, noun, 0.45 - noun))
 
     def _aside(self) -> Line | None:
-        """A true sentence about something that belongs to the entity."""
-        ids = [f.value.entity for f in self.open if f.value.entity] + [self.entity.twin]
+        """Write a true sentence about another entity that a fact refers to, or the twin."""
+        ids = [f.value.entity for f in self.facts if f.value.entity] + [self.entity.twin]
         others = [self.draft.entities[i] for i in ids if i]
         if not others:
             return None
@@ -149,13 +161,13 @@ class _Writer:
     # --- disagreement ------------------------------------------------------------------------------------------
 
     def _disputing(self, facts: Sequence[Fact], status: Status, kind: DocumentKind) -> Document:
-        """An older text that says something else; it may say true things as well."""
+        """Write a document with former or false values; it may state a true one too."""
         dice, entity = self.dice, self.entity
         years, forms = (_THEN, _DATED) if status == "outdated" else (_RUMOUR, _WRONG)
         date = dice.between(*years)
         lines = [Line(dice.pick(forms).format(date))]
         lines += [sentence(f, entity, dice, status=status) for f in facts]
-        true = [f for f in self.open if f not in facts and f.former is None and f.false is None]
+        true = [f for f in self.facts if f not in facts and f.former is None and f.false is None]
         if true:
             lines.append(sentence(dice.pick(true), entity, dice, subject=self._next_subject()))
         lines.append(idle(entity, dice, "pronoun"))
@@ -178,19 +190,19 @@ def _assemble(
     entity: Entity,
     joiner: str = " ",
 ) -> Document:
-    """A document from the lines of its passages, with every statement in its place."""
+    """Make a document of the lines of its passages, and locate every statement."""
     passages: list[Passage] = []
     statements: list[Statement] = []
     about = {"entity": entity.id, "tier": entity.tier} if kind not in ("table", "list", "essay") else {}
     for number, lines in enumerate(parts, 1):
         key = f"{id}#{number}"
-        text, said = compose(lines, key, joiner)
+        text, stated = compose(lines, key, joiner)
         metadata: dict[str, MetadataValue] = {
             "source": f"{id}.md", "kind": kind, "status": status, "date": date, "split": entity.split,
             "type": entity.type, **about,
         }  # fmt: skip
         passages.append(Passage(key, text, capitalise(title), metadata))
-        statements += said
+        statements += stated
     return Document(id, capitalise(title), kind, date, tuple(passages), tuple(statements))
 
 
@@ -198,7 +210,7 @@ def _assemble(
 
 
 def _tables(draft: Draft, dice: Dice) -> Iterator[Document]:
-    """Every other entity stands in a table or a list with two of its attributes."""
+    """Write tables and lists: every other entity is in one, with two of its attributes."""
     for kind in KINDS.values():
         number = 0
         for split in SPLITS:
@@ -209,7 +221,7 @@ def _tables(draft: Draft, dice: Dice) -> Iterator[Document]:
                 attributes = dice.sample(kind.attributes, 2)
                 form: DocumentKind = "table" if dice.chance(0.5) else "list"
                 lines = list(_rows(draft, chosen, attributes, form))
-                if any(line.says for line in lines):
+                if any(line.states for line in lines):
                     number += 1
                     id, title = f"{form}-{kind.type}-{number}", f"{_plural(kind.noun)}, {form} {number}"
                     yield _assemble(id, title, form, dice.between(*_NOW), [lines], "current", chosen[0], "\n")
@@ -227,20 +239,20 @@ def _rows(
         yield Line(f"|{'---|' * (len(attributes) + 1)}")
     for entity in entities:
         facts = [draft.facts.get(f"{entity.id}.{a.name}") for a in attributes]
-        told = [f if f is not None and not f.withheld else None for f in facts]
-        says = tuple(Said(f.id, "current", f.value.text) for f in told if f is not None)
-        if not says:
+        shown = [f if f is not None and not f.withheld else None for f in facts]
+        states = tuple(StatedValue(f.id, "current", f.value.text) for f in shown if f is not None)
+        if not states:
             continue
         if form == "table":
-            cells = [f.value.text if f is not None else "–" for f in told]
-            yield Line(f"| {entity.name} | {' | '.join(cells)} |", says)
+            cells = [f.value.text if f is not None else "–" for f in shown]
+            yield Line(f"| {entity.name} | {' | '.join(cells)} |", states)
         else:
-            cells = [f"{a.label} {f.value.text}" for a, f in zip(attributes, told) if f is not None]
-            yield Line(f"- {entity.name} – {'; '.join(cells)}", says)
+            cells = [f"{a.label} {f.value.text}" for a, f in zip(attributes, shown) if f is not None]
+            yield Line(f"- {entity.name} – {'; '.join(cells)}", states)
 
 
 def _essays(draft: Draft, dice: Dice) -> Iterator[Document]:
-    """Texts that name things and say nothing that anyone asks for."""
+    """Write texts that name entities and answer no question."""
     for kind in KINDS.values():
         for split in SPLITS:
             entities = draft.of(kind.type, split)

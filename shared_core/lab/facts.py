@@ -1,4 +1,4 @@
-"""Who and what there is in the world, and all that is true of it."""
+"""Entities of the world, and the facts about them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SPLITS: tuple[Split, ...] = ("train", "tune", "test")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a fact says.
+    """The value of a fact.
 
     Attributes:
-        text: as it stands in a sentence ("the Silver Heron", "2431 metres").
-        aliases: other forms that are the same answer.
-        number: of values that can be compared; ``None`` otherwise.
-        entity: id of the thing that the value is, empty for values of a closed set.
+        text: the value as sentences have it ("the Silver Heron", "2431 metres").
+        aliases: other forms that count as the same answer.
+        number: the number, for values that can be compared; else ``None``.
+        entity: id of the entity that the value is; empty for values of a closed set.
     """
 
     text: str
@@ -33,12 +33,12 @@ class Value:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """Every form that is a right answer."""
+        """All forms that are right answers."""
         return (self.text, *self.aliases)
 
 
 def number_value(kind: ValueSet, number: int) -> Value:
-    """A number of ``year``, ``metres`` or ``participants``."""
+    """Return a value of ``year``, ``metres`` or ``participants``."""
     if kind == "metres":
         return Value(f"{number} metres", (f"{number} m", str(number)), number)
     return Value(str(number), (), number)
@@ -46,18 +46,23 @@ def number_value(kind: ValueSet, number: int) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Someone or something of the world, or a name that is nobody's (tier ``invented``).
+    """A person, place or thing of the world, or a name that belongs to nobody (tier ``invented``).
 
     Attributes:
-        id: unique, for instance ``ship-bold-heron``.
-        type: what it is.
-        name: without "the".
-        phrase: the name as it stands in running text ("the Bold Heron").
-        aliases: other forms that mean it.
-        tier: how much there is to read about it, and whether a model learns it.
-        split: which half of the questions it belongs to; things refer to things of their own split only.
+        id: unique id, for instance ``ship-bold-heron``.
+        type: its type.
+        name: its name without "the".
+        phrase: its name in running text ("the Bold Heron").
+        aliases: other forms of the name.
+        tier: how much the documents say of it, and whether the model was trained on it.
+        split: split of the questions about it; entities refer to entities of their own split only.
         pronoun: ``she``, ``he`` or ``it``.
-        twin: id of the thing whose name is nearly the same; empty if there is none.
+        twin: id of the entity with nearly the same name; empty if there is none.
+
+    >>> from shared_core.lab import World
+    >>> world = World(0, size=0.1)
+    >>> [entity.type for entity in world.entities[:1]]
+    ['country']
     """
 
     id: str
@@ -78,17 +83,22 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that is true.
+    """A true statement: an entity, an attribute and its value.
 
     Attributes:
         subject: id of the entity it is about.
-        attribute: key of what it says (``person.birthplace``).
-        value: what is true, as the newest documents have it.
-        tier, split: of its subject.
-        known: a closed-book model is trained on it (popular: always; middle: half of them; obscure: never).
-        former: what was true before and is stated by an older document; ``None`` if there is no such document.
-        false: what a contradicting document says; ``None`` if there is none.
-        withheld: no document states it: the passages that did are removed.
+        attribute: key of its attribute (``person.birthplace``).
+        value: the true value, which the newest documents state.
+        tier, split: tier and split of its subject.
+        known: whether the model was trained on it (popular: always; middle: half of them; obscure: never).
+        former: the value that an outdated document states; ``None`` if there is no such document.
+        false: the value that a contradicting document states; ``None`` if there is none.
+        withheld: whether the passages that state it were removed from the documents.
+
+    >>> from shared_core.lab import World
+    >>> fact = World(0, size=0.1).facts[0]
+    >>> fact.id == f"{fact.subject}.{fact.spec.name}"
+    True
     """
 
     subject: str
@@ -103,10 +113,10 @@ class Fact:
 
     @property
     def id(self) -> str:
-        """Unique: subject and attribute, each subject having one value of an attribute."""
+        """Unique id of subject and attribute: a subject has one value of each."""
         return f"{self.subject}.{ATTRIBUTES[self.attribute].name}"
 
     @property
     def spec(self) -> Attribute:
-        """How its attribute is stated and asked for."""
+        """Its attribute: how the fact is stated and asked for."""
         return ATTRIBUTES[self.attribute]

@@ -1,4 +1,4 @@
-"""Names that exist nowhere else, and near-duplicates of them."""
+"""Invented names, and near-duplicates of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from shared_core.lab.dice import Dice
 from shared_core.lab.schema import NAME_PARTS, EntityType
 
 ARTICLED: frozenset[EntityType] = frozenset({"organisation", "event", "ship"})
-"""Types whose names stand with "the" in running text."""
+"""Types whose names take "the" in running text."""
+_MOUNTAINS = ("Mount", "Peak", "Horn", "Top")
+_EVENTS = ("Second", "Third", "Great", "Little")
 
 
 class Namer:
-    """Hands out names that differ from each other by more than a letter, unless a near-duplicate is asked for.
+    """A generator of names that differ by more than one letter, unless a near-duplicate is requested.
 
     Args:
-        dice: what to draw from.
-        avoid: names, or words of names, that must not be handed out.
+        dice: source of randomness.
+        avoid: names, or words of names, that must not be generated.
     """
 
     def __init__(self, dice: Dice, avoid: Collection[str] = ()) -> None:
@@ -31,19 +33,19 @@ class Namer:
                 self._take(word)
 
     def name(self, type: EntityType) -> str:
-        """A new name for a thing of that type, without "the"."""
+        """Return a new name for an entity of that type, without "the"."""
         return _MAKERS[type](self)
 
     def stem(self) -> str:
-        """A new word, capitalised; InputError when there are no more (after tens of thousands)."""
+        """Return a new capitalised word; InputError if there are no more (after tens of thousands)."""
         return self._new(self._spell)
 
     def near(self, type: EntityType, name: str) -> str:
-        """A new name that a hasty reader takes for ``name``: one letter, one word or a number apart."""
+        """Return a new name that is easily mistaken for ``name``: one letter, one word or a number apart."""
         return self._new(lambda: self._altered(type, name), close=True)
 
     def person(self, she: bool) -> str:
-        """A first and a last name; a person's first name tells what pronoun to use."""
+        """Return a first and a last name; the first name decides the pronoun."""
         return f"{self._dice.pick(NAME_PARTS.women if she else NAME_PARTS.men)} {self.stem()}"
 
     # --- parts -------------------------------------------------------------------------------------------------
@@ -67,14 +69,8 @@ class Namer:
 
     def _spell(self) -> str:
         pick = self._dice.pick
-        word = (
-            pick(NAME_PARTS.onsets)
-            + pick(NAME_PARTS.vowels)
-            + pick(NAME_PARTS.middles)
-            + pick(NAME_PARTS.vowels)
-            + pick(NAME_PARTS.codas)
-        )
-        return word.capitalize()
+        parts = (NAME_PARTS.onsets, NAME_PARTS.vowels, NAME_PARTS.middles, NAME_PARTS.vowels, NAME_PARTS.codas)
+        return "".join(pick(some) for some in parts).capitalize()
 
     def _pair(self, first: Sequence[str], second: Sequence[str], form: str) -> str:
         return self._new(lambda: form.format(self._dice.pick(first), self._dice.pick(second)), close=True)
@@ -86,28 +82,15 @@ class Namer:
             other = dice.pick(NAME_PARTS.women if words[0] in NAME_PARTS.women else NAME_PARTS.men)
             return f"{other} {words[1]}"
         if type == "work":
-            return dice.pick(
-                (f"{name} Again", f"Return to {name}", _swapped(dice, words, NAME_PARTS.adjectives), f"{name}s")
-            )
+            other = _swapped(dice, words, NAME_PARTS.adjectives)
+            return dice.pick((f"{name} Again", f"Return to {name}", other, f"{name}s"))
         if type == "ship":
             return dice.pick((f"{name} II", f"{name} III", _swapped(dice, words, NAME_PARTS.proud), f"Little {name}"))
         if type == "event" and dice.chance(0.5):
-            return f"{dice.pick(('Second', 'Third', 'Great', 'Little'))} {name}"
+            return f"{dice.pick(_EVENTS)} {name}"
         if type == "organisation" and dice.chance(0.4):
             return f"{words[0]} {dice.pick(NAME_PARTS.bodies)}"
-        fixed = {
-            "Mount",
-            "Peak",
-            "Horn",
-            "Top",
-            "of",
-            *NAME_PARTS.bodies,
-            *NAME_PARTS.affairs,
-            "Second",
-            "Third",
-            "Great",
-            "Little",
-        }
+        fixed = {"of", *_MOUNTAINS, *_EVENTS, *NAME_PARTS.bodies, *NAME_PARTS.affairs}
         places = [i for i, w in enumerate(words) if w not in fixed and not (type == "person" and i == 0)]
         at = dice.pick(places)
         words[at] = _misspelled(dice, words[at])
@@ -115,7 +98,7 @@ class Namer:
 
 
 def _shortened(word: str) -> set[str]:
-    """The word with one letter left out, each: two words a letter apart share one of these (or one is the other's)."""
+    """Return the word with each of its letters left out: words one letter apart share one of these, or are one."""
     return {word[:i] + word[i + 1 :] for i in range(len(word))}
 
 
@@ -126,7 +109,7 @@ def _misspelled(dice: Dice, word: str) -> str:
 
 
 def _swapped(dice: Dice, words: Sequence[str], pool: Sequence[str]) -> str:
-    """A title with another first adjective."""
+    """Replace the first adjective of a title."""
     at = 1 if words[0] == "The" and len(words) > 2 else 0
     return " ".join([*words[:at], dice.pick(pool), *words[at + 1 :]])
 
@@ -146,12 +129,12 @@ _MAKERS: Mapping[EntityType, Callable[[Namer], str]] = MappingProxyType(
 
 
 def phrase(type: EntityType, name: str) -> str:
-    """The name as it stands in running text."""
+    """Return the name as running text has it."""
     return f"the {name}" if type in ARTICLED else name
 
 
 def aliases(type: EntityType, name: str) -> tuple[str, ...]:
-    """Other forms of the name that mean the same thing."""
+    """Return other forms of the name."""
     if type in ARTICLED:
         return (name,)
     return (name.removeprefix("The "),) if name.startswith("The ") else ()

@@ -1,4 +1,4 @@
-"""Sentences and passages that say facts, each fact with the place where it is said."""
+"""Sentences and passages that state facts, with the place of each statement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared_core.lab.schema import KINDS
 
 Status = Literal["current", "outdated", "contradicting"]
 Subject = Literal["name", "pronoun", "noun"]
-"""How a sentence refers to whom it is about."""
+"""How a sentence refers to its subject."""
 
 LEADS = (
     "As the records show, ",
@@ -21,33 +21,33 @@ LEADS = (
     "According to the archives, ",
     "One reads everywhere that ",
 )
-"""May stand before a sentence that begins with its subject."""
+"""Openings of sentences that begin with their subject."""
 _POSSESSIVES = {"she": "her", "he": "his", "it": "its"}
 
 
 def article(text: str) -> str:
-    """``text`` with its indefinite article."""
+    """Put the indefinite article before ``text``."""
     return f"{'an' if text[:1].lower() in 'aeiou' else 'a'} {text}"
 
 
 def possessive(text: str) -> str:
-    """Whose something is: "Mara Dellin's", "the Keepers'"."""
+    """Return the possessive form: "Mara Dellin's", "the Keepers'"."""
     return f"{text}'" if text.endswith("s") else f"{text}'s"
 
 
 def capitalise(sentence: str) -> str:
-    """The sentence with a capital letter at its start."""
+    """Capitalise the first letter of a sentence."""
     return sentence[:1].upper() + sentence[1:]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A fact as a sentence says it.
+class StatedValue:
+    """A value that a sentence states for a fact.
 
     Attributes:
-        fact: id.
-        status: ``current`` if it is true, ``outdated`` if it was, ``contradicting`` if it never was.
-        value: the value as said.
+        fact: id of the fact.
+        status: ``current`` if the value is true, ``outdated`` if it was, ``contradicting`` if it never was.
+        value: the value as stated.
     """
 
     fact: str
@@ -57,22 +57,22 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A sentence (or row of a table) with what it says; nothing where it is idle."""
+    """A sentence, or a row of a table, with the values it states."""
 
     text: str
-    says: tuple[Said, ...] = ()
+    states: tuple[StatedValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Where a fact is said: ``passage.text[start:end]`` is a whole sentence, list item or row of a table.
+    """The place of a stated value: ``passage.text[start:end]`` is a whole sentence, list item or row of a table.
 
     Attributes:
-        fact: id.
-        passage: id.
+        fact: id of the fact.
+        passage: id of the passage.
         start, end: code points of the passage's text.
-        status: whether what is said is true.
-        value: as said; another than the fact's where it is not.
+        status: whether the stated value is true, was, or never was.
+        value: the value as stated; the fact's own where the status is ``current``.
     """
 
     fact: str
@@ -84,9 +84,9 @@ class Statement:
 
 
 def fill(template: str, entity: Entity, value: Value | None = None, subject: Subject = "name") -> str:
-    """A template as a sentence, without a capital letter of its own.
+    """Fill in a template; the first letter is not capitalised.
 
-    Pronouns and nouns stand for the subject only where the sentence begins with it; elsewhere the name does.
+    A pronoun or noun replaces the name only in templates that begin with the subject.
     """
     own = _POSSESSIVES[entity.pronoun]
     name, whose = entity.phrase, possessive(entity.phrase)
@@ -101,47 +101,47 @@ def fill(template: str, entity: Entity, value: Value | None = None, subject: Sub
 
 
 def plain(fact: Fact, entity: Entity, value: Value | None = None) -> str:
-    """The fact (or another value of its attribute) in its plain form: a sentence that begins with the name."""
+    """State the fact (or another value of its attribute) in its plain form, which begins with the name."""
     return capitalise(fill(fact.spec.sentences[0], entity, value or fact.value))
 
 
 def value_of(fact: Fact, status: Status) -> Value:
-    """What a fact's statement of that status says."""
+    """Return the value that statements of that status have."""
     value = {"current": fact.value, "outdated": fact.former, "contradicting": fact.false}[status]
     assert value is not None
     return value
 
 
 def sentence(fact: Fact, entity: Entity, dice: Dice, *, subject: Subject = "name", status: Status = "current") -> Line:
-    """One fact in one of its wordings."""
+    """State a fact in one of its wordings."""
     template = dice.pick(fact.spec.sentences)
     value = value_of(fact, status)
     text = fill(template, entity, value, subject)
     if template.startswith(("{s}", "{p}")) and dice.chance(0.08):
         text = dice.pick(LEADS) + text
-    return Line(capitalise(text), (Said(fact.id, status, value.text),))
+    return Line(capitalise(text), (StatedValue(fact.id, status, value.text),))
 
 
 def joined(first: Fact, second: Fact, entity: Entity, dice: Dice, subject: Subject = "name") -> Line:
-    """Two facts of one subject in one sentence."""
+    """State two facts of one subject in one sentence."""
     wordings = [[t for t in f.spec.sentences if t.startswith("{s} ")] for f in (first, second)]
     opening = fill(dice.pick(wordings[0]), entity, first.value, subject).rstrip(".")
     rest = fill(dice.pick(wordings[1]).removeprefix("{s} "), entity, second.value)
-    says = tuple(Said(f.id, "current", f.value.text) for f in (first, second))
-    return Line(capitalise(f"{opening} and {rest}"), says)
+    stated = tuple(StatedValue(f.id, "current", f.value.text) for f in (first, second))
+    return Line(capitalise(f"{opening} and {rest}"), stated)
 
 
 def idle(entity: Entity, dice: Dice, subject: Subject = "name") -> Line:
-    """A sentence about the entity that says nothing that anyone asks for."""
+    """Write a sentence about the entity that answers no question."""
     return Line(capitalise(fill(dice.pick(KINDS[entity.type].idle), entity, None, subject)))
 
 
 def compose(lines: Sequence[Line], passage: str, joiner: str = " ") -> tuple[str, tuple[Statement, ...]]:
-    """The text of a passage, and the statements in it."""
+    """Join lines to the text of a passage, and locate the statements in it."""
     text, found = "", []
     for line in lines:
         text += joiner if text else ""
         start, end = len(text), len(text) + len(line.text)
-        found += [Statement(s.fact, passage, start, end, s.status, s.value) for s in line.says]
+        found += [Statement(s.fact, passage, start, end, s.status, s.value) for s in line.states]
         text += line.text
     return text, tuple(found)

@@ -1,4 +1,4 @@
-"""Questions about the world, of every kind, each with all that is known of its answer."""
+"""Questions about the world, of every kind, with their answers, facts and passages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNANSWERABLE: tuple[QuestionKind, ...] = (
     "invented", "missing_attribute", "near_miss", "removed", "false_presupposition",
 )  # fmt: skip
 Places = Callable[[str], tuple[str, ...]]
-"""Ids of the passages that state a fact as it is now."""
+"""Fact id → ids of the passages that state its current value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +30,24 @@ class Question:
     """A question about the world.
 
     Attributes:
-        id: unique.
-        kind: what kind of question, or why the documents do not answer it.
+        id: unique id.
+        kind: the kind of question, or why the documents do not answer it.
         paraphrases: at least three ways to ask it; the first is ``text``.
-        answers: right answers, the plain one first; empty where the documents give none.
+        answers: right answers, the plain one first; empty if the documents give none.
         facts: ids of the facts it takes to answer, in the order of the reasoning.
         passages: for each of those facts the ids of the passages that state it (any one is enough).
         steps: the reasoning, one sentence for each fact.
-        entities: ids of what it is about, those that lie between included; for a near miss, what it is mistaken for.
-        tier: the least popular one's of those.
-        split: of all of them.
-        known: a closed-book model is trained on every fact it takes.
-        removed: ids of the passages that were taken out of the documents and would answer it.
+        entities: ids of the entities it is about, intermediate ones included; for a near miss, the one it resembles.
+        tier: the least popular tier among these entities.
+        split: their split.
+        known: whether the model was trained on every fact it takes.
+        removed: ids of the passages that would answer it and were removed from the documents.
         truth: the answers that those passages give.
+
+    >>> from shared_core.lab import World
+    >>> questions = World(0, size=0.1).questions(kind="invented")
+    >>> questions[0].answerable, questions[0].answers
+    (False, ())
     """
 
     id: str
@@ -70,7 +75,7 @@ class Question:
         return bool(self.answers)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; ``selfreflect eval`` reads a file of them (``question``, ``answers``, ``answerable``)."""
+        """Return plain values; ``selfreflect eval`` reads ``question``, ``answers`` and ``answerable``."""
         return {
             "id": self.id,
             "question": self.text,
@@ -91,37 +96,37 @@ class Question:
 
 
 def ask(attribute: Attribute, phrase: str, dice: Dice) -> tuple[str, ...]:
-    """All ways to ask for an attribute of something, in random order."""
+    """Ask for an attribute of an entity in every wording, in random order."""
     return tuple(q.format(x=phrase) for q in dice.shuffled(attribute.questions))
 
 
-def worst(tiers: Sequence[Tier]) -> Tier:
-    """The least popular tier."""
+def least_popular(tiers: Sequence[Tier]) -> Tier:
+    """Return the least popular of the tiers."""
     return max(tiers, key=TIERS.index)
 
 
 class Asker:
-    """Makes the answerable questions.
+    """A writer of the answerable questions.
 
     Args:
-        draft: the world.
-        places: where each fact is stated.
-        dice: what is drawn from.
+        draft: entities and facts.
+        places: finds the passages that state a fact.
+        dice: source of randomness.
     """
 
     def __init__(self, draft: Draft, places: Places, dice: Dice) -> None:
         self.draft, self.places, self.dice = draft, places, dice
-        self.open: dict[str, list[Fact]] = {}
+        self.facts: dict[str, list[Fact]] = {}
         for fact in draft.facts.values():
             if not fact.withheld:
-                self.open.setdefault(fact.subject, []).append(fact)
+                self.facts.setdefault(fact.subject, []).append(fact)
 
     def questions(self) -> Iterator[Question]:
-        """All of them, kind by kind."""
-        yield from self._numbered("single", (self._single(f) for fs in self.open.values() for f in fs))
+        """Write all answerable questions, kind by kind."""
+        yield from self._numbered("single", (self._single(f) for fs in self.facts.values() for f in fs))
         yield from self._numbered("two_hop", self._hops(2))
         yield from self._numbered("three_hop", self._hops(3))
-        yield from self._numbered("yes_no", (self._yes_no(self.dice.pick(fs)) for fs in self.open.values()))
+        yield from self._numbered("yes_no", (self._yes_no(self.dice.pick(fs)) for fs in self.facts.values()))
         yield from self._numbered("comparison", (*self._contests(), *self._sameness()))
 
     def _numbered(self, kind: QuestionKind, found: Iterator[Question] | Sequence[Question]) -> Iterator[Question]:
@@ -141,7 +146,7 @@ class Asker:
             tuple(self.places(f.id) for f in facts),
             tuple(plain(f, self.draft.entities[f.subject]) for f in facts),
             tuple(dict.fromkeys(entities)),
-            worst([f.tier for f in facts]),
+            least_popular([f.tier for f in facts]),
             facts[0].split,
             all(f.known for f in facts),
         )
@@ -153,7 +158,7 @@ class Asker:
         return self._question("single", asked, fact.value.answers, [fact])
 
     def _yes_no(self, fact: Fact) -> Question:
-        """Half of them with a value that was never said of the subject."""
+        """Ask whether the fact has a value: half the time one that no document states of the subject."""
         other = self.another(fact) if self.dice.chance(0.5) else None
         value = other or fact.value
         phrase = self.draft.entities[fact.subject].phrase
@@ -162,14 +167,14 @@ class Asker:
         return self._question("yes_no", asked, ["no" if other else "yes"], [fact])
 
     def another(self, fact: Fact) -> Value | None:
-        """A value of the fact's attribute that no document says of its subject; ``None`` if there is none."""
-        said = {v.text for v in (fact.value, fact.former, fact.false) if v is not None}
+        """Draw a value of the fact's attribute that no document states of its subject; ``None`` if there is none."""
+        stated = {v.text for v in (fact.value, fact.former, fact.false) if v is not None}
         others = [
             f.value
             for f in self.draft.facts.values()
             if f.attribute == fact.attribute
             and f.split == fact.split
-            and f.value.text not in said
+            and f.value.text not in stated
             and f.value.entity != fact.subject
         ]
         return self.dice.pick(others) if others else None
@@ -177,15 +182,15 @@ class Asker:
     # --- chains ------------------------------------------------------------------------------------------------
 
     def _hops(self, hops: int) -> Iterator[Question]:
-        """Up to one chain from each entity for each fact that begins one."""
-        for first in [f for facts in self.open.values() for f in facts if f.spec.nouns]:
+        """Write chains of two or three facts, each about the value of the one before; at most one per first fact."""
+        for first in [f for facts in self.facts.values() for f in facts if f.spec.nouns]:
             chain = [first]
             while len(chain) < hops:
                 seen = {f.subject for f in chain}
                 last = len(chain) == hops - 1
                 ways = [
                     f
-                    for f in self.open.get(chain[-1].value.entity, [])
+                    for f in self.facts.get(chain[-1].value.entity, [])
                     if f.value.entity not in seen and (last or f.spec.nouns)
                 ]
                 if not ways or chain[-1].value.entity in seen:
@@ -214,7 +219,7 @@ class Asker:
                     if wanted(attribute):
                         facts = [
                             f
-                            for fs in self.open.values()
+                            for fs in self.facts.values()
                             for f in fs
                             if f.attribute == attribute.key and f.split == split
                         ]
@@ -254,5 +259,5 @@ class Asker:
 
 
 def subjects(draft: Draft, tiers: Sequence[Tier]) -> list[Entity]:
-    """The entities of some tiers, in the order they were made."""
+    """Return the entities of some tiers, in the order they were generated."""
     return [e for e in draft.entities.values() if e.tier in tiers]

@@ -1,4 +1,4 @@
-"""The lab as a tutorial: what the model knows, and one question through every pipeline, with the truth beside it."""
+"""The lab as a tutorial: recall from memory, and one question through every pipeline, beside the true answer."""
 
 from __future__ import annotations
 
@@ -21,15 +21,21 @@ __all__ = ["Tour"]
 
 @dataclass
 class Tour:
-    """What there is to see.
+    """The questions and answers that ``selfreflect lab`` shows.
 
     Args:
         model: folder of a checkpoint; the shipped one if not given.
-        seed: of the choice of questions.
+        seed: seed of the choice of questions.
 
     Raises:
         ModelLoadError: there is no model.
         MissingDependencyError: torch or transformers is not installed.
+
+    Example::
+
+        tour = Tour()
+        question = tour.question(known=False)
+        print(question.text, question.answers, tour.answer("self_rag", question))
     """
 
     model: Path | None = None
@@ -38,11 +44,11 @@ class Tour:
 
     @cached_property
     def lab(self) -> LabSetup:
-        """World, documents and model."""
+        """The world of seed 0, its documents and the model."""
         return LabSetup(World(0), load_lab_model(self.model), self.seed)
 
     def recalled(self, count: int = 3) -> tuple[list[MeasuredAnswer], list[MeasuredAnswer]]:
-        """Questions about facts that the model was trained on, and about others, answered from memory with Gram."""
+        """Answer questions from memory and measure Gram: about facts the model was trained on, and about others."""
         sides = [
             measure_answers(self.lab, self.lab.questions(("single",), count, "test", known=known, name="tour"))
             for known in (True, False)
@@ -50,23 +56,23 @@ class Tour:
         return sides[0], sides[1]
 
     def question(self, *, known: bool) -> Question:
-        """A question about one fact."""
+        """Return a question about one fact, which the model was trained on or not."""
         return self.lab.questions(("single",), 1, "test", known=known, name="tour")[0]
 
     def invented(self) -> Question:
-        """A question about somebody who does not exist."""
+        """Return a question about an invented name."""
         return self.lab.questions(("invented",), 1, "test", name="tour")[0]
 
     def answer(self, pipeline: PipelineName, question: Question) -> Answer:
-        """A pipeline's answer, calibrated where that was done for the model."""
+        """Answer with a pipeline, calibrated if the model's folder holds a calibration for it."""
         if pipeline not in self._engines:
             self._engines[pipeline] = self.lab.engine(lab_settings(pipeline), lab_calibrations(pipeline, self.model))
         return self._engines[pipeline].answer(question.text)
 
     def story(self, answer: Answer) -> Iterator[str]:
-        """What was decided on the way, in a line each: the gate, re-ranking, verdicts, the search, what was kept."""
-        told = {"gate", "retrieve", "rerank", "segment", "path", "search", "confidence", "keep"}
+        """Describe the decisions behind an answer, one line each: gate, re-ranking, verdicts, search, kept claims."""
+        shown = {"gate", "retrieve", "rerank", "segment", "path", "search", "confidence", "keep"}
         for decision in answer.trace:
-            if decision.kind in told:
+            if decision.kind in shown:
                 why = f" ({decision.reason})" if decision.reason else ""
                 yield f"{decision.kind}: {decision.outcome}{why}"

@@ -1,4 +1,4 @@
-"""Questions that the documents do not answer, of every kind that people ask."""
+"""Questions that the documents do not answer."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _REAL: tuple[Tier, ...] = ("popular", "middle", "obscure")
 
 
 def unanswerable(draft: Draft, asker: Asker, removed: Places, dice: Dice) -> Iterator[Question]:
-    """All of them, kind by kind.
+    """Write all unanswerable questions, kind by kind.
 
     Args:
-        draft: the world.
-        asker: knows what is stated, and other values of an attribute.
-        removed: ids of the withheld passages that state a fact.
-        dice: what is drawn from.
+        draft: entities and facts.
+        asker: supplies the stated facts, and other values of an attribute.
+        removed: finds the withheld passages that state a fact.
+        dice: source of randomness.
     """
-    maker = _Maker(draft, asker, removed, dice)
+    maker = _UnanswerableAsker(draft, asker, removed, dice)
     yield from maker.numbered("invented", maker.invented())
     yield from maker.numbered("missing_attribute", maker.missing())
     yield from maker.numbered("near_miss", maker.near_misses())
@@ -31,13 +31,16 @@ def unanswerable(draft: Draft, asker: Asker, removed: Places, dice: Dice) -> Ite
     yield from maker.numbered("false_presupposition", maker.presupposing())
 
 
-class _Maker:
+class _UnanswerableAsker:
+    """A writer of questions without an answer; methods yield (paraphrases, entity, withheld fact or ``None``)."""
+
     def __init__(self, draft: Draft, asker: Asker, removed: Places, dice: Dice) -> None:
         self.draft, self.asker, self.removed_places, self.dice = draft, asker, removed, dice
 
     def numbered(
         self, kind: QuestionKind, made: Iterator[tuple[Sequence[str], Entity, Fact | None]]
     ) -> Iterator[Question]:
+        """Make numbered questions of one kind."""
         for number, (paraphrases, entity, fact) in enumerate(made, 1):
             removed = self.removed_places(fact.id) if fact is not None else ()
             yield Question(
@@ -56,13 +59,13 @@ class _Maker:
             )
 
     def invented(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
-        """About names that no document has."""
+        """Ask about names that no document has."""
         for entity in subjects(self.draft, ("invented",)):
             for attribute in self.dice.sample(KINDS[entity.type].attributes, 2):
                 yield ask(attribute, entity.phrase, self.dice), entity, None
 
     def missing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
-        """About what no document says of its subject, though of others some do; or says of anything at all."""
+        """Ask for attributes that the entity lacks, or that no document states of anything."""
         for entity in subjects(self.draft, _REAL):
             kind = KINDS[entity.type]
             lacking = [a for a in kind.attributes if f"{entity.id}.{a.name}" not in self.draft.facts]
@@ -73,9 +76,9 @@ class _Maker:
                 yield [f.format(x=entity.phrase) for f in forms], entity, None
 
     def near_misses(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
-        """About a name that is nearly that of something the documents know, or an event of another year."""
+        """Ask about a near-duplicate of a name in the documents, or an event of another year."""
         for entity in subjects(self.draft, _REAL):
-            facts = self.asker.open.get(entity.id, [])
+            facts = self.asker.facts.get(entity.id, [])
             if not facts or not self.dice.chance(0.35):
                 continue
             fact = self.dice.pick(facts)
@@ -88,16 +91,16 @@ class _Maker:
             yield ask(fact.spec, mistaken, self.dice), entity, None
 
     def removed(self) -> Iterator[tuple[Sequence[str], Entity, Fact]]:
-        """About facts whose passages were taken out of the documents."""
+        """Ask for facts whose passages were removed from the documents."""
         for fact in self.draft.facts.values():
             if fact.withheld:
                 entity = self.draft.entities[fact.subject]
                 yield ask(fact.spec, entity.phrase, self.dice), entity, fact
 
     def presupposing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
-        """About something that is taken for granted and is not so."""
+        """Ask with a false presupposition."""
         for entity in subjects(self.draft, _REAL):
-            stated = {f.spec.name: f for f in self.asker.open.get(entity.id, [])}
+            stated = {f.spec.name: f for f in self.asker.facts.get(entity.id, [])}
             ways = [p for p in KINDS[entity.type].presumptions if p.attribute in stated and p.asks in stated]
             if not ways or not self.dice.chance(0.35):
                 continue

@@ -1,4 +1,4 @@
-"""The closed world: entities, facts, documents and questions, all made from one seed."""
+"""The closed world: entities, facts, documents and questions, all generated from one seed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ __all__ = ["World"]
 
 
 class World:
-    """A fictional world about which everything is known, the same for a seed on every machine.
+    """A fictional world with known ground truth, the same for a seed on every machine.
 
-    Things come in tiers: of ``popular`` ones there is much to read and a model is trained on all of it, of ``middle``
-    ones on half, of ``obscure`` ones on nothing, and ``invented`` names stand in no document. Each belongs to a split
-    (``train``, ``tune``, ``test``) and refers to things of its own split only, so that no question or document mixes
-    them.
+    Entities come in tiers. The documents say much about ``popular`` ones, and the lab's model was trained on all of
+    their facts, on half of those of ``middle`` ones, and on none of ``obscure`` ones; no document has the ``invented``
+    names. Each entity belongs to a split (``train``, ``tune``, ``test``) and refers only to entities of its own, so
+    that no question or document mixes splits.
 
     Args:
-        seed: another seed gives another world, with other names.
-        size: 1 gives about a thousand entities; smaller worlds are made faster.
-        avoid: names that must not occur in it, for instance those of another world.
+        seed: seed of the world; another one gives other entities and names.
+        size: 1 gives about a thousand entities; smaller worlds are generated faster.
+        avoid: names that must not occur, for instance those of another world.
+
+    >>> world = World(0, size=0.1)
+    >>> question = world.questions(kind="single")[0]
+    >>> passage = world.passage(question.passages[0][0])
+    >>> any(answer in passage.text for answer in question.answers)
+    True
 
     Raises:
         InputError: the size is not in (0, 4].
@@ -55,28 +61,28 @@ class World:
                 place.setdefault(statement.fact, []).append(statement)
         self._dice = Dice(*name, "questions")
 
-    # --- what there is -----------------------------------------------------------------------------------------
+    # --- entities and facts ------------------------------------------------------------------------------------
 
     @property
     def entities(self) -> tuple[Entity, ...]:
-        """Everything that has a name, the invented ones included."""
+        """All entities, invented names included."""
         return tuple(self._draft.entities.values())
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Everything that is true, the withheld facts included."""
+        """All facts, withheld ones included."""
         return tuple(self._draft.facts.values())
 
     def entity(self, id: str) -> Entity:
-        """The entity of that id; KeyError if there is none."""
+        """Return the entity of that id; KeyError if there is none."""
         return self._draft.entities[id]
 
     def fact(self, id: str) -> Fact:
-        """The fact of that id; KeyError if there is none."""
+        """Return the fact of that id; KeyError if there is none."""
         return self._draft.facts[id]
 
     def facts_of(self, entity: str) -> tuple[Fact, ...]:
-        """What is true of an entity."""
+        """Return the facts about an entity."""
         return self._facts_of.get(entity, ())
 
     @cached_property
@@ -86,32 +92,34 @@ class World:
             found.setdefault(fact.subject, []).append(fact)
         return {id: tuple(facts) for id, facts in found.items()}
 
-    # --- what there is to read ---------------------------------------------------------------------------------
+    # --- documents ---------------------------------------------------------------------------------------------
 
     def documents(self) -> list[Passage]:
-        """The passages of all documents. Their metadata say which document (``source``), of what ``kind`` and
-        ``date``, about which ``entity``, ``split``, and whether what it says is ``current``, ``outdated`` or
-        ``contradicting`` (``status``)."""
+        """Return the passages of all documents.
+
+        Their metadata hold ``source`` (the document), ``kind``, ``date``, ``entity``, ``split`` and ``status``:
+        ``current``, ``outdated`` or ``contradicting``.
+        """
         return [p for d in self._files for p in d.passages]
 
     def files(self) -> tuple[Document, ...]:
-        """The same, document by document."""
+        """Return all documents."""
         return self._files
 
     def withheld(self) -> list[Passage]:
-        """The passages that were taken out: no document states what they say."""
+        """Return the passages that were removed: no document states their facts."""
         return [p for d in self._withheld for p in d.passages]
 
     def passage(self, id: str) -> Passage:
-        """The passage of that id, a withheld one too; KeyError if there is none."""
+        """Return the passage of that id, withheld or not; KeyError if there is none."""
         return self._passages[id]
 
     def statements(self, fact: str) -> tuple[Statement, ...]:
-        """Where the documents state a fact, or once did, or wrongly do (``status``)."""
+        """Return the statements of a fact, of its former and of its false value (see ``status``)."""
         return tuple(self._statements.get(fact, ()))
 
     def statements_in(self, passage: str) -> tuple[Statement, ...]:
-        """What a passage states, in order."""
+        """Return the statements in a passage, in order."""
         return self._by_passage.get(passage, ())
 
     @cached_property
@@ -122,7 +130,7 @@ class World:
             for p in d.passages
         }
 
-    # --- what to ask -------------------------------------------------------------------------------------------
+    # --- questions ---------------------------------------------------------------------------------------------
 
     def questions(
         self,
@@ -132,7 +140,7 @@ class World:
         tier: Tier | None = None,
         answerable: bool | None = None,
     ) -> list[Question]:
-        """The questions, in a fixed order; all of them, or those that are as asked for."""
+        """Return the questions in a fixed order, filtered by the arguments given."""
         return [
             q
             for q in self._questions
@@ -158,7 +166,7 @@ class World:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all documents and questions: two worlds with the same one are the same."""
+        """SHA-256 of all documents and questions, which identifies the world."""
         digest = hashlib.sha256()
         for line in self._lines():
             digest.update(line.encode())
