@@ -1,10 +1,10 @@
-"""Cutting documents into passages at sentence boundaries.
+"""Cut documents into passages at sentence boundaries.
 
-A passage is one contiguous stretch of its document, so a quote from it can be shown in its place. Cuts are sought in
-this order: between parts (rows), sections and pages always (a sentence that runs over a page's end stays whole);
-between paragraphs if the next one does not fit; between sentences within a paragraph that is itself too long, and then
-the passages overlap by whole sentences; between words within a sentence longer than a passage may be. Tables of
-contents, indexes and lone words are no passages.
+A passage is one contiguous stretch of its document, so that a quote from it can be shown in its place. It always ends
+with its table row, section or page (a sentence that runs over a page's end stays whole). Within them it ends between
+paragraphs if the next one does not fit; between sentences of a paragraph that is itself too long, and then passages
+overlap by whole sentences; between words of a sentence that is longer than a passage may be. Tables of contents,
+indexes and single words get no passages.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 from shared_core.documents.load import Document
-from shared_core.documents.loaders.extracted import Heading, Page, Part
+from shared_core.documents.loaders.extracted import Heading, Page, Segment
 from shared_core.documents.loaders.formats import LINES
-from shared_core.documents.noise import directives, is_listing, is_listing_title, says_nothing
+from shared_core.documents.noise import directives, is_listing, is_listing_title, is_single_word
 from shared_core.errors import InputError
 from shared_core.types import MetadataValue, Passage
 
 CHUNKING_VERSION = 3
-"""Raised whenever the same document may give other passages."""
+"""Increased whenever the same document may give other passages."""
 
 MAX_CHARS = 900
 OVERLAP = 1
@@ -47,23 +47,27 @@ def chunk_document(
     overlap: int = OVERLAP,
     split_sentences: Splitter | None = None,
 ) -> list[Passage]:
-    """Cut a document into passages, in the order of its text.
+    r"""Cut a document into passages, in the order of its text.
+
+    >>> ferry = Document("ferry.txt", "The ferry leaves at nine.\n\nA passenger pays two farthings.")
+    >>> [passage.text for passage in chunk_document(ferry, max_chars=40)]
+    ['The ferry leaves at nine.', 'A passenger pays two farthings.']
 
     Args:
         document: to cut.
-        max_chars: of a passage, in code points, at least 16; no passage is longer.
-        overlap: sentences that a passage repeats from the one before where a paragraph had to be cut. Fewer if they
-            would leave no room for a new sentence.
+        max_chars: code points of the longest passage, at least 16.
+        overlap: sentences that a passage repeats from the one before if a paragraph had to be cut; fewer if they would
+            leave no room for a new sentence.
         split_sentences: text to ``[(start, end)]``; ``None`` takes ``shared_core.citation.split_sentences``.
 
     Returns:
-        Passages with ``document.text[start:end] == passage.text``; together they hold every non-space character of
-        the document's parts that is no listing (``noise``); all of them if nothing else would be left. Metadata:
-        ``source``, ``start``, ``end``; ``section`` (the headings above, outermost first, joined by `` > ``) where there
-        are any; what the part adds (``row``, columns); ``page`` (of a PDF, or slide) on which it begins, counted from
-        1, and ``page_label``, what the document calls it; where its last sentence runs over the page's end also
-        ``page_end``, ``page_end_label`` and ``page_break``, the place in the passage's text where the next page
-        begins. The id is made of all of this: equal ids mean equal passages.
+        Passages with ``document.text[start:end] == passage.text``. Together they contain every non-space character of
+        the document's segments but listings (``noise``), or all of them if nothing else would be left. Metadata:
+        ``source``, ``start``, ``end``; ``section`` (the headings above, outermost first, joined by `` > ``) if there
+        are any; the segment's own (``row``, columns); ``page`` (of a PDF, or slide) on which it begins, counted from 1,
+        and ``page_label``, the document's name for it; if its last sentence runs over the page's end also
+        ``page_end``, ``page_end_label`` and ``page_break``, the offset in the passage's text at which the next page
+        begins. The id is a digest of all of this: equal ids mean equal passages.
 
     Raises:
         InputError: ``max_chars`` or ``overlap`` out of range.
@@ -78,11 +82,11 @@ def chunk_document(
 
 
 def _passages(document: Document, cutter: _Cutter, *, filtered: bool) -> list[Passage]:
-    """All passages; ``filtered``: without listings and lone words."""
+    """Return all passages; if ``filtered``, without listings and single words."""
     lists = directives(document.text) if filtered and document.format == "rst" else []
     passages: list[Passage] = []
-    for part in document.parts or (Part(0, len(document.text)),):
-        for start, end, body, headings in _sections(document, part):
+    for segment in document.segments or (Segment(0, len(document.text)),):
+        for start, end, body, headings in _sections(document, segment):
             titled = bool(headings) and is_listing_title(headings[-1].label)
             label = " > ".join(h.label for h in headings)
 
@@ -92,16 +96,18 @@ def _passages(document: Document, cutter: _Cutter, *, filtered: bool) -> list[Pa
 
             for first, last, head in _pages(document, cutter, start, end, body):
                 pieces = list(cutter.cut(first, last, head, is_noise if filtered else None))
-                # A row's text may be one word ("Yes"), which its title and columns make sense of.
-                alone = filtered and len(pieces) == 1 and not part.metadata
-                if not (alone and says_nothing(document.text[slice(*pieces[0])])):
-                    passages += [_passage(document, part, piece, label) for piece in pieces]
+                # A row's text may be one word ("Yes"), to which its title and columns give a meaning.
+                alone = filtered and len(pieces) == 1 and not segment.metadata
+                if not (alone and is_single_word(document.text[slice(*pieces[0])])):
+                    passages += [_passage(document, segment, piece, label) for piece in pieces]
     return passages
 
 
 def _pages(document: Document, cutter: _Cutter, start: int, end: int, body: int) -> Iterator[tuple[int, int, int]]:
-    """A section's stretch of each page: (start, end, start of its body). A sentence that runs over a page's end belongs
-    to the page on which it begins."""
+    """Yield (start, end, start of its body) for each page of a section.
+
+    A sentence that runs over a page's end belongs to the page on which it begins.
+    """
     pages = document.pages
     for page in pages[bisect_left(pages, body, key=lambda p: p.start) :]:
         if page.start >= end:
@@ -115,25 +121,25 @@ def _pages(document: Document, cutter: _Cutter, start: int, end: int, body: int)
 
 
 def default_splitter() -> Splitter:
-    """The project's own sentence splitter."""
+    """Return ``shared_core.citation.split_sentences``."""
     from shared_core.citation import split_sentences
 
     return split_sentences
 
 
 def _lines(text: str) -> list[Range]:
-    """Lines as sentences: of source files, configuration and logs."""
+    """Split source files, configuration and logs into lines."""
     ends = [match.end() for match in _LINE_END.finditer(text)]
     return [(a, b) for a, b in itertools.pairwise([0, *ends, len(text)]) if a < b]
 
 
-def _passage(document: Document, part: Part, piece: Range, section: str) -> Passage:
+def _passage(document: Document, segment: Segment, piece: Range, section: str) -> Passage:
     start, end = piece
-    metadata: dict[str, MetadataValue] = {**part.metadata, "source": document.source, "start": start, "end": end}
+    metadata: dict[str, MetadataValue] = {**segment.metadata, "source": document.source, "start": start, "end": end}
     metadata |= _page_metadata(document.pages, start, end)
     if section:
         metadata["section"] = section
-    text, title = document.text[start:end], part.title or document.title
+    text, title = document.text[start:end], segment.title or document.title
     return Passage(passage_id(text, title, metadata), text, title, metadata)
 
 
@@ -150,33 +156,33 @@ def _page_metadata(pages: Sequence[Page], start: int, end: int) -> dict[str, Met
 
 
 def passage_id(text: str, title: str, metadata: dict[str, MetadataValue]) -> str:
-    """``source#start-digest``: readable, and the same only for the same text, title and metadata."""
+    """Return ``source#start-digest``: readable, and equal only for equal text, title and metadata."""
     content = json.dumps([text, title, sorted(metadata.items())], ensure_ascii=False)
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"{metadata['source']}#{metadata['start']}-{digest}"
 
 
-def _sections(document: Document, part: Part) -> Iterator[tuple[int, int, int, tuple[Heading, ...]]]:
-    """(start, end, start of its body, headings above it) of each section of a part.
+def _sections(document: Document, segment: Segment) -> Iterator[tuple[int, int, int, tuple[Heading, ...]]]:
+    """Yield (start, end, start of its body, headings above it) for each section of a segment.
 
-    Headings with nothing between them open one section together.
+    Headings with no text between them open one section together.
     """
     headings = document.headings
-    first = bisect_left(headings, part.start, key=lambda h: h.start)
+    first = bisect_left(headings, segment.start, key=lambda h: h.start)
     open_: list[Heading] = []
     for heading in headings[:first]:
         _enter(open_, heading)
-    start = body = part.start
+    start = body = segment.start
     above = tuple(open_)
     for heading in headings[first:]:
-        if heading.end > part.end:
+        if heading.end > segment.end:
             break
         if document.text[body : heading.start].strip():
             yield start, heading.start, body, above
             start = heading.start
         _enter(open_, heading)
         body, above = heading.end, tuple(open_)
-    yield start, part.end, body, above
+    yield start, segment.end, body, above
 
 
 def _enter(open_: list[Heading], heading: Heading) -> None:
@@ -186,14 +192,16 @@ def _enter(open_: list[Heading], heading: Heading) -> None:
 
 
 class _Cutter:
-    """Cuts sections of one text."""
+    """Cuts the sections of one text."""
 
     def __init__(self, text: str, max_chars: int, overlap: int, split: Splitter) -> None:
         self.text, self.max, self.overlap, self.split = text, max_chars, overlap, split
 
     def cut(self, start: int, end: int, body: int, skip: Callable[[int, int], bool] | None = None) -> Iterator[Range]:
-        """The passages of the section ``[start, end)`` whose headings end at ``body``, without the paragraphs that
-        ``skip`` says are none."""
+        """Yield the passages of the section ``[start, end)`` whose headings end at ``body``.
+
+        Paragraphs for which ``skip`` returns true are left out.
+        """
         current: Range | None = None
         for first, last in self._paragraphs(start, end, body):
             if skip is not None and skip(max(first, body), last):
@@ -215,7 +223,7 @@ class _Cutter:
             yield current
 
     def sentence_end(self, place: int, start: int, end: int) -> int:
-        """Where the sentence ends that runs over ``place``; ``place`` if none does, or one too long for a passage."""
+        """Return the end of the sentence that runs over ``place``; ``place`` if none does or it is too long."""
         before = self._strip(start, place)[1]
         if before <= start or _PARAGRAPH_BREAK.search(self.text, before, place):
             return place
@@ -227,7 +235,7 @@ class _Cutter:
         return next((b for a, b in self._sentences(first, last) if a < place < b), place)
 
     def _paragraphs(self, start: int, end: int, body: int) -> Iterator[Range]:
-        """Paragraphs without the white space around them; the first one begins with the headings."""
+        """Yield paragraphs without the white space around them; the first one begins with the headings."""
         start, position = self._strip(start, end)[0], body
         for gap in _PARAGRAPH_BREAK.finditer(self.text, body, end):
             first, last = self._strip(position, gap.start())
@@ -242,7 +250,7 @@ class _Cutter:
             yield self._strip(start, body)
 
     def _cut_paragraph(self, start: int, end: int) -> list[Range]:
-        """A paragraph too long for one passage: as many sentences to each as fit."""
+        """Cut a paragraph that is too long for one passage, with as many sentences in each as fit."""
         units = [unit for sentence in self._sentences(start, end) for unit in self._fit(sentence)]
         pieces: list[Range] = []
         i = 0
@@ -259,7 +267,7 @@ class _Cutter:
             i = back
 
     def _sentences(self, start: int, end: int) -> list[Range]:
-        """The splitter's sentences, widened where they leave words out, so that nothing is lost."""
+        """Split into sentences; words that the splitter leaves out are added to the sentence before them."""
         starts = {start}
         for first, last in self.split(self.text[start:end]):
             if 0 <= first < last <= end - start:
@@ -269,7 +277,7 @@ class _Cutter:
         return [(a, b) for a, b in ranges if a < b]
 
     def _fit(self, sentence: Range) -> Iterator[Range]:
-        """A sentence in pieces that fit: cut between words, or between characters where a word is too long."""
+        """Cut a sentence into pieces that fit: between words, or between characters if a word is too long."""
         start, end = sentence
         while end - start > self.max:
             window = self.text[start : start + self.max + 1]
@@ -283,7 +291,7 @@ class _Cutter:
         yield start, end
 
     def _between_clusters(self, start: int, cut: int) -> int:
-        """The last place up to ``cut`` where no mark is parted from the letter it stands on."""
+        """Return the last place up to ``cut`` that does not separate a combining mark from its letter."""
         for place in range(cut, max(start, cut - _LONGEST_CLUSTER), -1):
             before, after = self.text[place - 1], self.text[place]
             if not (unicodedata.combining(after) or after in _JOINERS or before == "\u200d"):

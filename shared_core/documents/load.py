@@ -1,8 +1,8 @@
-"""Documents: a file's text as extracted, with what is known about its structure.
+"""Read a file as a document: its text with headings, pages and table rows.
 
-Formats by file name (``loaders/formats.py`` has the list): plain text and markup (``.txt .md .rst .tex`` …), ``.html``,
-``.pdf``, ``.docx .odt .pptx .epub``, tables with a text column (``.csv .tsv .jsonl .json``), notebooks, source files,
-configuration and logs; each of them also packed as ``.gz`` or ``.bz2``.
+The file's name tells its format (``loaders/formats.py`` lists them): plain text and markup (``.txt .md .rst .tex`` …),
+``.html``, ``.pdf``, ``.docx .odt .pptx .epub``, tables (``.csv .tsv .jsonl .json``), notebooks, source files,
+configuration and logs; each of them also compressed as ``.gz`` or ``.bz2``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, NamedTuple, cast
 
-from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Part, Problem, check_encoding, damaged
+from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Problem, Segment, check_encoding, damaged
 from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, ending, file_format, way_out
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
 LOADER_VERSION = 3
-"""Raised whenever the same bytes may give another text; an index then reads its files again."""
+"""Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     "gzip": lambda stream: cast(IO[bytes], gzip.GzipFile(fileobj=stream)),
@@ -39,17 +39,21 @@ MAX_FILE_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The text of a file.
+    """The text of a file with its structure.
+
+    >>> document = Document("ferry.txt", "The ferry leaves at nine.", title="Ferry")
+    >>> document.text[4:9]
+    'ferry'
 
     Attributes:
-        source: names the file: its path relative to the root it was found under, with ``/``.
-        text: as extracted (txt, md: the file itself); offsets of passages are code points of it.
-        title: from the file (``<title>``, first heading, core properties, a first line standing alone), else its name.
+        source: the file's name: its path relative to the root it was found under, with ``/``.
+        text: as extracted (txt, md: the file itself); offsets of passages count its code points.
+        title: from the file (``<title>``, first heading, properties, a first line on its own), else the file's name.
         format: a value of ``loaders.formats.SUFFIXES``.
-        content_hash: SHA-256 of the file's bytes, hexadecimal; empty for a document that is no file.
+        content_hash: SHA-256 of the file's bytes, hexadecimal; empty for a document that is not a file.
         headings: in order.
-        parts: stretches no passage crosses (rows); empty if the text is one.
-        problems: what within the file could not be used.
+        segments: stretches whose ends no passage crosses (table rows); empty if the text is one.
+        problems: lines, pages or rows that could not be used.
         pages: where pages (of a PDF) or slides begin.
     """
 
@@ -59,13 +63,13 @@ class Document:
     format: str = "text"
     content_hash: str = ""
     headings: tuple[Heading, ...] = ()
-    parts: tuple[Part, ...] = ()
+    segments: tuple[Segment, ...] = ()
     problems: tuple[Problem, ...] = ()
     pages: tuple[Page, ...] = ()
 
 
 class Failure(NamedTuple):
-    """A file (or a part of one) that could not be indexed, why, and what to do about it."""
+    """A file, or a part of one, that could not be indexed; the reason; what to do about it."""
 
     source: str
     message: str
@@ -74,13 +78,13 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How files are read.
+    """Options for reading files.
 
     Attributes:
         text_column: of tables; ``None`` looks for one of ``TEXT_COLUMNS``.
-        encoding: of text files that are not UTF-8 and carry no byte-order mark; ``None`` refuses them.
-        max_file_bytes: larger files are refused, packed ones by what they unpack to.
-        max_seconds: reading a file is given up after so long.
+        encoding: of text files that are not UTF-8 and have no byte-order mark; ``None`` refuses them.
+        max_file_bytes: larger files are refused; for compressed files, the unpacked size counts.
+        max_seconds: time limit for each file.
     """
 
     text_column: str | None = None
@@ -89,7 +93,7 @@ class LoadOptions:
     max_seconds: float = MAX_SECONDS
 
     def __post_init__(self) -> None:
-        """Refuse an encoding nobody knows and limits that let nothing through."""
+        """Refuse unknown encodings and limits that are not positive."""
         if self.encoding is not None:
             object.__setattr__(self, "encoding", check_encoding(self.encoding))
         if self.max_file_bytes < 1:
@@ -110,14 +114,19 @@ def load_document(
 ) -> Document:
     """Read one file.
 
+    ::
+
+        document = load_document("manuals/ferry.pdf")
+        passages = chunk_document(document)
+
     Args:
-        path: of the file; its ending names its format.
-        root: ``source`` becomes the path relative to it; ``None`` takes the file's name.
-        source: sets the name outright.
+        path: of the file; its ending tells its format.
+        root: makes ``source`` the path relative to it; ``None`` takes the file's name.
+        source: sets ``Document.source`` directly.
         text_column: of a table; ``None`` looks for one of the usual names.
         encoding: of text that is not UTF-8.
         max_file_bytes: larger files are refused.
-        max_seconds: reading is given up after so long.
+        max_seconds: time limit.
 
     Raises:
         DocumentError: missing, unreadable, too large, empty, binary, wrongly encoded, damaged, protected, without
@@ -131,13 +140,13 @@ def load_document(
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
-    """The file's bytes, read once, so that hash and text are of the same state of the file.
+    """Read a file once, so that its hash and its text belong to the same state of the file.
 
     Raises:
         DocumentError: missing, not a plain file, unreadable, empty, or larger than ``max_bytes``.
     """
     try:
-        # Without waiting: opening a pipe that nobody writes to would never return.
+        # Non-blocking: opening a pipe without a writer would never return.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
             status = os.fstat(descriptor)
@@ -157,32 +166,28 @@ def read_bytes(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
             hint="Split the file, or raise the limit (--max-file-mb).",
         )
     if not data:
-        raise DocumentError("It is empty (0 bytes).", hint="Leave it out, or write something into it.")
+        raise DocumentError("It is empty (0 bytes).", hint="Leave it out, or add some text.")
     return data
 
 
 def _not_a_file(mode: int) -> DocumentError:
     kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
     kind = next((name for test, name in kinds if test(mode)), "a device")
-    hint = (
-        "Give its files, or index the folder." if kind == "a folder" else "Save what comes out of it to a file first."
-    )
+    hint = "Give its files, or index the folder." if kind == "a folder" else "Save its output to a file first."
     return DocumentError(f"It is {kind}, not a plain file.", hint=hint)
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> DocumentError:
-    """What the system says about a file, in words that help."""
+    """Convert an error of the operating system."""
     number = getattr(error, "errno", None)
     if number == errno.ENOENT and os.path.islink(path):
-        return DocumentError("The symbolic link leads nowhere.", hint="Remove the link or restore what it points to.")
+        return DocumentError("The symbolic link is broken.", hint="Remove the link or restore its target.")
     if number == errno.ENOENT:
         return DocumentError("There is no such file.", hint="Check the path; quote it if it has spaces.")
     if number == errno.ELOOP:
-        return DocumentError("The symbolic link leads back to itself.", hint="Remove the link.")
+        return DocumentError("The symbolic link points to itself.", hint="Remove the link.")
     if number in (errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP):  # a socket, or a pipe without a writer
-        return DocumentError(
-            "It is a socket or a device, not a plain file.", hint="Save what comes out of it to a file first."
-        )
+        return DocumentError("It is a socket or a device, not a plain file.", hint="Save its output to a file first.")
     if isinstance(error, PermissionError):
         return DocumentError("It may not be read: permission denied.", hint="chmod u+r it, or leave it out.")
     reason = getattr(error, "strerror", None) or str(error)
@@ -190,19 +195,31 @@ def _unreadable(path: Path, error: OSError | ValueError) -> DocumentError:
 
 
 def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name: str) -> Document:
-    """Make a document of a file's bytes; ``file_name`` tells its format. Raises as ``load_document`` does."""
+    """Convert a file's bytes to a document.
+
+    Args:
+        data: the file.
+        source: of the document.
+        options: for reading.
+        file_name: tells the format.
+
+    Raises:
+        DocumentError, MissingDependencyError: as for ``load_document``.
+    """
     try:
         source.encode()
     except UnicodeEncodeError as error:
         raise DocumentError("Its name is not valid UTF-8.", hint="Rename the file.") from error
     if any(unicodedata.category(character) == "Cc" for character in source):
-        raise DocumentError("Its name holds control characters.", hint="Rename the file.")
+        raise DocumentError("Its name contains control characters.", hint="Rename the file.")
     found = file_format(file_name)
     if found is None:
         kind = ending(file_name)
         known = " ".join(SUFFIXES)
-        hint = f"You can {way}." if (way := way_out(kind)) else f"Known endings: {known}"
-        raise DocumentError(f"Its format ({kind}) is not known.", hint=hint)
+        hint = (
+            f"You can {way}." if (way := way_out(kind)) else f"Export it to text, PDF or HTML. Known endings: {known}"
+        )
+        raise DocumentError(f"Its format ({kind}) is not supported.", hint=hint)
     try:
         budget = Budget(options.max_seconds)
         content = unpack(data, found.packed, options.max_file_bytes, budget) if found.packed else data
@@ -211,7 +228,7 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name:
         raise DocumentError("It does not fit into memory.", hint="Split the file.") from error
     if not extracted.text.strip():
         why = f"; {extracted.problems[0].message}" if extracted.problems else ""
-        raise DocumentError(f"It holds no text{why}.", hint="Leave it out, or check that it is the right file.")
+        raise DocumentError(f"It contains no text{why}.", hint="Leave it out, or check that it is the right file.")
     return Document(
         source=source,
         text=extracted.text,
@@ -219,7 +236,7 @@ def parse_document(data: bytes, source: str, options: LoadOptions, *, file_name:
         format=kind,
         content_hash=hashlib.sha256(data).hexdigest(),
         headings=extracted.headings,
-        parts=extracted.parts,
+        segments=extracted.segments,
         problems=extracted.problems,
         pages=extracted.pages,
     )
@@ -231,7 +248,7 @@ def _stem(source: str) -> str:
 
 
 def unpack(data: bytes, packed: str, limit: int, budget: Budget) -> bytes:
-    """What a packed file holds.
+    """Unpack a compressed file.
 
     Raises:
         DocumentError: damaged, more than ``limit`` bytes, or the time is used up.
@@ -244,8 +261,8 @@ def unpack(data: bytes, packed: str, limit: int, budget: Budget) -> bytes:
 
 
 def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tuple[str, Extracted]:
-    """The format as it turned out to be, and the text."""
-    # Imported here: the parsers of the formats that are not used cost nothing.
+    """Return the actual format (JSON may be a table, a notebook or plain code) and the extracted text."""
+    # Imported here, so that parsers of formats that are not used cost nothing.
     if kind in ("json", "notebook"):
         from shared_core.documents.loaders.tables import load_json
         from shared_core.documents.loaders.text import load_notebook

@@ -1,8 +1,8 @@
-"""What of a document is no passage: tables of contents, indexes of pages, lists of links into the page, lone words.
+"""Recognise text that gets no passages: tables of contents, indexes, lists of links into the page, single words.
 
-Only what cannot answer a question is left out, and only where its form shows it: lines that end in the number of a
-page after leaders or under a heading that says so, lists of nothing but links into the same page. The document keeps
-its text.
+Only text that cannot answer a question is left out, and only if its form is unmistakable: lines that end in a page
+number after leaders or under such a heading, lists of nothing but links into the same page. The document itself keeps
+it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ _LAST_LATIN = "\u024f"
 
 
 def is_listing_title(label: str) -> bool:
-    """Whether a heading is that of a table of contents, of figures, or of an index."""
+    """Return whether a heading is that of a table of contents, of figures, or of an index.
+
+    >>> is_listing_title("List of figures")
+    True
+    """
     return _LISTING.fullmatch(label.strip(" .:#")) is not None
 
 
 def is_listing(paragraph: str, *, titled: bool) -> bool:
-    """Whether a paragraph is (part of) a table of contents or an index.
+    """Return whether a paragraph is part of a table of contents or an index.
 
     Args:
         paragraph: its text.
-        titled: whether it stands under a heading that says so; then a number at the end of its lines is enough.
+        titled: whether it is under such a heading; then a number at the end of its lines is enough.
     """
     lines = [line for line in paragraph.splitlines() if line.strip()]
     if not lines:
@@ -50,13 +54,12 @@ def is_listing(paragraph: str, *, titled: bool) -> bool:
 
 
 def directives(text: str) -> list[tuple[int, int]]:
-    """The ranges of reStructuredText's directives that only make lists of what the document holds."""
+    """Return the ranges of reStructuredText directives that generate tables of contents and indexes."""
     return [(match.start(), match.end()) for match in _DIRECTIVE.finditer(text)]
 
 
-def says_nothing(text: str) -> bool:
-    """Whether a passage holds fewer than two words; one in a script that may not part words by spaces always says
-    something."""
+def is_single_word(text: str) -> bool:
+    """Return whether a passage has fewer than two words; never in scripts that may not separate words by spaces."""
     if any(letter > _LAST_LATIN and letter.isalpha() for letter in text):
         return False
     return len(list(itertools.islice(_WORD.finditer(text), _LEAST_WORDS))) < _LEAST_WORDS

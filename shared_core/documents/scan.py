@@ -1,4 +1,4 @@
-"""Which files there are under given paths, what each is called, and what is in them one after the other."""
+"""Find the files under given paths and iterate over their documents."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from shared_core.documents.loaders.formats import ending, file_format, way_out
 from shared_core.documents.loaders.limits import MAX_SECONDS
 from shared_core.errors import DocumentError, SelfReflectError
 
-_FOREIGN_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages"))  # other people's code, and machines'
+_FOREIGN_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages"))  # installed packages and caches
 _ENVIRONMENT_MARK = "pyvenv.cfg"
 _SHOWN_ENDINGS = 8
 
 INDEX_MARK = "selfreflect-index.sqlite"
-"""A folder that holds a file of this name is an index and is never read as documents."""
+"""A folder with a file of this name is an index and is never read as documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class FoundFile:
     """A file to read.
 
     Attributes:
-        path: to open it by.
+        path: for opening it.
         source: its path relative to the root it was found under, with ``/``.
-        location: its absolute path with symbolic links resolved; tells files apart.
-        root: the root's name, to tell files of the same relative path apart.
+        location: its absolute path with symbolic links resolved, which identifies it.
+        root: the root's name, which distinguishes files with the same relative path.
     """
 
     path: Path
@@ -47,17 +47,17 @@ class FoundFile:
 
 
 @dataclass(slots=True)
-class Found:
-    """What a scan found.
+class ScanResult:
+    """The result of a scan.
 
     Attributes:
         files: in the order of their roots, then of their sources; each file once.
-        failures: paths that do not exist, folders that cannot be listed or hold no document, broken links.
+        failures: paths that do not exist, folders that cannot be listed or have no documents, broken links.
         missing: the given paths that do not exist.
-        complete: absolute folders all of whose content is known: a file formerly there and not found now is gone.
+        complete: absolute folders that were read whole: a file indexed from there and not found now was deleted.
         incomplete: absolute folders within them that could not be listed.
-        skipped: files in folders passed over for their format.
-        skipped_endings: how many of each ending; names of folders passed over whole end in ``/``.
+        skipped: number of files that were skipped.
+        skipped_endings: the same by ending; names of folders that were skipped whole end in ``/``.
     """
 
     files: list[FoundFile] = field(default_factory=list)
@@ -69,21 +69,21 @@ class Found:
     skipped_endings: Counter[str] = field(default_factory=Counter)
 
     def covers(self, location: str) -> bool:
-        """Whether a file at ``location`` would have been found if it were still among the documents."""
+        """Return whether the scan would have found a file at ``location`` if it existed."""
         return any(_within(location, folder) for folder in self.complete) and not any(
             _within(location, folder) for folder in self.incomplete
         )
 
 
-def scan(paths: Iterable[str | os.PathLike[str]], *, exclude: Collection[str | os.PathLike[str]] = ()) -> Found:
+def scan(paths: Iterable[str | os.PathLike[str]], *, exclude: Collection[str | os.PathLike[str]] = ()) -> ScanResult:
     """Find the documents under ``paths``.
 
-    A folder is walked through; passed over are hidden entries, office lock files (``~$…``), index folders, ``exclude``
-    and, counted, unknown formats, installed packages (``node_modules``, virtual environments) and caches. Symbolic
-    links are followed, each folder is entered once, and a file that can be reached in two ways is taken once, by its
-    real path rather than by a link.
+    Folders are searched recursively. Hidden entries, office lock files (``~$…``), index folders and ``exclude`` are
+    ignored; unknown formats, installed packages (``node_modules``, virtual environments) and caches are skipped and
+    counted. Symbolic links are followed, each folder is entered once, and a file that can be reached in two ways is
+    taken once, by its real path rather than by a link.
     """
-    found = Found()
+    found = ScanResult()
     excluded = {os.path.realpath(p) for p in exclude}
     seen: set[str] = set()
     for given in paths:
@@ -112,12 +112,17 @@ def iter_documents(
     max_seconds: float = MAX_SECONDS,
     on_failure: Callable[[Failure], None] | None = None,
 ) -> Iterator[Document]:
-    """Read files and folders (recursively; hidden files and unknown formats in folders are passed over).
+    """Read files and folders (recursively; hidden files and unknown formats in folders are skipped).
+
+    ::
+
+        for document in iter_documents("manuals", on_failure=print):
+            print(document.source, len(document.text))
 
     Args:
         paths: files and folders.
         text_column, encoding, max_file_bytes, max_seconds: as for ``load_document``.
-        on_failure: told of each file that cannot be read, and the others still come; ``None`` raises instead.
+        on_failure: called for each file that cannot be read, and reading goes on; ``None`` raises instead.
 
     Raises:
         DocumentError, MissingDependencyError: from the first file that fails, if ``on_failure`` is ``None``.
@@ -138,7 +143,7 @@ def iter_documents(
             on_failure(Failure(file.source, error.message, error.hint))
 
 
-def _scan_folder(root: Path, found: Found, excluded: Collection[str], seen: set[str]) -> None:
+def _scan_folder(root: Path, found: ScanResult, excluded: Collection[str], seen: set[str]) -> None:
     walk = _Walk(root, found, set(excluded))
     walk.run()
     new = 0
@@ -154,18 +159,22 @@ def _scan_folder(root: Path, found: Found, excluded: Collection[str], seen: set[
     if new:
         found.complete.append(os.path.realpath(root))
     elif not walk.failed:
-        # Rather an unmounted disk than the wish to drop all documents: so nothing counts as gone.
-        found.failures.append(Failure(str(root), "The folder holds no documents.", _hint_for_none(found)))
+        # More likely an unmounted disk than the wish to drop all documents, so nothing counts as deleted.
+        found.failures.append(Failure(str(root), "The folder contains no documents.", _hint_for_none(found)))
 
 
-def _hint_for_none(found: Found) -> str:
+def _hint_for_none(found: ScanResult) -> str:
     ways = [f"{kind}: {way_out(kind)}" for kind, _ in found.skipped_endings.most_common() if way_out(kind)]
-    known = "Read are texts, Markdown, HTML, PDF, DOCX, ODT, PPTX, EPUB, CSV, JSON lines, source files, .gz of these."
+    known = "Supported: text, Markdown, HTML, PDF, DOCX, ODT, PPTX, EPUB, CSV, JSON Lines, source files, .gz of these."
     return " ".join([known, *(f"({way}.)" for way in ways[:2])])
 
 
 def describe_skipped(endings: Mapping[str, int]) -> str:
-    """What was passed over, for people: ``.png 12, .xlsx 3 (save each sheet as .csv)``."""
+    """Describe skipped files.
+
+    >>> describe_skipped({".png": 12, ".xlsx": 3})
+    '.png 12 (pictures hold no text; scans need OCR (for example ocrmypdf)), .xlsx 3 (save each sheet as .csv)'
+    """
     ordered = sorted(endings.items(), key=lambda item: (-item[1], item[0]))
     named = [f"{kind} {count}" + (f" ({way})" if (way := way_out(kind)) else "") for kind, count in ordered]
     more = sum(count for _, count in ordered[_SHOWN_ENDINGS:])
@@ -173,15 +182,15 @@ def describe_skipped(endings: Mapping[str, int]) -> str:
 
 
 class _Walk:
-    """One folder's tree: real folders first, then those behind links."""
+    """A walk through one folder: real folders first, then those behind links."""
 
-    def __init__(self, root: Path, found: Found, entered: set[str]) -> None:
+    def __init__(self, root: Path, found: ScanResult, entered: set[str]) -> None:
         self.root, self.found, self.entered = root, found, entered
         self.entries: list[tuple[bool, str, Path]] = []
         self.failed = False
 
     def run(self) -> None:
-        """Walk; entries and failures gather in the attributes."""
+        """Collect entries and failures."""
         pending, linked = [(self.root, False)], list[Path]()
         while pending or linked:
             folder, behind_link = pending.pop() if pending else (linked.pop(0), True)
@@ -212,12 +221,12 @@ class _Walk:
     ) -> None:
         try:
             is_link, is_folder = entry.is_symlink(), entry.is_dir()
-        except OSError as error:  # a link onto itself, or through a folder that may not be searched
+        except OSError as error:  # a link to itself, or through a folder without permission
             if file_format(path.name) is None:
                 self._skip(path)
             else:
                 loop = error.errno == errno.ELOOP
-                what = "leads back to itself" if loop else f"cannot be followed: {error.strerror or error}"
+                what = "points to itself" if loop else f"cannot be followed: {error.strerror or error}"
                 self._fail(path, f"The symbolic link {what}.", "Remove the link.")
             return
         if not is_folder:
@@ -233,7 +242,7 @@ class _Walk:
         if file_format(path.name) is None:
             self._skip(path)
         elif behind_link and not os.path.exists(path):
-            self._fail(path, "The symbolic link leads nowhere.", "Remove the link or restore what it points to.")
+            self._fail(path, "The symbolic link is broken.", "Remove the link or restore its target.")
         else:
             self.entries.append((behind_link, path.relative_to(self.root).as_posix(), path))
 

@@ -18,7 +18,7 @@ from shared_core.documents.load import (
 )
 from shared_core.documents.loaders.formats import BINARY, TABLES, file_format
 from shared_core.documents.manifest import FileRecord, Manifest
-from shared_core.documents.scan import Found, FoundFile
+from shared_core.documents.scan import FoundFile, ScanResult
 from shared_core.documents.store_types import IndexProgress, IndexReport, IndexSettings
 from shared_core.errors import SelfReflectError
 from shared_core.types import Passage
@@ -26,7 +26,7 @@ from shared_core.types import Passage
 
 def read_files(
     manifest: Manifest,
-    found: Found,
+    found: ScanResult,
     settings: IndexSettings,
     splitter: Splitter,
     *,
@@ -70,7 +70,7 @@ def config_hash(settings: IndexSettings, splitter: Splitter, name: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def name_files(found: Found, records: Mapping[str, FileRecord]) -> list[tuple[str, FoundFile]]:
+def name_files(found: ScanResult, records: Mapping[str, FileRecord]) -> list[tuple[str, FoundFile]]:
     """A source for each file, sorted, unique within the index, and the same at each update.
 
     A file indexed before keeps its source. A new one takes its path relative to its root, unless another document that
@@ -89,12 +89,12 @@ def name_files(found: Found, records: Mapping[str, FileRecord]) -> list[tuple[st
     return sorted(named.items())
 
 
-def _occupied(record: FileRecord | None, found: Found) -> bool:
+def _occupied(record: FileRecord | None, found: ScanResult) -> bool:
     """Whether a record's file still exists. If not, a file of the same name takes its place (a folder was moved)."""
     return record is not None and not found.covers(record.location) and os.path.lexists(record.location)
 
 
-def _gone(records: Mapping[str, FileRecord], found: Found) -> list[str]:
+def _gone(records: Mapping[str, FileRecord], found: ScanResult) -> list[str]:
     present = {file.location for file in found.files}
     return [
         source for source, record in records.items() if record.location not in present and found.covers(record.location)

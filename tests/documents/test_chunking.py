@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from shared_core.documents.chunking import Splitter, chunk_document
 from shared_core.documents.load import Document
-from shared_core.documents.loaders.extracted import Heading, Page, Part
-from shared_core.documents.noise import is_listing, says_nothing
+from shared_core.documents.loaders.extracted import Heading, Page, Segment
+from shared_core.documents.noise import is_listing, is_single_word
 from shared_core.errors import InputError
 from shared_core.types import Passage
 
@@ -45,7 +45,7 @@ def check(document: Document, passages: list[Passage], max_chars: int) -> None:
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(places(passages)))
     for lost, stretch in groupby(range(len(held)), key=lambda i: not held[i]):
         text = "".join(document.text[i] for i in stretch).strip() if lost else ""
-        assert not text or says_nothing(text) or is_listing(text, titled=False), text
+        assert not text or is_single_word(text) or is_listing(text, titled=False), text
     assert len({p.id for p in passages}) == len(passages)
 
 
@@ -126,8 +126,8 @@ def test_headings_open_sections_and_stay_with_them() -> None:
 
 def test_parts_are_never_crossed_and_give_title_and_metadata() -> None:
     text = "Row one.\n\nRow two."
-    parts = (Part(0, 8, "First", {"row": 1, "year": 1841}), Part(10, 18, "", {"row": 2}))
-    passages = chunk_document(Document("t.csv", text, "Table", parts=parts), split_sentences=by_stops)
+    segments = (Segment(0, 8, "First", {"row": 1, "year": 1841}), Segment(10, 18, "", {"row": 2}))
+    passages = chunk_document(Document("t.csv", text, "Table", segments=segments), split_sentences=by_stops)
     assert [(p.text, p.title, p.metadata["row"], p.metadata.get("year")) for p in passages] == [
         ("Row one.", "First", 1, 1841),
         ("Row two.", "Table", 2, None),

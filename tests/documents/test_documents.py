@@ -100,9 +100,9 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path, monkeypatch: pytest
     os.mkfifo(tmp_path / "pipe.txt")
     assert refused(tmp_path / "pipe.txt").message == "It is a pipe, not a plain file."
     (tmp_path / "loop.txt").symlink_to("loop.txt")
-    assert "back to itself" in refused(tmp_path / "loop.txt").message
+    assert "points to itself" in refused(tmp_path / "loop.txt").message
     (tmp_path / "nowhere.txt").symlink_to("gone.txt")
-    assert "leads nowhere" in refused(tmp_path / "nowhere.txt").message
+    assert "broken" in refused(tmp_path / "nowhere.txt").message
     assert refused(Path("/dev/null")).message.startswith("It is a device")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "socket.txt"))
@@ -199,7 +199,7 @@ def test_markdown_headings(tmp_path: Path) -> None:
     assert document.title == "The Ferry"
     assert [(h.level, h.label) for h in document.headings] == [(1, "One"), (2, "Two"), (6, "Six C#")]
     assert [text[h.start : h.end] for h in document.headings] == ["# One #", "Two\n---", "###### Six C#"]
-    assert [text[p.start : p.end][:5] for p in document.parts] == ["# One"]
+    assert [text[p.start : p.end][:5] for p in document.segments] == ["# One"]
 
 
 def test_folders_are_walked_safely(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.documents.reading import read, refuses
 
 
 def rows(document: Document) -> list[tuple[str, str, dict[str, Any]]]:
-    return [(document.text[p.start : p.end], p.title, dict(p.metadata)) for p in document.parts]
+    return [(document.text[p.start : p.end], p.title, dict(p.metadata)) for p in document.segments]
 
 
 def test_csv_rows_are_parts_with_their_columns() -> None:

@@ -153,7 +153,7 @@ def test_odd_files_each_get_their_true_hint(docs: Path, tmp_path: Path) -> None:
     os.mkfifo(docs / "pipe.txt")
     result = run(docs, "--index", tmp_path / "i")
     assert result.exit_code == 0, result.output
-    assert "loop.txt: The symbolic link leads back to itself." in result.stderr
+    assert "loop.txt: The symbolic link points to itself." in result.stderr
     assert "pipe.txt: It is a pipe, not a plain file." in result.stderr
     for path in ("loop.txt", "pipe.txt"):
         assert run(docs / path, "--index", tmp_path / "j").exit_code == 2

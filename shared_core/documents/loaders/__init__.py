@@ -1,1 +1,1 @@
-"""One file per family of formats: bytes in, extracted text with its structure out."""
+"""Loaders: one module for each kind of file; each returns the file's text with its structure (``extracted``)."""

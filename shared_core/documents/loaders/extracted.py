@@ -1,4 +1,4 @@
-"""What a loader gives back, and what loaders share: decoding bytes and choosing a title."""
+"""Values that loaders return, and what loaders share: decoding bytes, choosing a title."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Heading(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Where a page begins in the text; its number counts from 1, its label (``iv``) is empty if that is its number."""
+    """The start of a page in the text; its number counts from 1, its label (``iv``) is empty if that is its number."""
 
     start: int
     number: int
@@ -30,12 +30,12 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A stretch ``[start, end)`` of the text that no passage crosses: a row.
+class Segment:
+    """A stretch ``[start, end)`` of the text whose ends no passage crosses, such as the row of a table.
 
     Attributes:
         start, end: code points in the extracted text.
-        title: of its own (a row's title column); empty takes the document's.
+        title: its own (from a row's title column); empty for the document's.
         metadata: added to each of its passages.
     """
 
@@ -46,7 +46,7 @@ class Part:
 
 
 class Problem(NamedTuple):
-    """Something within a file that could not be used while the rest could (a line, a page)."""
+    """A line, page or row that could not be used while the rest of its file could, and what to do about it."""
 
     message: str
     hint: str
@@ -54,14 +54,14 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What was found in a file.
+    """The text of a file and its structure.
 
     Attributes:
-        text: exactly as extracted; all offsets count its code points.
-        title: empty if the file names none.
+        text: as extracted; all offsets count its code points.
+        title: empty if the file has none.
         headings: in order.
-        parts: in order, not overlapping; empty means the text is one part. Text outside all parts (the front matter
-            of a Markdown file) is kept but not made into passages.
+        segments: in order, not overlapping; empty if the text is one segment. Text outside all segments (the front
+            matter of a Markdown file) is kept but gets no passages.
         problems: what had to be left out.
         pages: where pages begin, in order; pages without text have none. A paragraph may run over a page's end.
     """
@@ -69,12 +69,12 @@ class Extracted:
     text: str
     title: str = ""
     headings: tuple[Heading, ...] = ()
-    parts: tuple[Part, ...] = ()
+    segments: tuple[Segment, ...] = ()
     problems: tuple[Problem, ...] = ()
     pages: tuple[Page, ...] = ()
 
 
-# The UTF-32 mark begins with the UTF-16 one, so it has to be tried first.
+# The UTF-32 mark begins with the UTF-16 one, so it must be tried first.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -102,7 +102,7 @@ _FIRST_LINE = re.compile(r"\s*(\S[^\r\n]*)(?:\r\n|\r|\n)[^\S\r\n]*[\r\n]")  # an
 
 
 def check_encoding(name: str) -> str:
-    """The canonical name of a text encoding; InputError if Python knows none of that name."""
+    """Return the canonical name of a text encoding; InputError if Python has none of that name."""
     try:
         info = codecs.lookup(name)
         if not getattr(info, "_is_text_encoding", True):
@@ -115,22 +115,22 @@ def check_encoding(name: str) -> str:
 
 
 def decode(data: bytes, *, declared: str | None = None, fallback: str | None = None) -> str:
-    """Bytes as text, never by guessing: byte-order mark, strict UTF-8, declared encoding, then ``fallback``.
+    """Decode bytes without guessing: byte-order mark, strict UTF-8, declared encoding, then ``fallback``.
 
     Args:
         data: the whole file.
-        declared: what the file itself says it is in (HTML); ignored if it does not fit.
-        fallback: for files that are not UTF-8, given by the user.
+        declared: the encoding that the file itself declares (HTML); ignored if it does not fit.
+        fallback: the user's choice for files that are not UTF-8.
 
     Raises:
         DocumentError: the bytes are not text, or not in any of these encodings. A guess goes into the hint only: a
-            wrong one would put words into a quote that its file does not have.
+            wrong one would put words into a quote that are not in the file.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _strict(data[len(mark) :], encoding, len(mark))
     binary = _looks_binary(data)
-    # Bytes beyond ASCII that happen to be valid UTF-8 are UTF-8: pages often declare something else.
+    # Bytes beyond ASCII that are valid UTF-8 are UTF-8, although pages often declare something else.
     unicode = None if b"\x00" in data else "utf-8"
     for name in (declared if data.isascii() else unicode, declared, unicode, fallback):
         if name and not (binary and name != fallback):
@@ -141,7 +141,7 @@ def decode(data: bytes, *, declared: str | None = None, fallback: str | None = N
             if _is_prose(text):
                 return text
     if binary or b"\x00" in data or _decodes(data, "utf-8"):
-        what = f"It begins like {binary}." if binary else "If it is UTF-16 text, save it with a byte-order mark."
+        what = f"It looks like {binary}." if binary else "If it is UTF-16 text, save it with a byte-order mark."
         raise DocumentError("The file is binary, not text.", hint=f"{what} Rename or convert it, or leave it out.")
     return _strict(data, "utf-8", 0)
 
@@ -175,16 +175,16 @@ def _strict(data: bytes, encoding: str, skipped: int) -> str:
 
 
 def _encoding_hint(data: bytes, position: int) -> str:
-    hint = "Save it as UTF-8, or name the encoding of such files (--encoding NAME)."
+    hint = "Save it as UTF-8, or give the encoding of such files (--encoding NAME)."
     try:
         from charset_normalizer import from_bytes
     except ImportError:
         return hint
     best = from_bytes(data[max(0, position - _SAMPLE // 2) : position + _SAMPLE // 2]).best()
-    return f"{hint} It could be {best.encoding}." if best is not None and best.encoding != "utf_8" else hint
+    return f"{hint} It may be {best.encoding}." if best is not None and best.encoding != "utf_8" else hint
 
 
-# What programs write into the title field when nobody gave one.
+# Titles that programs set when the author gave none.
 _NO_TITLE = re.compile(
     r"^(untitled.*|microsoft (word|powerpoint) - .*|slide \d+|powerpoint presentation"
     r"|.*\.(docx?|odt|pptx?|tex|dvi|indd))$",
@@ -193,12 +193,12 @@ _NO_TITLE = re.compile(
 
 
 def is_no_title(title: str) -> bool:
-    """Whether a title is one that a program made up."""
+    """Return whether a title is one that a program made up."""
     return _NO_TITLE.match(title) is not None
 
 
 def damaged(kind: str, error: Exception) -> DocumentError:
-    """The error of a file that its parser gives up on."""
+    """Return the error for a file that its parser cannot read."""
     detail = one_line(without_surrogates(str(error))) or type(error).__name__
     return DocumentError(
         f"The {kind} is damaged and cannot be read: {detail[:200]}",
@@ -207,17 +207,17 @@ def damaged(kind: str, error: Exception) -> DocumentError:
 
 
 def without_surrogates(text: str) -> str:
-    """Lone surrogates (broken escapes in JSON or PDF) as U+FFFD: no file or database could hold them."""
+    """Replace lone surrogates (broken escapes in JSON or PDF) by U+FFFD: they cannot be encoded as UTF-8."""
     return _SURROGATE.sub("\ufffd", text)
 
 
 def one_line(text: str) -> str:
-    """The text with each run of white space as one space."""
+    """Replace each run of white space by one space."""
     return " ".join(text.split())
 
 
 def first_line_title(text: str) -> str:
-    """The first line if it stands alone and reads like a title (short, not a sentence); else empty."""
+    """Return the first line if it is a paragraph of its own, short and not a sentence; else an empty string."""
     match = _FIRST_LINE.match(text)
     if match is None:
         return ""

@@ -1,4 +1,4 @@
-"""Which files are documents: formats by a file's name, and what to do about those that are none."""
+"""Recognise formats by file names, and suggest what to do about the ones that are not read."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ NAMES = {
     ),
     **dict.fromkeys(("makefile", "dockerfile", "jenkinsfile", "gemfile", "rakefile", "procfile"), "code"),
 }  # fmt: skip
-"""Whole file names (lower case) without an ending that are documents."""
+"""File names (lower case) without an ending that are documents."""
 
 PACKED = {".gz": "gzip", ".bz2": "bzip2"}
-"""Endings of packed single files: ``notes.md.gz`` is read as ``notes.md``."""
+"""Endings of compressed files: ``notes.md.gz`` is read as ``notes.md``."""
 
 BINARY = frozenset(("pdf", "docx", "odt", "pptx", "epub"))
-"""Formats that have no text encoding of their own."""
+"""Formats to which a text encoding does not apply."""
 
 TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
 LINES = frozenset(("code",))
-"""Formats whose lines mean more than their sentences."""
+"""Formats that are cut between lines rather than sentences."""
 
 _SAVE_AS = {
     **dict.fromkeys((".doc", ".dot", ".rtf", ".wps", ".pages"), "save them as .docx"),
@@ -66,20 +66,24 @@ _SAVE_AS = {
 
 
 class Format(NamedTuple):
-    """How a file is read: its format, and how it is packed (empty if it is not)."""
+    """A file's format and its compression (empty without one)."""
 
     kind: str
     packed: str = ""
 
 
 def file_format(name: str) -> Format | None:
-    """The format of a file of that name; ``None`` if it is no document."""
+    """Return the format that a file's name stands for; ``None`` if it is not read.
+
+    >>> file_format("notes.md.gz")
+    Format(kind='markdown', packed='gzip')
+    """
     path = PurePath(name.lower())
     packed = PACKED.get(path.suffix, "")
     if packed:
         path = path.with_suffix("")
     kind = _kind(path)
-    if packed and not kind and not path.suffix:  # a packed file of no known name is most likely a text
+    if packed and not kind and not path.suffix:  # a compressed file without an ending is most likely a text
         kind = "text"
     return Format(kind, packed) if kind else None
 
@@ -87,13 +91,13 @@ def file_format(name: str) -> Format | None:
 def _kind(path: PurePath) -> str:
     if path.suffix in SUFFIXES:
         return SUFFIXES[path.suffix]
-    if path.suffix[1:].isdigit() and ".log" in path.suffixes:  # logs are turned over as "system.log.2"
+    if path.suffix[1:].isdigit() and ".log" in path.suffixes:  # rotated logs: "system.log.2"
         return SUFFIXES[".log"]
     return "" if path.suffix else NAMES.get(path.name, "")
 
 
 def ending(name: str) -> str:
-    """What tells a file's format, for people: ``.xlsx``, ``.tar.gz``, ``no ending``."""
+    """Return a file's ending for messages: ``.xlsx``, ``.tar.gz``, ``no ending``."""
     path = PurePath(name.lower())
     if path.suffix in PACKED and len(path.suffixes) > 1:
         return "".join(path.suffixes[-2:])
@@ -101,5 +105,5 @@ def ending(name: str) -> str:
 
 
 def way_out(ending: str) -> str:
-    """What can be done about files of a format that is not read; empty if nothing is known."""
+    """Suggest what to do with files of a format that is not read; empty if nothing is known."""
     return _SAVE_AS.get(ending, "")

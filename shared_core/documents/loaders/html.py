@@ -1,8 +1,8 @@
-"""HTML: the text a reader came for, in reading order, blocks as paragraphs, tables by rows (``html_tables``).
+"""Read the content of web pages in order: blocks as paragraphs, tables row by row (``html_tables``).
 
-The page is read as a stream of tags by libxml2 (through lxml), fed in pieces: time grows with the page's length and can
-be looked at on the way, and no tree of the page is ever held. What is content and what is navigation is decided at the
-end, in ``html_zones``.
+libxml2 (through lxml) parses the page as a stream of tags, fed in pieces: time grows with the page's length and is
+checked on the way, and no tree of the page is held in memory. ``html_zones`` separates content from navigation at the
+end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from shared_core.documents.loaders.extracted import Extracted, Heading, decode, one_line, without_surrogates
 from shared_core.documents.loaders.html_tables import CELL_LETTERS, CELLS, Tables
-from shared_core.documents.loaders.html_zones import Run, Zones, zone_kind
+from shared_core.documents.loaders.html_zones import TextRun, Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
 from shared_core.errors import DocumentError, MissingDependencyError
 
@@ -40,7 +40,7 @@ _UNSEEN = frozenset(
         "video", "select", "datalist", "textarea", *_FOREIGN,
     )
 )  # fmt: skip
-# Elements that end a drawing or a formula left open (the HTML standard, "parsing foreign content").
+# Elements that close an unclosed drawing or formula (the HTML standard, "parsing foreign content").
 _BREAK_OUT = frozenset(
     (
         "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "hr",
@@ -49,12 +49,12 @@ _BREAK_OUT = frozenset(
 )  # fmt: skip
 _HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
 _NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
-_SEPARATORS = ("", " ", "\t", "\n", "\n\n")  # the stronger one wins where several meet
+_SEPARATORS = ("", " ", "\t", "\n", "\n\n")  # the strongest one wins where several meet
 _INLINE_SPACE, _CELL, _LINE, _PARAGRAPH = 1, 2, 3, 4
 
 
 def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
-    """An HTML page. Its title is ``<title>``, else the first heading.
+    """Read an HTML page. Its title is ``<title>``, else the first heading.
 
     Raises:
         DocumentError: not text, more than two million elements, or the time is used up.
@@ -65,7 +65,7 @@ def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
 
 
 def read_html(text: str, budget: Budget) -> Extracted:
-    """The same of a page that is decoded already."""
+    """Read an HTML page that is decoded already. Raises as ``load_html`` does."""
     try:
         from lxml import etree
     except ImportError as error:
@@ -92,7 +92,7 @@ def _declared_encoding(data: bytes) -> str | None:
     if match is None:
         return None
     name = (match.group(1) or match.group(2)).decode("ascii", "replace").lower()
-    # As browsers do (WHATWG Encoding Standard, "names and labels"): pages that say Latin-1 are in its superset.
+    # As browsers do (WHATWG Encoding Standard, "names and labels"): pages that declare Latin-1 use its superset.
     name = "cp1252" if name in {"iso-8859-1", "latin1", "latin-1", "ascii", "us-ascii"} else name
     try:
         return codecs.lookup(name).name
@@ -101,13 +101,13 @@ def _declared_encoding(data: bytes) -> str | None:
 
 
 def _objects_end(text: str) -> bool:
-    """Whether each ``<object>`` has its end tag; one left open would make the rest of the page its fallback."""
+    """Return whether each ``<object>`` has its end tag; an open one would make the rest of the page its fallback."""
     lowered = text.lower() if "<obj" in text or "<OBJ" in text or "<Obj" in text else ""
     return lowered.count("<object") <= lowered.count("</object")
 
 
 class _Element:
-    """An open element: what it changed, to be undone at its end."""
+    """An open element and the state to restore at its end."""
 
     __slots__ = ("first_run", "gap", "heading", "link", "seen", "tag", "within_html", "zone")
 
@@ -121,17 +121,17 @@ class _Element:
 
 
 class _PageReader:
-    """lxml's parser target: turns tags and text into runs of text, each with what stands before it and its zone."""
+    """Target of lxml's parser: converts tags and text to runs of text, each with its zone and the gap before it."""
 
     def __init__(self, *, objects_end: bool) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[TextRun] = []
         self.zones = Zones()
         self._unseen = _UNSEEN if objects_end else _UNSEEN - {"object"}
         self._open: list[_Element] = []
         self._elements = 0
-        self._gap = 0  # index into _SEPARATORS of what has to stand before the next text
-        self._hidden: _Element | None = None  # the outermost element open whose content is not shown
-        self._html_within = 0  # elements open within a drawing that hold HTML again
+        self._gap = 0  # index into _SEPARATORS: the separator due before the next text
+        self._hidden: _Element | None = None  # the outermost open element whose content is not shown
+        self._html_within = 0  # open elements within a drawing that contain HTML again
         self._preformatted = self._titles = 0
         self._links: list[str] = []
         self._level = self._headings = 0
@@ -143,7 +143,7 @@ class _PageReader:
     # --- called by the parser --------------------------------------------------------------------------------------
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         self._elements += 1
         if self._elements > MAX_PAGE_ELEMENTS:
             raise too_much("elements", self._elements, MAX_PAGE_ELEMENTS)
@@ -168,7 +168,7 @@ class _PageReader:
             self._begin(element, attributes)
 
     def end(self, tag: str) -> None:
-        """An element ends; the parser ends each that it began, also where the page does not."""
+        """Handle the end of an element; the parser ends every one, even if the page does not."""
         element = self._open.pop() if self._open else _Element(tag)
         if not element.seen:
             self._html_within -= element.within_html
@@ -181,7 +181,7 @@ class _PageReader:
             self._finish(element)
 
     def data(self, text: str) -> None:
-        """Text."""
+        """Handle text."""
         if self._hidden is not None:
             return
         if not self._titles:
@@ -190,13 +190,13 @@ class _PageReader:
             self._title.append(text)
 
     def comment(self, text: str) -> None:
-        """Nothing to see."""
+        """Ignore comments."""
 
     def pi(self, target: str, data: str | None = None) -> None:
-        """Nothing to see."""
+        """Ignore processing instructions."""
 
     def close(self) -> None:
-        """The page's end."""
+        """Do nothing at the page's end; the parser requires this method."""
 
     # --- elements --------------------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class _PageReader:
             self._gap = max(self._gap, _LINE)
 
     def _drop_permalink(self, element: _Element) -> None:
-        """Links from a heading to itself (``¶``, ``#``) and back from a footnote (``↩``) are no text."""
+        """Drop links from a heading to itself (``¶``, ``#``) and back from a footnote (``↩``)."""
         text = "".join(run.text for run in self.runs[element.first_run :])
         if "#" in element.link and len(text) <= 4 and not any(letter.isalnum() for letter in text):
             for run in self.runs[element.first_run :]:
@@ -259,7 +259,7 @@ class _PageReader:
             del self.runs[element.first_run :]
 
     def _close_cell(self, element: _Element) -> None:
-        """A short cell is one piece of its row, whatever blocks it is made of; a long one is layout and keeps them."""
+        """Put a short cell on one line, whatever blocks are in it; a long one is layout and keeps them."""
         runs = self.runs[element.first_run :]
         if not runs or any(run.level or run.preformatted for run in runs):
             return
@@ -288,11 +288,11 @@ class _PageReader:
             return
         link = self._links[-1] if self._links else None
         kept = self._headings if self._level else 0
-        self.runs.append(Run(self._gap, text, self.zones.current, link, self._level, kept, self._preformatted > 0))
+        self.runs.append(TextRun(self._gap, text, self.zones.current, link, self._level, kept, self._preformatted > 0))
         self._gap = 0
 
     def result(self) -> Extracted:
-        """The page's text, without what is navigation."""
+        """Return the page's text without its navigation."""
         written = _Written()
         gap = 0
         for run, keep in zip(self.runs, self.zones.kept(self.runs), strict=True):
@@ -308,17 +308,17 @@ class _PageReader:
 
 
 class _Written:
-    """The text so far; keeps count of code points so that headings get their offsets."""
+    """The text so far; counts code points, so that headings get their offsets."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._length = 0
-        self._heading: Run | None = None  # the first run of the open heading
+        self._heading: TextRun | None = None  # the first run of the open heading
         self._start = self._first_piece = 0
         self._headings: list[Heading] = []
 
-    def add(self, run: Run, gap: int) -> None:
-        """Write a run with the separator before it."""
+    def add(self, run: TextRun, gap: int) -> None:
+        """Add a run with the separator before it."""
         if self._heading is not None and run.heading != self._heading.heading:
             self._end_heading()
         self._write(_SEPARATORS[gap] if self._pieces else "")
@@ -327,7 +327,7 @@ class _Written:
         self._write(run.text.lstrip("\r\n") if gap == _PARAGRAPH else run.text)
 
     def finish(self) -> tuple[str, tuple[Heading, ...]]:
-        """The text and its headings."""
+        """Return the text and its headings."""
         self._end_heading()
         return "".join(self._pieces), tuple(self._headings)
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shared_core.documents.loaders.extracted import one_line
-from shared_core.documents.loaders.html_zones import Run
+from shared_core.documents.loaders.html_zones import TextRun
 from shared_core.documents.loaders.tables import LONGEST_NAME
 
 CELLS = frozenset(("td", "th"))
-CELL_LETTERS = 600  # a cell of more is a part of the page's layout rather than of a table
+CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
 _LEAST_COLUMNS, _LEAST_ROWS = 2, 2
 
 
 class _Cell:
-    """A cell: its runs are ``runs[first:end]``."""
+    """A cell with the runs ``runs[first:end]``."""
 
     __slots__ = ("end", "first", "header", "wide")
 
@@ -36,13 +36,13 @@ class _Table:
 
 
 class Tables:
-    """The tables open at a point of a page; the page's reader tells it of their elements as they come."""
+    """The tables that are open at a point of a page. The page's reader reports their elements in order."""
 
     def __init__(self) -> None:
         self._open: list[_Table] = []
 
-    def start(self, tag: str, attributes: Mapping[str, str], runs: Sequence[Run]) -> None:
-        """``<table>``, ``<tr>``, ``<th>`` or ``<td>`` begins; other elements change nothing."""
+    def start(self, tag: str, attributes: Mapping[str, str], runs: Sequence[TextRun]) -> None:
+        """Handle the start of ``<table>``, ``<tr>``, ``<th>`` or ``<td>``; other elements are ignored."""
         if tag == "table":
             if self._open:
                 self._open[-1].holds_tables = True
@@ -53,8 +53,8 @@ class Tables:
             wide = attributes.get("colspan", "1").strip() not in {"", "1"}
             self._open[-1].rows[-1].append(_Cell(len(runs), tag == "th", wide))
 
-    def end(self, tag: str, runs: list[Run]) -> None:
-        """One of them ends. At a table's end its rows in ``runs`` get the names of their columns."""
+    def end(self, tag: str, runs: list[TextRun]) -> None:
+        """Handle the end of an element. At a table's end the names of its columns are added to its rows in ``runs``."""
         if not self._open:
             return
         rows = self._open[-1].rows
@@ -66,7 +66,7 @@ class Tables:
                 _name_cells(table, runs)
 
 
-def _name_cells(table: _Table, runs: list[Run]) -> None:
+def _name_cells(table: _Table, runs: list[TextRun]) -> None:
     rows = [row for row in table.rows if any(cell.end > cell.first for cell in row)]
     names = _column_names(rows, runs)
     if not names:
@@ -82,7 +82,7 @@ def _name_cells(table: _Table, runs: list[Run]) -> None:
     start, stop = rows[0][0].first, rows[0][-1].end
     gap = runs[start].gap
     out = []
-    # where a row could not be named the row of names stays, so that nothing is lost
+    # If some row could not take the names, the row of names stays, so that nothing is lost.
     dropped = range(start, stop) if all(named) else range(0)
     for i in range(table.first, len(runs)):
         if i in dropped:
@@ -91,25 +91,25 @@ def _name_cells(table: _Table, runs: list[Run]) -> None:
         if dropped and i == stop:
             run.gap = max(run.gap, gap)
         if text := prefixes.get(i):
-            out.append(Run(0 if text.startswith("; ") else run.gap, text, run.zone, None, 0, 0, False))
+            out.append(TextRun(0 if text.startswith("; ") else run.gap, text, run.zone, None, 0, 0, False))
             run.gap = 0
         out.append(run)
     runs[table.first :] = out
 
 
-def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[Run]) -> list[str]:
-    """The names of the columns; none where the first row does not give them, or the second goes on giving them."""
+def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> list[str]:
+    """Return the names of the columns; none if the first row does not give them, or the second is a header as well."""
     if len(rows) < _LEAST_ROWS or len(rows[0]) < _LEAST_COLUMNS or any(c.wide or not c.header for c in rows[0]):
         return []
     if all(cell.header for cell in rows[1]):
         return []
     names = [one_line("".join(run.text for run in runs[cell.first : cell.end])) for cell in rows[0]]
-    said = [name for name in names if name]
-    return names if said and len(set(said)) == len(said) and max(map(len, said)) <= LONGEST_NAME else []
+    given = [name for name in names if name]
+    return names if given and len(set(given)) == len(given) and max(map(len, given)) <= LONGEST_NAME else []
 
 
-def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[Run]) -> bool:
-    """Whether a row has one plain cell for each column."""
+def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[TextRun]) -> bool:
+    """Return whether a row has one plain cell for each column."""
     if len(row) != columns or any(cell.wide for cell in row):
         return False
     for cell in row:

@@ -1,8 +1,8 @@
-"""What on a web page is its content, and what navigation, header, footer, sidebar and table of contents.
+"""Tell a web page's content from its navigation, header, footer, sidebars and table of contents.
 
-Landmarks of HTML and ARIA decide, then names that documentation and content systems give such boxes, and in both cases
-how much of a box is links. Where a decision would leave hardly anything, the page is taken whole: rather a menu too
-much than an article too little.
+HTML and ARIA landmarks decide, then the class names that documentation and content systems give such boxes, and in both
+cases the share of links in a box. If hardly anything would be left, the page is kept whole: a menu too many is better
+than a missing article.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ROLES = {
 }  # fmt: skip
 _TAGS = {"main": "main", "nav": "nav", "header": "header", "footer": "footer", "aside": "aside", "article": "article",
          "ul": "list", "ol": "list", "menu": "list"}  # fmt: skip
-# Names of boxes in the themes of documentation generators, wikis and content systems; compared as whole words.
+# Class names in the themes of documentation generators, wikis and content systems; compared as whole words.
 _NAMES = {
     **dict.fromkeys(
         (
@@ -41,22 +41,22 @@ _NEVER_BOXES = frozenset(("html", "body", "main", "article", "h1", "h2", "h3", "
 _MOSTLY_LINKS = 0.5
 _MANY_LINKS = 0.3
 _ALL_LINKS = 0.85
-_SHARE = 0.25  # of the page's text: with less, what claims to be its content is not
+_SHARE = 0.25  # of the page's text: with less, an element marked as its content is not
 _CONTENT_LETTERS = 500
 _LEFT_SHARE, _LEFT_LETTERS = 0.05, 200
 _FOOTER_SHARE = 0.3
 
 
-class Run:
-    """A stretch of text without a block's boundary in it.
+class TextRun:
+    """A stretch of text within one block.
 
     Attributes:
-        gap: what stands before it, an index into the loader's separators.
+        gap: the separator before it, an index into the loader's separators.
         text: with white space as shown.
-        zone: the innermost zone it is in.
-        link: where it leads if it is within a link, else ``None``.
-        level, heading: of the heading it is in, and that heading's number on the page; 0 outside.
-        preformatted: whether its white space is meant.
+        zone: number of the innermost zone around it.
+        link: the target of the link around it; ``None`` outside links.
+        level, heading: of the heading around it, and that heading's number on the page; 0 outside.
+        preformatted: whether its white space counts.
     """
 
     __slots__ = ("gap", "heading", "level", "link", "preformatted", "text", "zone")
@@ -69,7 +69,7 @@ class Run:
 
 
 def zone_kind(tag: str, attributes: Mapping[str, str]) -> str:
-    """The kind of zone an element opens; empty for most."""
+    """Return the kind of zone that an element opens; empty for most."""
     kind = _ROLES.get(attributes.get("role", ""), "")
     if kind:
         return kind
@@ -81,7 +81,7 @@ def zone_kind(tag: str, attributes: Mapping[str, str]) -> str:
 
 
 class Zones:
-    """The page's zones as a tree, numbered in the order of their beginnings; zone 0 is the page."""
+    """The page's zones as a tree, numbered in document order; zone 0 is the page."""
 
     def __init__(self) -> None:
         self._kinds = ["page"]
@@ -89,7 +89,7 @@ class Zones:
         self.current = 0
 
     def enter(self, kind: str) -> int:
-        """Begin a zone within the current one; its number."""
+        """Begin a zone within the current one; return its number."""
         self._kinds.append(kind)
         self._parents.append(self.current)
         self.current = len(self._kinds) - 1
@@ -99,12 +99,12 @@ class Zones:
         """End the current zone."""
         self.current = self._parents[self.current]
 
-    def kept(self, runs: Sequence[Run]) -> list[bool]:
-        """Which runs are content."""
+    def kept(self, runs: Sequence[TextRun]) -> list[bool]:
+        """Return for each run whether it is content."""
         letters, links, inner_links, titled = self._figures(runs)
         content = self._content(letters)
         dropped = [False] * len(self._kinds)
-        for zone in range(1, len(self._kinds)):  # a zone's number is larger than its parent's
+        for zone in range(1, len(self._kinds)):  # parents come first: a zone's number is larger than its parent's
             share = links[zone] / letters[zone] if letters[zone] else 0.0
             to_page = inner_links[zone] / letters[zone] if letters[zone] else 0.0
             dropped[zone] = dropped[self._parents[zone]] or self._is_aside(
@@ -116,11 +116,11 @@ class Zones:
             if _letters(runs, chosen) >= max(1, _SHARE * _letters(runs, kept)):
                 kept = chosen
         left = _letters(runs, kept)
-        # A page that is nothing but a list of links, or whose theme names its content like a menu.
+        # The page may be nothing but a list of links, or its theme may name its content like a menu.
         return kept if left >= min(_LEFT_LETTERS, letters[0]) or left > _LEFT_SHARE * letters[0] else [True] * len(runs)
 
-    def _figures(self, runs: Sequence[Run]) -> tuple[list[int], list[int], list[int], list[bool]]:
-        """For each zone with all within it: letters, those in links, those in links within the page, any heading?"""
+    def _figures(self, runs: Sequence[TextRun]) -> tuple[list[int], list[int], list[int], list[bool]]:
+        """Count for each zone with all within it: letters, letters in links, in links within the page; any heading?"""
         size = len(self._kinds)
         letters, links, inner, titled = [0] * size, [0] * size, [0] * size, [False] * size
         for run in runs:
@@ -138,7 +138,7 @@ class Zones:
         return letters, links, inner, titled
 
     def _content(self, letters: Sequence[int]) -> list[bool]:
-        """Which zones are within the page's content as it names it (``main``, else articles that hold most of it)."""
+        """Return for each zone whether it is in the marked content (``main``, else articles with most of the text)."""
         for kind, share in (("main", 0.0), ("article", 0.5)):
             marked = [False] * len(self._kinds)
             held = 0
@@ -152,14 +152,14 @@ class Zones:
 
     @staticmethod
     def _is_aside(kind: str, links: float, to_page: float, share: float, in_content: bool, titled: bool) -> bool:
-        """Whether a zone is beside the content.
+        """Return whether a zone is not content.
 
         Args:
             kind: of the zone.
-            links, to_page: the shares of its letters that are links, and links within the page.
-            share: of the page's letters that it holds.
-            in_content: whether it is within the page's content.
-            titled: whether it holds a heading.
+            links, to_page: shares of its letters in links, and in links within the page.
+            share: of the page's letters that are in it.
+            in_content: whether it is within the page's marked content.
+            titled: whether it contains a heading.
         """
         if kind == "marks":
             return True
@@ -180,5 +180,5 @@ class Zones:
         return False
 
 
-def _letters(runs: Sequence[Run], kept: Sequence[bool]) -> int:
+def _letters(runs: Sequence[TextRun], kept: Sequence[bool]) -> int:
     return sum(len(run.text) for run, keep in zip(runs, kept, strict=True) if keep)

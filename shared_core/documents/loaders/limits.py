@@ -1,7 +1,7 @@
-"""Bounds on the work a file may cause, whatever it says of itself.
+"""Limits on the time and memory that reading a file may take.
 
-Time is looked at between the steps of a loader, memory is bounded through what it grows with: bytes unpacked, elements,
-cells. Parsers that cannot be stopped from outside run in a process of their own (``process.py``).
+Loaders check the time between their steps and bound memory through what it grows with: bytes unpacked, elements, cells.
+Parsers that cannot be stopped from outside run in a helper process (``isolated.py``).
 """
 
 from __future__ import annotations
@@ -13,23 +13,27 @@ from typing import IO
 from shared_core.errors import DocumentError
 
 MAX_SECONDS = 120.0
-"""A file may be read for so long; the slowest honest ones (PDFs of a thousand pages) take a few seconds."""
+"""For one file; the slowest ordinary ones (PDFs of a thousand pages) take a few seconds."""
 
 MAX_UNPACKED_BYTES = 128 * 2**20
-"""What may come out of an archive (DOCX, EPUB, .gz …); counted while it comes, as headers can lie."""
+"""For what an archive (DOCX, EPUB …) unpacks to; counted while unpacking, because headers may state anything."""
 
-CHUNK = 65_536  # bytes or characters handed to a parser between two looks at the clock
+CHUNK = 65_536  # bytes or characters passed to a parser between two checks of the time
 
 
 class Budget:
-    """The time a file may take, counted from the making of this object."""
+    """The time a file may take, from the creation of this object.
+
+    >>> Budget(120).remaining() > 119
+    True
+    """
 
     def __init__(self, seconds: float = MAX_SECONDS) -> None:
         self.seconds = seconds
         self._end = time.monotonic() + seconds
 
     def remaining(self) -> float:
-        """Seconds left; zero or less when used up."""
+        """Return the seconds left; zero or less when the time is used up."""
         return self._end - time.monotonic()
 
     def check(self) -> None:
@@ -39,26 +43,26 @@ class Budget:
 
 
 def too_slow(seconds: float) -> DocumentError:
-    """The error of a file whose reading was given up after so many seconds."""
+    """Return the error for a file that takes too long to read."""
     return DocumentError(
         f"Reading it took longer than {seconds:g} seconds and was given up.",
-        hint="Split the file or save it anew from the program that made it, or allow more (--max-file-seconds N).",
+        hint="Split the file, save it again from the program that made it, or allow more time (--max-file-seconds N).",
     )
 
 
 def too_much(what: str, number: int, limit: int) -> DocumentError:
-    """The error of a file that holds more of something than is read into memory."""
+    """Return the error for a file with more of something (``what``) than is read into memory."""
     return DocumentError(f"It holds {number:,} {what}; at most {limit:,} are read.", hint="Split the file.")
 
 
 def read_unpacked(stream: IO[bytes], budget: Budget, limit: int, *, before: int = 0) -> Iterator[bytes]:
-    """What a decompressing stream gives, in chunks.
+    """Read a decompressing stream in chunks.
 
     Args:
-        stream: gives it.
-        budget: looked at before each chunk.
+        stream: to read.
+        budget: checked after each chunk.
         limit: bytes at most, of this stream and of others of its document.
-        before: bytes that the others gave.
+        before: bytes read from the others.
 
     Raises:
         DocumentError: more than ``limit`` bytes come out, or the time is used up.
@@ -70,6 +74,6 @@ def read_unpacked(stream: IO[bytes], budget: Budget, limit: int, *, before: int 
         if total > limit:
             raise DocumentError(
                 f"It unpacks to more than {limit:,} bytes.",
-                hint="Split the document; if it is small when opened, save it anew from the program that made it.",
+                hint="Split the document; if it looks small when opened, save it again from the program that made it.",
             )
         yield chunk

@@ -142,7 +142,7 @@ def _relation_id(entry: Element) -> str:
 class _Text:
     """Gathers the text of a tree as ``blocks``: (paragraph or table, heading level or 0)."""
 
-    mixed: ClassVar[bool] = False  # whether text stands beside elements, as in ODT, rather than in elements of its own
+    mixed: ClassVar[bool] = False  # whether text may be next to elements (ODT), not only in elements of its own
 
     def __init__(self) -> None:
         self.blocks: list[tuple[str, int]] = []
@@ -268,7 +268,7 @@ class _OdtText(_Text):
         if _ROLES.get(element.tag) != "notes":
             super().walk(element)
             return
-        # A note stands in the middle of its paragraph, or in a table's cell, and is read last.
+        # A note interrupts its paragraph or table cell; notes are read last.
         self.blocks, self.notes = self.notes, self.blocks
         tables, self._tables = self._tables, []
         self.within(element)

@@ -74,7 +74,7 @@ def _read(document: pypdfium2.PdfDocument, budget: Budget) -> Extracted:
         if _is_unreadable(lines):
             problems.append(
                 Problem(
-                    f"the letters of page {number} have no meaning in the file (a font without a table of characters)",
+                    f"page {number} cannot be read: its font has no table of characters",
                     "Run it through OCR (for example: ocrmypdf --force-ocr IN OUT).",
                 )
             )
@@ -84,7 +84,7 @@ def _read(document: pypdfium2.PdfDocument, budget: Budget) -> Extracted:
     if not any(pages):
         why = f" ({problems[0].message})" if problems else ""
         raise DocumentError(
-            f"The PDF holds no text on any of its {len(pages)} pages{why}.",
+            f"The PDF contains no text on any of its {len(pages)} pages{why}.",
             hint="It may be a scan: run it through OCR first (for example: ocrmypdf IN OUT).",
         )
     if pictures:
@@ -105,7 +105,7 @@ def _has_picture(page: pypdfium2.PdfPage) -> bool:
 
 
 def _is_unreadable(lines: list[Line]) -> bool:
-    """Whether the letters are those of a font whose meaning the file does not tell."""
+    """Return whether the letters come from a font that the file does not map to characters."""
     text = "".join(line.text for line in lines)
     odd = sum(
         1

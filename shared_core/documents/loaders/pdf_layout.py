@@ -1,7 +1,7 @@
-"""How the lines on a PDF's pages belong together: columns in reading order, running heads and page numbers, paragraphs.
+"""Put the lines on a PDF's pages in order: columns, running heads and page numbers, paragraphs.
 
-Only geometry and repetition decide. The order of the file is kept unless columns are plainly mixed, as programs write
-their pages in reading order nearly always, and where they do not, a guess could part what belongs together.
+Only geometry and repetition decide. The order of the file is kept unless columns are plainly mixed: programs nearly
+always write pages in reading order, and if they do not, a guess could separate lines that belong together.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from dataclasses import dataclass
 
 from shared_core.documents.loaders.pdf_lines import Line, joined
 
-_SAME_ROW = 0.35  # of the font size: base lines nearer than this are one
+_SAME_ROW = 0.35  # of the font size: base lines closer than this are one
 _KERNED = 0.6  # font sizes that letters may overlap, as in the logo of TeX
-_TOUCHING = 0.12  # font sizes: nearer than this, pieces are one word
+_TOUCHING = 0.12  # font sizes: pieces closer than this are one word
 _CELL_GAP = 2.0  # font sizes between two cells of a row; less is a space
-_TABLE_GAP = 0.8  # the same where a row has three or more
+_TABLE_GAP = 0.8  # the same in a row of three or more cells
 _COLUMN_ROWS = 5
 _COLUMN_LETTERS = 18
-_COLUMN_FULL = 0.8  # of its width a line of running text takes up at the median; cells vary more
+_COLUMN_FULL = 0.8  # of its column, the median line of running text fills so much; cells vary more
 _EDGE_ROWS = 2
 _EDGE_DRIFT = 4.0  # points: a running head stands at the same height on each page
-_APART = 1.5  # of the usual distance of lines: what stands further off is no part of the text
+_APART = 1.5  # of the usual line distance: lines further away do not belong to the text
 _NEW_PARAGRAPH = 1.3
 _NEXT_ROW = 2.5
 _OTHER_SIZE = 0.08
@@ -36,8 +36,7 @@ _ITEM = re.compile(r"[•‣◦▪▸●○■□–—*·\uf0b7\uf0a7-]\s|\(?(?
 
 
 def page_rows(lines: Sequence[Line]) -> list[Line]:
-    """The lines of a page in reading order, what stands side by side as one: columns one after the other, cells with
-    tabs between them."""
+    """Return the lines of a page in reading order: columns one after the other, cells of a row joined by tabs."""
     rows: list[list[Line]] = []
     for line in lines:
         last = rows[-1][-1] if rows else None
@@ -76,8 +75,10 @@ def _row(cells: list[Line]) -> Line:
 
 
 def _columns(rows: Sequence[list[Line]], start: int) -> tuple[int, list[Line]]:
-    """(end of the run of rows from ``start`` that are columns of running text side by side, its lines column by
-    column); no lines where there is no such run."""
+    """Find columns of running text side by side, beginning at row ``start``.
+
+    Returns the row at which they end, and their lines column by column; no lines if there are no such columns.
+    """
     width = len(rows[start])
     if width < 2:
         return start, []
@@ -117,7 +118,7 @@ def _column_of(cell: Line, bounds: Sequence[tuple[float, float]]) -> int | None:
 
 
 def line_pitch(pages: Iterable[Sequence[Line]]) -> float:
-    """The usual distance of base lines, in font sizes; 1.2 where there is none to measure."""
+    """Return the usual distance of base lines, in font sizes; 1.2 if there is none to measure."""
     steps: Counter[float] = Counter()
     for lines in pages:
         for a, b in itertools.pairwise(lines):
@@ -135,15 +136,15 @@ class _Edge:
     top: bool
     key: str  # its text with # for numbers
     y: float
-    apart: bool  # stands off from the text
+    apart: bool  # at a distance from the text
 
 
 def without_running_heads(pages: Sequence[Sequence[Line]], pitch: float) -> list[list[Line]]:
-    """The pages without what is repeated at their top and bottom: running heads, feet, page numbers.
+    """Remove what is repeated at the top and bottom of pages: running heads, footers, page numbers.
 
-    Taken out is only what stands at the same height with the same words (numbers apart) on at least three pages, or on
-    all if there are two, stands off from the text (unless it is a number alone), and is not larger than the text, as
-    titles of slides are.
+    A line is removed only if it is at the same height with the same words (apart from numbers) on at least three pages,
+    or on both of two; if it is at a distance from the text (unless it is only a number); and if it is not larger than
+    the text, as titles of slides are.
     """
     sizes: Counter[int] = Counter()
     for line in itertools.chain.from_iterable(pages):
@@ -191,11 +192,11 @@ def _edges(page: int, lines: Sequence[Line], pitch: float, largest: float) -> li
 
 
 def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], pitch: float) -> bool:
-    """Whether ``line`` begins a paragraph.
+    """Return whether ``line`` begins a paragraph.
 
     Args:
         before: the lines of the paragraph so far, not empty, of the same page or of the one before.
-        line: the one in question.
+        line: to judge.
         after: the lines that follow it on its page (the first few will do).
         pitch: the usual distance of base lines, in font sizes.
     """
@@ -209,7 +210,7 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
         return True
     if last.bold != line.bold and (last.bold or not _continues(last, line)):
         return True
-    if down <= 0 or line.x0 > last.x1 or line.x1 < last.x0:  # at the top of another column or page
+    if down <= 0 or line.x0 > last.x1 or line.x1 < last.x0:  # at the top of the next column or page
         return not _continues(last, line)
     if down > _NEW_PARAGRAPH * pitch * line.size:
         return True
@@ -224,17 +225,17 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
 
 
 def _continues(last: Line, line: Line) -> bool:
-    """Whether text that breaks off at the end of a column or page goes on."""
+    """Return whether text that breaks off at the end of a column or page goes on in ``line``."""
     return not _SENTENCE_END.search(last.text) and (line.text[:1].islower() or last.text[-1:] in ",;-–")
 
 
 def _is_over(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
-    """Whether the last line of the paragraph so far can be its last: it ends a sentence, or short of the right edge."""
+    """Return whether the paragraph can end here: its last line ends a sentence, or short of the right edge."""
     return _SENTENCE_END.search(before[-1].text) is not None or _room(before, line, after) > 2 * line.size
 
 
 def _is_short(before: Sequence[Line], line: Line, after: Sequence[Line]) -> bool:
-    """Whether the last line ends a sentence so far from the right edge that the next word would have fitted."""
+    """Return whether the last line ends a sentence so early that the next word would have fitted."""
     last = before[-1]
     first_word = (line.x1 - line.x0) * (len(line.text.split(maxsplit=1)[0]) + 1) / max(1, len(line.text))
     room = _room(before, line, after)

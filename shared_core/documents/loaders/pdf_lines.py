@@ -1,7 +1,7 @@
-"""What stands on a PDF's pages: lines of text with their place and font, read with pypdfium2.
+"""Read the lines of text on a PDF's pages, with their position and font, through pypdfium2.
 
-PDFium knows where words and lines end (PDFs hold letters at places, seldom spaces). A line is cut where a gap in it is
-wider than a space, so that what stands side by side, columns or cells, can be told apart.
+PDFium finds the ends of words and lines (PDFs place letters and seldom contain spaces). A line is cut at gaps wider
+than a space, which separates columns and cells side by side.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pypdfium2
 
-_BROKEN_WORD = "\ufffe\x02"  # what PDFium puts for a hyphen at which a line breaks off within a word
+_BROKEN_WORD = "\ufffe\x02"  # PDFium's marks for a hyphen that divides a word at the end of a line
 _BOLD = re.compile(r"bold|black|heavy|demi|-bd|cm(ss|tt|c)?bx|[se]fbx", re.IGNORECASE)
 _BOLD_WEIGHT = 600
-_FIXED_WIDTH = 1  # the flag in a font's descriptor
+_FIXED_WIDTH = 1  # flag in a font's descriptor
 _FIXED = re.compile(r"mono|courier|typewriter|consol|cmtt|[se]ftt", re.IGNORECASE)
 _WIDE_GAP = 0.9  # in font sizes: wider than the space between words, even of justified text
-_SPACE = 0.18  # in font sizes: a gap that is one, whether the file has a space there or not
-_NO_SPACE = 0.04  # a space that is none
-_SPACED_OUT = 0.4  # of the gaps in a word: more wide ones are meant
-_STRETCHED = 1.8  # a gap of a justified line is seldom so many times as wide as its others
-_STRETCHED_TO = 2.2  # font sizes that the spaces of a badly filled line grow to
+_SPACE = 0.18  # in font sizes: a gap this wide is a space, whether the file has one or not
+_NO_SPACE = 0.04  # in font sizes: a space in the file that cannot be seen on the page
+_SPACED_OUT = 0.4  # of the gaps in a word: more wide ones are letter-spacing
+_STRETCHED = 1.8  # spaces of a justified line are seldom so many times as wide as its others
+_STRETCHED_TO = 2.2  # in font sizes: spaces of a badly filled line grow up to this
 _FONT_NAME_BYTES = 128
 _UNSEEN = {ord(c): None for c in "\xad\u200b\ufeff\x00"}
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A stretch of text on one line of a page, in points, turned upright: x to the right, y upwards.
+    """A stretch of text on one line of a page; coordinates in points, as if upright: x to the right, y upwards.
 
     Attributes:
         text: without white space around it.
-        x0, x1: where it begins and ends.
+        x0, x1: its left and right ends.
         y: of its base line.
         size: of its font (the median of a few letters).
-        bold: whether its letters are.
-        fixed: whether its font has letters of one width.
-        turned: how it runs on the page, in quarter turns (0: upright).
-        broken: a hyphen stood behind it at which a word was divided, or seemed to be.
+        bold: whether its letters are bold.
+        fixed: whether its font is monospaced.
+        turned: its rotation on the page, in quarter turns (0: upright).
+        broken: whether it ends in a hyphen that divides a word, or seems to.
     """
 
     text: str
@@ -61,7 +61,7 @@ class Line:
 
 
 def page_lines(page: pypdfium2.PdfPage) -> list[Line]:
-    """The lines of a page in the order in which its file holds them, upright text first."""
+    """Return the lines of a page in the order of the file, text in the page's usual direction first."""
     textpage = page.get_textpage()
     try:
         lines = list(_Reader(textpage).lines())
@@ -77,7 +77,7 @@ def page_lines(page: pypdfium2.PdfPage) -> list[Line]:
 
 
 class _Reader:
-    """Reads one text page; the numbers of its characters count what PDFium counts."""
+    """Reads one text page; character indices are PDFium's."""
 
     def __init__(self, textpage: Any) -> None:
         import pypdfium2.raw as raw
@@ -86,14 +86,14 @@ class _Reader:
         self._page: Any = textpage.raw
         count = textpage.count_chars()
         text = textpage.get_text_range() if count else ""
-        # Letters beyond 16 bits and unprintable ones can shift the two against each other.
+        # Characters beyond 16 bits and unprintable ones can shift the text against PDFium's indices.
         self._text = text if len(text) == count else "".join(self._letter(i) for i in range(count))
         self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._matrix, self._box = raw.FS_MATRIX(), raw.FS_RECTF()
         self._name, self._flags = ctypes.create_string_buffer(_FONT_NAME_BYTES), ctypes.c_int()
 
     def lines(self) -> Iterator[Line]:
-        """Lines, cut at wide gaps."""
+        """Yield lines, cut at wide gaps."""
         start = 0
         for i, letter in enumerate(self._text):
             if letter in _BROKEN_WORD:
@@ -109,7 +109,7 @@ class _Reader:
         return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
 
     def _cut(self, start: int, end: int, *, broken: bool) -> Iterator[Line]:
-        """The line of the characters ``[start, end)``, in as many pieces as wide gaps part it into."""
+        """Yield the line of the characters ``[start, end)`` in pieces, cut at wide gaps."""
         text = self._text
         words = [(start + m.start(), start + m.end()) for m in re.finditer(r"\S+", text[start:end])]
         words = [(a, b) for a, b in words if text[a:b].translate(_UNSEEN)]
@@ -126,9 +126,9 @@ class _Reader:
         yield self._line(words[first:], broken=broken)
 
     def _spaced(self, words: list[tuple[int, int]], size: float) -> tuple[list[tuple[int, int]], list[float]]:
-        """The words of an upright line as their letters stand on it, and the gaps between them.
+        """Return the words of an upright line as seen on the page, and the gaps between them.
 
-        Some programs place each letter by itself: then spaces have no width, and gaps hold no space.
+        Some programs place each letter by itself; their spaces have no width, and gaps contain no space.
         """
         boxes = [self._boxes(a, b) for a, b in words]
         gaps = [after[0][0] - before[-1][1] for before, after in itertools.pairwise(boxes)]
@@ -139,7 +139,7 @@ class _Reader:
             joins = spaced and n > 0 and gaps[n - 1] < _NO_SPACE * size and self._text[a - 1] == " "
             inner = [right[0] - left[1] for left, right in itertools.pairwise(letters)]
             cuts = [i + 1 for i, gap in enumerate(inner) if gap > _SPACE * size]
-            if len(cuts) > _SPACED_OUT * len(inner):  # letters set apart for effect
+            if len(cuts) > _SPACED_OUT * len(inner):  # letter-spacing
                 cuts = []
             edges = [a, *(a + cut for cut in cuts), b]
             pieces = list(itertools.pairwise(edges))
@@ -163,7 +163,7 @@ class _Reader:
         return Line(text, x0, x1, y, size, bold and self._face(last)[0], fixed, turned, broken)
 
     def _font(self, i: int) -> tuple[float, int]:
-        """(size in points as seen on the page, quarter turns) of a character."""
+        """Return a character's font size in points as seen on the page, and its quarter turns."""
         self._raw.FPDFText_GetMatrix(self._page, i, self._matrix)
         m = self._matrix
         size = self._raw.FPDFText_GetFontSize(self._page, i) * math.hypot(m.c, m.d)
@@ -174,15 +174,15 @@ class _Reader:
         return _upright(self._x.value, self._y.value, turned)
 
     def _ends(self, i: int, turned: int) -> tuple[float, float]:
-        """Where a character with the space of its own begins and ends along its line."""
+        """Return where a character, with its own space, begins and ends along its line."""
         self._raw.FPDFText_GetLooseCharBox(self._page, i, self._box)
         box = self._box
         a, b = _upright(box.left, box.bottom, turned)[0], _upright(box.right, box.top, turned)[0]
         return min(a, b), max(a, b)
 
     def _boxes(self, start: int, end: int) -> list[tuple[float, float]]:
-        """Where each of the upright characters ``[start, end)`` begins and ends. Called for each letter of a document,
-        so nothing is looked up twice."""
+        """Return where each of the upright characters ``[start, end)`` begins and ends."""
+        # Called for each letter of a document, so attributes are looked up once.
         read, page, box = self._raw.FPDFText_GetLooseCharBox, self._page, self._box
         found = []
         for i in range(start, end):
@@ -191,7 +191,7 @@ class _Reader:
         return found
 
     def _face(self, i: int) -> tuple[bool, bool]:
-        """(bold, of fixed width) of a character's font."""
+        """Return whether a character's font is bold, and whether it is monospaced."""
         self._raw.FPDFText_GetFontInfo(self._page, i, self._name, _FONT_NAME_BYTES, self._flags)
         name = self._name.value.decode("latin-1")
         bold = self._raw.FPDFText_GetFontWeight(self._page, i) >= _BOLD_WEIGHT or _BOLD.search(name) is not None
@@ -199,7 +199,7 @@ class _Reader:
 
 
 def _wide_gaps(gaps: list[float], size: float) -> list[int]:
-    """Which gaps between the words of a line part columns or cells, rather than being stretched to fill the line."""
+    """Return the gaps of a line that separate columns or cells, rather than being stretched to fill the line."""
     wide = [i for i, gap in enumerate(gaps) if gap > _WIDE_GAP * size]
     if not wide:
         return []
@@ -211,12 +211,12 @@ def _wide_gaps(gaps: list[float], size: float) -> list[int]:
 
 
 def _upright(x: float, y: float, turned: int) -> tuple[float, float]:
-    """A point of the page in the frame in which text of so many quarter turns runs to the right."""
+    """Rotate a point of the page so that text of so many quarter turns runs to the right."""
     return ((x, y), (y, -x), (-x, -y), (-y, x))[turned]
 
 
 def joined(lines: list[Line], gap: str) -> Line:
-    """Pieces of one line side by side as one."""
+    """Join pieces of one line side by side."""
     return replace(
         lines[0], text=gap.join(line.text for line in lines), x1=lines[-1].x1, broken=lines[-1].broken,
         bold=all(line.bold for line in lines),

@@ -1,4 +1,4 @@
-"""From the lines of a PDF to its text: paragraphs, divided words mended, headings, where each page begins."""
+"""Assemble the lines of a PDF to its text: paragraphs, divided words joined, headings, starts of pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
 _FIRST_LETTERS = re.compile(r"[^\W\d_]+")
 _FIRST_PIECE = re.compile(r"\S+")
 _HYPHENS = "-\u2010"
-# Words that English writes with a hyphen before another, so that one at a line's end is likely meant.
+# English compounds begin with these and a hyphen, so that one at the end of a line is likely to belong to them.
 _HYPHENATED = frozenset(("self", "non", "ex", "well", "ill", "half", "quasi", "cross", "all", "so"))
 _TENS = frozenset(("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"))
 _LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}
@@ -36,7 +36,7 @@ _LARGE = 1.2
 _HEADING_LETTERS = 200
 _BOLD_HEADING_LETTERS = 100
 _OUTLINE = 3
-_MOST_HEADINGS = 0.25  # of all letters; more means that size or weight say nothing here
+_MOST_HEADINGS = 0.25  # of all letters; if there are more, size and weight do not mark headings
 _SENTENCE_STOPS = tuple(".,;:")
 
 
@@ -50,7 +50,7 @@ class Bookmark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Paragraph:
-    """``text[start:end]`` with what its lines look like; ``page`` counts from 0."""
+    """A paragraph, ``text[start:end]``, with the font of its lines; ``page`` counts from 0."""
 
     start: int
     end: int
@@ -63,21 +63,21 @@ class _Paragraph:
 def assemble(
     pages: Sequence[Sequence[Line]], labels: Sequence[str], bookmarks: Sequence[Bookmark] = (), title: str = ""
 ) -> Extracted:
-    """The text of a PDF.
+    """Assemble the text of a PDF.
 
     Args:
         pages: lines of each page in the order of the file; an empty sequence for a page without text.
-        labels: what each page is called (``iv``); empty where that is its number.
+        labels: of each page (``iv``); empty if it is the page's number.
         bookmarks: the outline.
-        title: from the document's properties; empty if they name none.
+        title: from the document's properties; empty if they have none.
     """
     cleaned = [[line for line in map(_cleaned, lines) if line.text] for lines in pages]
     rows = [page_rows(lines) for lines in cleaned]
     pitch = line_pitch(rows)
-    writer = _Writer(_Mender(without_running_heads(rows, pitch)), pitch)
+    writer = _Writer(_Dehyphenator(without_running_heads(rows, pitch)), pitch)
     starts = [
         Page(writer.page(number, lines), number + 1, labels[number] if number < len(labels) else "")
-        for number, lines in enumerate(writer.mender.pages)
+        for number, lines in enumerate(writer.words.pages)
         if lines
     ]
     text, paragraphs = writer.finish()
@@ -88,7 +88,7 @@ def assemble(
 
 
 def _goes_on(last: str, first: str) -> bool:
-    """Whether what stands before a hyphen at a line's end and what begins the next may be one word, or one range."""
+    """Return whether the letters around a hyphen at the end of a line may be one word, or one range of numbers."""
     return (last.isalpha() and first.islower()) or (last.isdigit() and first.isdigit())
 
 
@@ -99,15 +99,15 @@ def _cleaned(line: Line) -> Line:
     return replace(line, text=cleaned)
 
 
-class _Mender:
-    """Decides for words divided at a line's end whether the hyphen belongs to them: by the document's other words."""
+class _Dehyphenator:
+    """Decides by a document's other words whether the hyphen of a word divided at a line's end belongs to it."""
 
     def __init__(self, pages: list[list[Line]]) -> None:
         self.pages = pages
         self._words = Counter(word.casefold() for lines in pages for word in _whole_words(lines))
 
-    def mended(self, before: str, after: str) -> str | None:
-        """The hyphen to write between two halves ("" or "-"); ``None`` if they are no halves of a word."""
+    def hyphen(self, before: str, after: str) -> str | None:
+        """Return the hyphen to write between two halves of a word ("" or "-"); ``None`` if they are not halves."""
         first, second = _LAST_LETTERS.search(before), _FIRST_LETTERS.match(after)
         if first is None or second is None:
             return "-" if before[-1:].isalnum() and after[:1].isalnum() else None
@@ -130,10 +130,10 @@ def _whole_words(lines: Sequence[Line]) -> Iterator[str]:
 
 
 class _Writer:
-    """Writes lines one after the other, keeping count of code points."""
+    """Writes lines one after the other, counting code points."""
 
-    def __init__(self, mender: _Mender, pitch: float) -> None:
-        self.mender, self._pitch = mender, pitch
+    def __init__(self, words: _Dehyphenator, pitch: float) -> None:
+        self.words, self._pitch = words, pitch
         self._pieces: list[str] = []
         self._length = 0
         self._open: list[Line] = []  # the lines of the paragraph so far
@@ -141,7 +141,7 @@ class _Writer:
         self._paragraphs: list[_Paragraph] = []
 
     def page(self, number: int, lines: Sequence[Line]) -> int:
-        """Write a page; where it begins."""
+        """Write a page and return where it begins."""
         begin = -1
         for i, line in enumerate(lines):
             at = self._line(number, line, lines[i + 1 : i + 8])
@@ -149,12 +149,12 @@ class _Writer:
         return begin
 
     def finish(self) -> tuple[str, list[_Paragraph]]:
-        """The text and its paragraphs."""
+        """Return the text and its paragraphs."""
         self._close()
         return "".join(self._pieces), self._paragraphs
 
     def _line(self, number: int, line: Line, after: Sequence[Line]) -> int:
-        """Write a line; where it begins."""
+        """Write a line and return where it begins."""
         if not self._open or begins_paragraph(self._open, line, after, self._pitch):
             self._close()
             self._write("\n\n" if self._pieces else "")
@@ -170,17 +170,17 @@ class _Writer:
         last = self._open[-1]
         before, hyphen = last.text, None
         if last.broken:
-            hyphen = self.mender.mended(before, line.text)
+            hyphen = self.words.hyphen(before, line.text)
         elif before[-1:] in _HYPHENS and _goes_on(before[-2:-1], line.text[:1]):
             before = before[:-1]
-            hyphen = self.mender.mended(before, line.text)
+            hyphen = self.words.hyphen(before, line.text)
             if hyphen is not None:
                 self._pieces[-1] = self._pieces[-1][:-1]
                 self._length -= 1
         if hyphen is None:
             self._write("-\n" if last.broken else "\n")
             at = self._length
-            if line.fixed and line.x0 > self._open[0].x0:  # code means its indentation
+            if line.fixed and line.x0 > self._open[0].x0:  # the indentation of code counts
                 self._write(" " * round((line.x0 - self._open[0].x0) / (_FIXED_ADVANCE * line.size)))
             self._write(line.text)
             return at
@@ -209,12 +209,12 @@ class _Writer:
 
 
 def find_headings(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[Bookmark]) -> tuple[Heading, ...]:
-    """Paragraphs that are headings: those the outline names, and those set larger or bolder than the text."""
+    """Find headings: paragraphs that the outline names, and those in larger or bolder letters than the text."""
     if not paragraphs:
         return ()
     body = _body_size(paragraphs)
     named = _named(text, paragraphs, bookmarks)
-    outlined = len(named) >= _OUTLINE  # then bold lines that it does not name are heads of tables and the like
+    outlined = len(named) >= _OUTLINE  # bold lines that the outline does not name head tables and the like
     looks = [p for p in paragraphs if p not in named and _looks_like_heading(text, p, body, bold=not outlined)]
     titles = {one_line(text[p.start : p.end]) for p in looks}
     looks = [p for p in looks if not _is_entry(one_line(text[p.start : p.end]), titles)]
@@ -230,7 +230,7 @@ def find_headings(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequen
 
 
 def _is_entry(shown: str, titles: set[str]) -> bool:
-    """Whether it is a line of a table of contents: another heading with a page number behind."""
+    """Return whether it is a line of a table of contents: another heading followed by a page number."""
     title = _PAGE_NUMBER.sub("", shown)
     return title != shown and title in titles
 
@@ -253,7 +253,7 @@ def _looks_like_heading(text: str, p: _Paragraph, body: float, *, bold: bool) ->
 
 
 def _named(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[Bookmark]) -> dict[_Paragraph, int]:
-    """The paragraphs that bookmarks lead to, with their levels."""
+    """Return the paragraphs that bookmarks lead to, with their levels."""
     places: dict[tuple[int, str], _Paragraph] = {}
     for p in paragraphs:
         if p.end - p.start <= _HEADING_LETTERS:
@@ -269,7 +269,7 @@ def _named(text: str, paragraphs: Sequence[_Paragraph], bookmarks: Sequence[Book
 
 
 def _keys(title: str) -> list[str]:
-    """The title to compare by: as it is, and without its number."""
+    """Return the title in the forms to compare: whole, and without its number."""
     whole = one_line(title).casefold()
     return list(dict.fromkeys(key for key in (whole, _NUMBERING.sub("", one_line(title)).casefold()) if key))
 
@@ -279,7 +279,7 @@ def _rank(p: _Paragraph) -> float:
 
 
 def _levels(named: dict[_Paragraph, int], looks: Iterable[_Paragraph]) -> dict[float, int]:
-    """A level for each font size: those of the outline where it has that size, between and below them by order."""
+    """Assign a level to each font size: the outline's if it has that size, the others by their order."""
     known: dict[float, int] = {}
     for p, level in named.items():
         known[_rank(p)] = max(level, known.get(_rank(p), 0))
@@ -292,7 +292,7 @@ def _levels(named: dict[_Paragraph, int], looks: Iterable[_Paragraph]) -> dict[f
 
 
 def _largest(first_page: str, paragraphs: Sequence[_Paragraph]) -> str:
-    """What stands in the largest letters on the first page, if they are plainly larger than the text's."""
+    """Return the paragraph in the largest letters of the first page, if they are plainly larger than the text's."""
     first = [p for p in paragraphs if p.end <= len(first_page) and p.end - p.start <= _HEADING_LETTERS]
     if not first:
         return ""

@@ -1,9 +1,8 @@
-"""A helper process for parsers that cannot be stopped, bounded or trusted not to crash from within.
+"""A helper process for parsers that can hang, fill the memory or crash.
 
-A PDF can keep its parser busy for ever, fill the memory or bring it down; in a process of its own it costs one file.
-The process is kept between files, ends by itself when it is idle or its parent is gone, and is started anew after a
-failure. Messages are a length (8 bytes) and JSON, the file's bytes follow the request as they are: nothing that the
-child says is ever executed.
+In a process of its own, such a file costs only itself. The process is kept between files, ends by itself when it is
+idle or its parent is gone, and is restarted after a failure. A message is two lengths (8 bytes each), a JSON object and
+the file's bytes; nothing that the helper sends is ever executed.
 """
 
 from __future__ import annotations
@@ -22,14 +21,20 @@ from shared_core.documents.loaders.limits import Budget, too_slow
 from shared_core.errors import DocumentError
 
 MEMORY_BYTES = 2**30
-"""Address space of the helper process (where the system has such a limit: Linux)."""
+"""Address space of the helper process (on Linux; other systems have no such limit)."""
 
 IDLE_SECONDS = 30.0
 _LENGTH = struct.Struct(">Q")
 
 
 class Helper:
-    """Runs ``python -m MODULE`` and asks it one file after the other. Safe to use from several threads."""
+    """A process running ``python -m MODULE`` that answers about one file at a time. Safe to use from several threads.
+
+    Args:
+        module: to run; it reads requests with ``receive`` and answers with ``send``.
+        memory_bytes: its first argument: the address space it may take.
+        idle_seconds: its second argument: it exits after so long without a request.
+    """
 
     def __init__(self, module: str, *, memory_bytes: int = MEMORY_BYTES, idle_seconds: float = IDLE_SECONDS) -> None:
         self._module, self._memory, self._idle = module, memory_bytes, idle_seconds
@@ -55,7 +60,7 @@ class Helper:
                 code = _end(process)
                 if timed_out:
                     raise too_slow(budget.seconds)
-                if code != 0:  # 0: it had been idle and left while we were asking, so ask once more
+                if code != 0:  # 0: it was idle and exited just as the request was sent, so ask again
                     break
             raise DocumentError(
                 f"Reading it needed more than {self._memory // 2**20:,} MB of memory, or crashed the parser.",
@@ -63,7 +68,7 @@ class Helper:
             )
 
     def close(self) -> None:
-        """End the process; the next file starts another."""
+        """End the process; the next file starts a new one."""
         with self._lock:
             if self._process is not None and self._owner == os.getpid():
                 _end(self._process)
@@ -74,7 +79,7 @@ class Helper:
             return self._process
         root = str(Path(__file__).resolve().parents[3])
         places = [root, *(os.path.abspath(place) for place in sys.path if place)]
-        # -P: the child must not take modules from the folder it is started in.
+        # -P: the helper must not import modules from the folder it is started in.
         command = [sys.executable, "-P", "-m", self._module, str(self._memory), str(self._idle)]
         try:
             self._process = subprocess.Popen(
@@ -112,14 +117,14 @@ def _exchange(
         send(process.stdin, {"kind": kind, "seconds": left, "limit": budget.seconds}, data)
         received = receive(process.stdout)
         return (None if received is None else received[0]), expired.is_set()
-    except (OSError, ValueError):  # the pipe broke, or what came was no message
+    except (OSError, ValueError):  # the pipe broke, or the answer is malformed
         return None, expired.is_set()
     finally:
         timer.cancel()
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:
-    """Its exit status, after killing it if it is still there."""
+    """End a process, killing it if necessary, and return its exit status."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             with contextlib.suppress(OSError):
@@ -140,17 +145,17 @@ def send(stream: IO[bytes], values: dict[str, Any], data: bytes = b"") -> None:
 
 
 def receive(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The next message, ``None`` where the stream ends; ValueError if it ends within one or is no message."""
+    """Read the next message, ``None`` at the end of the stream; ValueError if it is cut short or malformed."""
     lengths = stream.read(2 * _LENGTH.size)
     if not lengths:
         return None
     if len(lengths) < 2 * _LENGTH.size:
-        raise ValueError("half a message")
+        raise ValueError("the message is cut short")
     head_length, data_length = _LENGTH.unpack(lengths[:8])[0], _LENGTH.unpack(lengths[8:])[0]
     head, data = stream.read(head_length), stream.read(data_length)
     if len(head) < head_length or len(data) < data_length:
-        raise ValueError("half a message")
+        raise ValueError("the message is cut short")
     values = json.loads(head)
     if not isinstance(values, dict):
-        raise ValueError("no message")
+        raise ValueError("the message is not an object")
     return values, data

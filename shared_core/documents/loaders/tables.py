@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from shared_core.documents.loaders.extracted import Extracted, Part, Problem, decode, one_line, without_surrogates
+from shared_core.documents.loaders.extracted import Extracted, Problem, Segment, decode, one_line, without_surrogates
 from shared_core.documents.loaders.limits import Budget, too_much
 from shared_core.errors import DocumentError
 from shared_core.types import MetadataValue
@@ -259,7 +259,7 @@ def _as_text(
     column = None if whole_rows else _find_text_column(columns, text_column)
     title_column = next((c for name in TITLE_COLUMNS for c in columns if c.lower() == name and c != column), None)
     pieces: list[str] = []
-    parts: list[Part] = []
+    segments: list[Segment] = []
     without: list[int] = []
     length = 0
     for number, values in rows:
@@ -274,19 +274,19 @@ def _as_text(
         title = _row_title(values, title_column)
         left_out = {column, title_column if title else None} if column is not None else set()
         metadata = {**_metadata(values, left_out), "row": number}
-        parts.append(Part(length, length + len(text), title, metadata))
+        segments.append(Segment(length, length + len(text), title, metadata))
         pieces.append(text)
         length += len(text) + len(_ROW_BREAK)
-    if column is not None and not parts:
+    if column is not None and not segments:
         raise DocumentError(f"Column {column!r} holds no text in any row.", hint="Name another: --text-column NAME.")
     if column is not None and without:
         what = f"{len(without)} rows have no text in column {column!r} (the first: {unit} {without[0]})"
         problems.append(Problem(what, "Fill it."))
-    return Extracted(_ROW_BREAK.join(pieces), parts=tuple(parts), problems=_shortened(problems))
+    return Extracted(_ROW_BREAK.join(pieces), segments=tuple(segments), problems=_shortened(problems))
 
 
 def _has_no_texts(rows: Sequence[Row], columns: Sequence[str]) -> bool:
-    """Whether no column holds texts but some hold words, so that a row makes sense only as a whole."""
+    """Return whether no column holds texts but some hold words, so that a row makes sense only as a whole."""
     known = next((c for name in TEXT_COLUMNS for c in columns if c.lower() == name), None)
     if known is None:
         return any(any(map(str.isalpha, v)) for _, row in rows for v in row.values() if isinstance(v, str))

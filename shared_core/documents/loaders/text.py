@@ -1,4 +1,4 @@
-"""Plain text, Markdown, reStructuredText, source files: the text is the file, character for character."""
+"""Read plain text, Markdown, reStructuredText, source files and notebooks: the text is the file, unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from shared_core.documents.loaders.extracted import (
     Extracted,
     Heading,
-    Part,
+    Segment,
     decode,
     first_line_title,
     one_line,
@@ -19,7 +19,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*\r?$")
 _FRONT_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
-# Fields as mail and package metadata have them above their text: a name, a value, which may go on in indented lines.
+# Header fields, as in mail and package metadata: a name and a value, which may go on in indented lines.
 _FIELDS = re.compile(r"(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?:[ \t]++[^\n]*+\n)*+){3,}+(?=\r?\n)")
 _FIELD_TITLE = re.compile(r"^(?:title|subject|name)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
@@ -28,25 +28,25 @@ _BLOCK_START = re.compile(r"[ \t]*([-*+>|#]|\d+[.)])")
 
 
 def load_text(data: bytes, fallback: str | None) -> Extracted:
-    """A plain text file."""
+    """Read a plain text file."""
     text = decode(data, fallback=fallback)
     return Extracted(text, first_line_title(text))
 
 
 def load_code(data: bytes, fallback: str | None) -> Extracted:
-    """A source file, a configuration, a log: no title but its name."""
+    """Read a source file, a configuration or a log: it has no title but its name."""
     return Extracted(decode(data, fallback=fallback))
 
 
 def load_rst(data: bytes, fallback: str | None) -> Extracted:
-    """A reStructuredText file: its source as it is, section titles found (underlined, or over- and underlined)."""
+    """Read a reStructuredText file: its source, with section titles (underlined, or also overlined) as headings."""
     text = decode(data, fallback=fallback)
     headings = tuple(_rst_headings(text))
     return Extracted(text, headings[0].label if headings else first_line_title(text), headings)
 
 
 def _rst_headings(text: str) -> list[Heading]:
-    """Levels are those of the underlines' characters in the order of their first use, as docutils has it."""
+    """Find section titles. As in docutils, levels follow the order in which underline characters are first used."""
     lines: list[tuple[int, str]] = []
     position = 0
     for line in text.split("\n"):
@@ -71,9 +71,9 @@ def _rst_headings(text: str) -> list[Heading]:
 
 
 def load_notebook(data: bytes, fallback: str | None) -> Extracted | None:
-    """A Jupyter notebook: the sources of its cells in order, headings of its Markdown cells; outputs are not read.
+    """Read a Jupyter notebook: the sources of its cells in order, with headings of Markdown cells, without outputs.
 
-    ``None`` if the file is no notebook.
+    Returns ``None`` if the file is not a notebook.
     """
     text = decode(data, fallback=fallback)
     try:
@@ -104,10 +104,10 @@ def _source(value: object) -> str:
 
 
 def load_markdown(data: bytes, fallback: str | None) -> Extracted:
-    """A Markdown file: its source as it is, headings found (ATX and setext, not within fenced code).
+    """Read a Markdown file: its source, with ATX and setext headings (not those within fenced code).
 
-    Its title: what the block of fields above the text calls it, if there is one; else its heading of the first level,
-    or one with which it begins.
+    Its title comes from the front matter or header fields, else from the first heading of level 1, or any heading with
+    which the text begins.
     """
     text = decode(data, fallback=fallback)
     body = _front_matter_end(text)
@@ -116,12 +116,12 @@ def load_markdown(data: bytes, fallback: str | None) -> Extracted:
     named = _FIELD_TITLE.search(fields.group()) if fields else _FRONT_TITLE.search(text[:body]) if body else None
     title = one_line(named.group(1)).strip("\"'") if named else ""
     first = next((h for h in headings if h.level == 1 or not text[body : h.start].strip()), None)
-    parts = (Part(body, len(text)),) if body else ()
-    return Extracted(text, title or (first.label if first else ""), headings, parts)
+    segments = (Segment(body, len(text)),) if body else ()
+    return Extracted(text, title or (first.label if first else ""), headings, segments)
 
 
 def _front_matter_end(text: str) -> int:
-    """Where the text proper begins, after a YAML block between two ``---`` lines at the very top."""
+    """Return where the text begins after a YAML block between two ``---`` lines at the top; 0 without one."""
     if not re.match(r"---[ \t]*\r?\n", text):
         return 0
     end = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.MULTILINE).search(text, text.index("\n") + 1)
@@ -131,8 +131,8 @@ def _front_matter_end(text: str) -> int:
 def _markdown_headings(text: str, position: int) -> list[Heading]:
     headings: list[Heading] = []
     fence = ""
-    fresh = True  # a line here would begin a paragraph
-    candidate: tuple[int, int] | None = None  # a paragraph of one line so far: an underline makes it a heading
+    fresh = True  # the next line begins a paragraph
+    candidate: tuple[int, int] | None = None  # a paragraph of one line, which an underline would make a heading
     while position < len(text):
         stop = text.find("\n", position)
         stop = len(text) if stop < 0 else stop
