@@ -1,6 +1,6 @@
 """What retrieval finds on a closed corpus of 10,207 passages, and what an index of files costs.
 
-    python benchmarks/retrieval.py [--quick] [--json FILE] [--data DIR] [--cache FILE] [--only recall index]
+    python benchmarks/retrieval.py [--quick] [--json FILE] [--data DIR] [--cache FILE] [--only recall index fts5]
     python benchmarks/retrieval.py --large 100000 [--vectors random]
 
 Recall of BM25, dense and hybrid retrieval. `squad2_*`: is the question's paragraph among the first k? `hotpotqa`,
@@ -18,6 +18,8 @@ each a process of its own.
 `bytes_per_passage` is by how much the peak grew from a quarter of the passages to the last. With `--vectors random`
 numbers stand for the encoder's vectors, as many of them: everything is measured but the encoder, which takes most of
 the time and no memory that grows.
+`--only fts5` compares the index's ranking of words with FTS5's own `bm25()`, each alone and in the hybrid (`fts5.py`).
+
 The data are not part of the project (see README). `--quick` takes a fifth of the questions and passages. `--cache`
 keeps vectors between runs, by the hash of each text.
 """
@@ -34,6 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fts5
 import index_costs
 import large_index as large
 from rich.console import Console
@@ -114,7 +117,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--cache", type=Path, help="file (.npz) to keep vectors in")
-    parser.add_argument("--only", nargs="+", choices=("recall", "index"), default=("recall", "index"))
+    parser.add_argument("--only", nargs="+", choices=("recall", "index", "fts5"), default=("recall", "index"))
     parser.add_argument("--large", type=int, metavar="N", help="only: index, ask and update N passages")
     parser.add_argument("--vectors", choices=("minilm", "random"), default="minilm", help="with --large")
     options = parser.parse_args()
@@ -127,18 +130,38 @@ def main() -> None:
             figures |= recalls(options.data, corpus, quick=options.quick, cache=options.cache)
         if "index" in options.only:
             figures |= index_costs.run(corpus[: 400 if options.quick else 2_000])
+        if "fts5" in options.only:
+            figures |= compare_words(options.data, corpus, quick=options.quick, cache=options.cache)
     Console().print({k: round(v, 4) for k, v in figures.items() if "recall" not in k})
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1), "utf-8")
 
 
-def recalls(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | None) -> dict[str, float]:
+def compare_words(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | None) -> dict[str, float]:
+    """The index's ranking of words and FTS5's own, side by side (`fts5.py`)."""
+    sets, corpus, extra = sampled(data, corpus, quick=quick)
+    embedder = CachedEmbedder(cache)
+    dense = DenseRetriever(corpus, embedder=embedder)
+    figures = fts5.run(corpus, extra, {name: sets[name] for name in ("squad2_test", "nq")}, dense, recall)
+    embedder.save()
+    return figures
+
+
+def sampled(
+    data: Path, corpus: list[Passage], *, quick: bool
+) -> tuple[dict[str, list[Query]], list[Passage], list[Passage]]:
+    """Question sets, corpus and the passages to add for `nq`; a fifth of each if quick."""
     sets, extra = questions(data, corpus)
     if quick:
         sets = {name: random.Random(0).sample(queries, max(20, len(queries) // 5)) for name, queries in sets.items()}
         gold = {g for queries in sets.values() for q in queries for g in q.gold}
         corpus = [p for i, p in enumerate(corpus) if i % 5 == 0 or p.id in gold]
         extra = [p for p in extra if p.id in gold]
+    return sets, corpus, extra
+
+
+def recalls(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | None) -> dict[str, float]:
+    sets, corpus, extra = sampled(data, corpus, quick=quick)
     embedder = CachedEmbedder(cache)
     figures: dict[str, float] = {}
     lexical, dense = BM25Retriever(corpus), DenseRetriever(corpus, embedder=embedder)

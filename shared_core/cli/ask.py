@@ -22,7 +22,7 @@ from shared_core.cli.common import (
     reports_errors,
 )
 from shared_core.cli.console import cell, note, out, show_error, write_json
-from shared_core.cli.options import Guarantee, Set, with_set
+from shared_core.cli.options import Guarantee, Set, Vectors, with_set
 from shared_core.errors import AbstainedError, InputError, SelfReflectError
 from shared_core.settings import PipelineName, SelfReflectSettings
 from shared_core.support.sanitize import to_printable_line
@@ -35,7 +35,6 @@ Docs = Annotated[
     ),
 ]
 Index = Annotated[Path | None, typer.Option("--index", "-i", help="Folder of an index made by `selfreflect index`.")]
-ChromaUrl = Annotated[str | None, typer.Option("--chroma-url", help="Chroma server that holds the vectors.")]
 Model = Annotated[
     str | None,
     typer.Option("--model", "-m", help="transformers model: hub name or path; or the name on the server."),
@@ -70,7 +69,7 @@ def ask_command(
     ] = None,
     docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
     index: Index = None,
-    chroma_url: ChromaUrl = None,
+    vectors: Vectors = None,
     model: Model = None,
     base_url: BaseUrl = None,
     pipeline: Pipeline = _DEFAULTS.pipeline,
@@ -108,7 +107,7 @@ def ask_command(
     built = build(
         docs=docs,
         index=index,
-        chroma_url=chroma_url,
+        vectors=vectors,
         model=model,
         base_url=base_url,
         settings=settings,

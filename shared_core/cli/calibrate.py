@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from shared_core.cli.ask import BaseUrl, ChromaUrl, Docs, Index, JudgePath, Model, Pipeline, Target, TopK
+from shared_core.cli.ask import BaseUrl, Docs, Index, JudgePath, Model, Pipeline, Target, TopK
 from shared_core.cli.common import (
     answers_closed_book,
     build,
@@ -18,7 +18,7 @@ from shared_core.cli.common import (
 )
 from shared_core.cli.console import err, note, out
 from shared_core.cli.guarantee import calibrate_guarantee_command, write_claims
-from shared_core.cli.options import Guarantee, Set, with_set
+from shared_core.cli.options import Guarantee, Set, Vectors, with_set
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
@@ -43,7 +43,7 @@ def calibrate_command(
     questions: Annotated[Path, typer.Argument(help="Questions, with answers where known: jsonl, json or csv.")],
     docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
     index: Index = None,
-    chroma_url: ChromaUrl = None,
+    vectors: Vectors = None,
     model: Model = None,
     base_url: BaseUrl = None,
     pipeline: Pipeline = _DEFAULTS.pipeline,
@@ -141,7 +141,7 @@ def calibrate_command(
         return build(
             docs=docs,
             index=index,
-            chroma_url=chroma_url,
+            vectors=vectors,
             model=model,
             base_url=base_url,
             settings=settings,

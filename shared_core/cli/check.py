@@ -14,7 +14,6 @@ from shared_core.abstention.statements import cut_statements
 from shared_core.cli.ask import (
     BaseUrl,
     Calibration,
-    ChromaUrl,
     Docs,
     Index,
     JudgePath,
@@ -34,6 +33,7 @@ from shared_core.cli.common import (
     reports_errors,
 )
 from shared_core.cli.console import err, note, out, write_json
+from shared_core.cli.options import Vectors
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.pipelines.necessity import describe_necessity
@@ -56,7 +56,7 @@ def check_command(
     question: Annotated[str, typer.Option("--question", "-Q", help="The question that it answers.")] = "",
     docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
     index: Index = None,
-    chroma_url: ChromaUrl = None,
+    vectors: Vectors = None,
     model: Model = None,
     base_url: BaseUrl = None,
     target_accuracy: Annotated[
@@ -94,7 +94,7 @@ def check_command(
     built = build(
         docs=docs,
         index=index,
-        chroma_url=chroma_url,
+        vectors=vectors,
         model=model,
         base_url=base_url,
         settings=settings,

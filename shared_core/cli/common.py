@@ -180,17 +180,17 @@ def read_calibration(path: Path | None) -> dict[str, AnyCalibration] | None:
         raise InputError(error.message, hint=error.hint) from error
 
 
-def open_index(docs: Sequence[Path], index: Path | None, chroma_url: str | None) -> DocumentIndex:
+def open_index(docs: Sequence[Path], index: Path | None, vectors: str | None) -> DocumentIndex:
     """The index at ``index`` (or the default place), brought up to date with ``docs`` if any are given."""
-    from shared_core.documents.store import DocumentIndex
+    from shared_core.documents.store import DocumentIndex, IndexSettings
 
-    if not docs and index is None and chroma_url is None:
+    if not docs and index is None:
         raise InputError("No documents to answer from.", hint="Give --docs PATH (files or folders) or --index DIR.")
     where = index if index is not None else default_index(docs)
     if not docs and not where.exists():
         raise IndexMissingError(f"There is no index at {where}.", hint="Make one: selfreflect index DOCS --index DIR")
     first = not where.exists()
-    opened = DocumentIndex(where, chroma_url=chroma_url)
+    opened = DocumentIndex(where, settings=None if vectors is None else IndexSettings(vectors=vectors))
     if docs:
         with indexing_progress(err) as progress:
             report = opened.update([Path(d) for d in docs], progress=progress)
@@ -224,7 +224,7 @@ def build(
     *,
     docs: Sequence[Path] | None,
     index: Path | None,
-    chroma_url: str | None,
+    vectors: str | None,
     model: str | None,
     base_url: str | None,
     settings: SelfReflectSettings,
@@ -242,9 +242,9 @@ def build(
         from shared_core.reading.support import CrossEncoderSupportScorer
 
         parts["judge"] = CrossEncoderSupportScorer(judge)
-    if answers_closed_book(settings) and not docs and index is None and chroma_url is None:
+    if answers_closed_book(settings) and not docs and index is None:
         from shared_core.retrieval import BM25Retriever
 
         return BuiltEngine(SelfReflectEngine(BM25Retriever(), lm, settings, **parts), None)
-    opened = open_index(docs or (), index, chroma_url)
+    opened = open_index(docs or (), index, vectors)
     return BuiltEngine(SelfReflectEngine(opened.retriever(), lm, settings, **parts), opened)

@@ -13,7 +13,6 @@ from rich.table import Table
 from shared_core.cli.ask import (
     BaseUrl,
     Calibration,
-    ChromaUrl,
     Docs,
     Index,
     JudgePath,
@@ -42,7 +41,7 @@ from shared_core.cli.eval_compare import (
     show_comparison,
 )
 from shared_core.cli.eval_systems import KINDS, make_systems, wanted_systems
-from shared_core.cli.options import Guarantee, Set, with_set
+from shared_core.cli.options import Guarantee, Set, Vectors, with_set
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
@@ -62,7 +61,7 @@ def eval_command(
     questions: Annotated[Path, typer.Argument(help="Questions with answers: jsonl, json, csv or tsv (.gz too).")],
     docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
     index: Index = None,
-    chroma_url: ChromaUrl = None,
+    vectors: Vectors = None,
     model: Model = None,
     base_url: BaseUrl = None,
     pipeline: Pipeline = _DEFAULTS.pipeline,
@@ -121,7 +120,7 @@ def eval_command(
     wanted = wanted_systems(settings, compare, vary, configurations)
     first = settings if not several else settings.replace(pipeline="composed", calibration=None, guarantee=None)
     engine = build(
-        docs=docs, index=index, chroma_url=chroma_url, model=model, base_url=base_url, settings=first, judge=judge
+        docs=docs, index=index, vectors=vectors, model=model, base_url=base_url, settings=first, judge=judge
     ).engine
     if not several and output is None:
         with question_progress(err, len(rows), "asking") as progress:

@@ -1,4 +1,4 @@
-"""``selfreflect index``: make or update an index of documents."""
+"""``selfreflect index``: create or update an index of documents."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from shared_core.cli.common import BAD_INPUT, FAILED, INTERRUPTED, default_index, reports_errors
 from shared_core.cli.console import err, note, out, write_json
+from shared_core.cli.options import Vectors
 from shared_core.cli.progress import indexing_progress
 
 if TYPE_CHECKING:
@@ -22,12 +23,9 @@ def index_command(
     paths: Annotated[list[Path], typer.Argument(help="Files and folders.", metavar="PATH...", show_default=False)],
     index: Annotated[
         Path | None,
-        typer.Option("--index", metavar="DIR", help="Where the index is kept; by default in your cache folder."),
+        typer.Option("--index", metavar="DIR", help="Folder of the index; by default in your cache folder."),
     ] = None,
-    chroma_url: Annotated[
-        str | None,
-        typer.Option("--chroma-url", metavar="URL", help="Keep the vectors on this Chroma server."),
-    ] = None,
+    vectors: Vectors = None,
     text_column: Annotated[
         str | None,
         typer.Option("--text-column", metavar="NAME", help="Column of CSV, TSV and JSONL files that holds the text."),
@@ -42,31 +40,31 @@ def index_command(
     ] = None,
     max_file_seconds: Annotated[
         float | None,
-        typer.Option("--max-file-seconds", metavar="N", help="Give up on a file after so long (120 by default)."),
+        typer.Option(
+            "--max-file-seconds", metavar="N", help="Stop reading a file after this many seconds (120 by default)."
+        ),
     ] = None,
     max_chars: Annotated[
         int | None,
-        typer.Option("--max-chars", metavar="N", help="Length of a passage at most (900 by default)."),
+        typer.Option("--max-chars", metavar="N", help="Longest passage in characters (900 by default)."),
     ] = None,
     overlap: Annotated[
         int | None,
-        typer.Option("--overlap", metavar="N", help="Sentences shared where a paragraph is cut (1 by default)."),
+        typer.Option("--overlap", metavar="N", help="Sentences repeated where a paragraph is cut (1 by default)."),
     ] = None,
-    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Take out files that are gone.")] = True,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Remove files that no longer exist.")] = True,
     dense: Annotated[
         bool | None,
-        typer.Option(
-            "--dense/--no-dense", help="Vectors as well as BM25, or not; an index remembers. With them by default."
-        ),
+        typer.Option("--dense/--no-dense", help="--no-dense is short for --vectors none, --dense undoes it."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file failed.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Make an index of documents, or bring it up to date: only what changed is read and embedded again.
+    """Create an index of documents or update it: only changed files are read and embedded again.
 
     Reads texts, Markdown, HTML, PDF, DOCX, ODT, PPTX, EPUB, tables with a text column (CSV, TSV, JSON, JSON lines),
-    notebooks, source files, configuration and logs, and .gz of these. It may be stopped at any moment and goes on where
-    it was. Exit codes: 0 indexed, 2 bad input, 1 failure (or, with --strict, a file that failed).
+    notebooks, source files, configuration and logs, and .gz of these. It may be stopped at any moment and continues
+    from there. Exit codes: 0 indexed, 2 bad input, 1 failure (or, with --strict, a file that failed).
     """
     from shared_core.documents.store import DocumentIndex
 
@@ -77,12 +75,13 @@ def index_command(
         max_file_seconds=max_file_seconds,
         max_chars=max_chars,
         overlap=overlap,
+        vectors=vectors,
     )
     folder = index if index is not None else default_index(paths)
-    with DocumentIndex(folder, chroma_url=chroma_url, dense=dense, settings=settings) as opened:
+    with DocumentIndex(folder, dense=dense, settings=settings) as opened:
         report = _update(opened, paths, prune)
     _show(report, folder, as_json=json)
-    if report.missing:  # most likely a slip of the pen: the others are indexed, but it must not look like success
+    if report.missing:  # probably a typo: the other paths are indexed, but it must not look like success
         raise typer.Exit(BAD_INPUT)
     if strict and report.failed:
         raise typer.Exit(FAILED)
@@ -99,7 +98,8 @@ def _settings(**values: Any) -> IndexSettings:
     try:
         return IndexSettings(**given)
     except SettingsError as error:
-        raise SettingsError(error.message, hint="Ranges: --max-chars 100-20000, --overlap 0-10.") from error
+        ranges = "--max-chars 100-20000, --overlap 0-10, --vectors index|chroma|chroma:http://HOST:PORT|none"
+        raise SettingsError(error.message, hint=f"Accepted: {ranges}.") from error
 
 
 def _update(index: DocumentIndex, paths: list[Path], prune: bool) -> IndexReport:
@@ -107,7 +107,7 @@ def _update(index: DocumentIndex, paths: list[Path], prune: bool) -> IndexReport
         with indexing_progress(err) as progress:
             return index.update(paths, prune=prune, progress=progress)
     except KeyboardInterrupt:
-        note("Interrupted. What was done is kept; run the same command again to go on.", style="yellow")
+        note("Interrupted. Finished work is kept; run the same command again to continue.", style="yellow")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -124,8 +124,8 @@ def _show(report: IndexReport, folder: Path, *, as_json: bool) -> None:
         if report.skipped_endings:
             from shared_core.documents.scan import describe_skipped
 
-            said = describe_skipped(dict(report.skipped_endings))
-            out.print(Text(f"Passed over, as their formats are not read: {said}.", style="dim"))
+            skipped = describe_skipped(dict(report.skipped_endings))
+            out.print(Text(f"Skipped files of unsupported formats: {skipped}.", style="dim"))
     if report.failed:
         note(f"warning: {len(report.failed)} not indexed:", style="yellow")
     for failure in report.failed:

@@ -8,12 +8,34 @@ from typing import Annotated, Any
 
 import typer
 
+from shared_core.cli.console import note
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings, Settings
 
 Set = Annotated[
     list[str],
     typer.Option("--set", metavar="NAME=VALUE", help="Any setting, repeatable: research.samples=4."),
+]
+
+
+def _place_of_vectors(value: str | None) -> str | None:
+    """Accept the bare URL of ``--chroma-url``, the old name of this option, with a warning."""
+    if value is None or not value.startswith(("http://", "https://")):
+        return value
+    note(f"warning: --chroma-url is now --vectors chroma:{value}", style="yellow")
+    return f"chroma:{value}"
+
+
+Vectors = Annotated[
+    str | None,
+    typer.Option(
+        "--vectors",
+        "--chroma-url",
+        metavar="PLACE",
+        callback=_place_of_vectors,
+        help="Where dense vectors live: index (its own file, the default), chroma (embedded), chroma:URL (a server) "
+        "or none (BM25 only). An index remembers it.",
+    ),
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")]
 Guarantee = Annotated[

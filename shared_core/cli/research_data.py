@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shared_core.cli.ask import BaseUrl, Calibration, ChromaUrl, Docs, Index, JudgePath, Model, Target, TopK
+from shared_core.cli.ask import BaseUrl, Calibration, Docs, Index, JudgePath, Model, Target, TopK
 from shared_core.cli.common import FAILED, answers_closed_book, build, read_calibration, reports_errors
 from shared_core.cli.console import err, out
-from shared_core.cli.options import Limit, Set, with_set
+from shared_core.cli.options import Limit, Set, Vectors, with_set
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
@@ -32,7 +32,7 @@ def research_data_command(
     ],
     docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
     index: Index = None,
-    chroma_url: ChromaUrl = None,
+    vectors: Vectors = None,
     model: Model = None,
     base_url: BaseUrl = None,
     target_accuracy: Target = _DEFAULTS.target_accuracy,
@@ -68,7 +68,7 @@ def research_data_command(
     carrier = _carrier(ray, workers, gpus, ray_address)
     read_calibration(calibration)
     rows = read_questions(questions)[:limit]
-    reads = bool(docs) or index is not None or chroma_url is not None
+    reads = bool(docs) or index is not None
     settings = with_set(
         SelfReflectSettings(
             pipeline="research",
@@ -86,7 +86,7 @@ def research_data_command(
     engine = build(
         docs=docs,
         index=index,
-        chroma_url=chroma_url,
+        vectors=vectors,
         model=model,
         base_url=base_url,
         settings=settings,

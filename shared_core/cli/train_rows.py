@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shared_core.cli.ask import BaseUrl, ChromaUrl, Docs, Index, Model
+from shared_core.cli.ask import BaseUrl, Docs, Index, Model
 from shared_core.cli.common import FAILED, build_model, open_index, reports_errors
 from shared_core.cli.console import err, out
-from shared_core.cli.options import Limit
+from shared_core.cli.options import Limit, Vectors
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.support.files import replace_file
@@ -55,7 +55,7 @@ def self_rag_rows_command(
     output: Folder,
     docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
     index: Index = None,
-    chroma_url: ChromaUrl = None,
+    vectors: Vectors = None,
     model: Model = None,
     base_url: BaseUrl = None,
     critic: Annotated[
@@ -100,7 +100,7 @@ def self_rag_rows_command(
     asked = _read(questions, limit)
     configuration = {**options.model_dump(mode="json"), "declines": declines}
     log = open_log(output, "labels", configuration)
-    resources = _resources(asked, docs, index, chroma_url, model, base_url, critic)
+    resources = _resources(asked, docs, index, vectors, model, base_url, critic)
     others = _others(asked, declines if resources.retriever is not None else 0)
 
     def ask(question: Question) -> Flow[dict[str, Any]]:
@@ -136,7 +136,7 @@ def reclaim_answers_command(
     output: Folder,
     docs: Docs = [],  # noqa: B006
     index: Index = None,
-    chroma_url: ChromaUrl = None,
+    vectors: Vectors = None,
     model: Model = None,
     base_url: BaseUrl = None,
     top_k: TopK = 5,
@@ -161,7 +161,7 @@ def reclaim_answers_command(
     asked = _read(questions, limit)
     configuration = {**options.model_dump(mode="json"), "declines": declines}
     log = open_log(output, "written", configuration)
-    resources = _resources(asked, docs, index, chroma_url, model, base_url, None)
+    resources = _resources(asked, docs, index, vectors, model, base_url, None)
     others = _others(asked, declines if resources.retriever is not None else 0)
 
     def ask(question: Question) -> Flow[dict[str, Any]]:
@@ -219,7 +219,7 @@ def _resources(
     asked: Sequence[Question],
     docs: Sequence[Path],
     index: Path | None,
-    chroma_url: str | None,
+    vectors: str | None,
     model: str | None,
     base_url: str | None,
     critic: str | None,
@@ -230,13 +230,13 @@ def _resources(
     if model is None and base_url is None:
         raise InputError("A language model labels.", hint="Give --model or --base-url.")
     alone = [q.id for q in asked if _own_passages(q) is None]
-    reads = bool(docs) or index is not None or chroma_url is not None
+    reads = bool(docs) or index is not None
     if alone and not reads:
         raise InputError(
             f"{len(alone)} questions have no passages of their own ({', '.join(alone[:3])}).",
             hint="Give --docs PATH or --index DIR to retrieve them from.",
         )
-    retriever = open_index(docs, index, chroma_url).retriever() if reads else None
+    retriever = open_index(docs, index, vectors).retriever() if reads else None
     lm = build_model(model, base_url)
     assert lm is not None
     models = {"default": lm}

@@ -1,34 +1,82 @@
-"""The manifest: what an index holds, in one SQLite file. It is the truth; the rows in Chroma are derived from it.
+"""The manifest: everything an index knows, in one SQLite file.
 
-A file's text, its passages and its hash change together in one transaction, so at any moment each file is there in its
-old state or its new one. Passages are stored as offsets into the text: they cannot disagree with it. Their sentence
-vectors and their words lie beside them, go when they go, and are added by steps of their own (``store``, ``lexical``).
+A file's text, its passages, their words and the file's hash change together in one transaction, so at any moment each
+file is there in its old state or in its new one. Passages are stored as offsets into the text, so they cannot disagree
+with it. Sentence vectors lie beside the passages and are added by a later step (``store``).
+
+Words are kept in an FTS5 table, which ``lexical`` reads through FTS5's vocabulary table. The table stores no content,
+and SQLite before 3.43 cannot delete from such a table. Words of deleted passages therefore stay until they are the
+larger part, when the table is filled anew; readers skip them.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
+import tempfile
 import threading
+import uuid
+import weakref
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from shared_core.documents import manifest_file
 from shared_core.documents.loaders.extracted import Problem
-from shared_core.documents.manifest_file import RESTORE, TEXT_BLOCK, put_text, translated, unpack
-from shared_core.errors import IndexCorruptedError, InputError
+from shared_core.documents.scan import INDEX_MARK
+from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, SelfReflectError, StoreError
+from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Passage
 
-_MANY = 500  # values in one statement: older SQLite takes 999
-_Kept = tuple[int, int | None, bytes | None]  # row, block, vectors
+APPLICATION_ID = 0x53524658
+SCHEMA_VERSION = 3
+"""Raise it also when ``Tokenizer`` changes: an update then computes all words anew."""
+RESTORE = "Restore the index from a backup, or delete its folder and run `selfreflect index` again."
+
+_TEXT_BLOCK = 32_768  # code points compressed together, so that a passage is read without the rest of its file
+_MANY = 500  # values in one statement; older SQLite versions allow 999
+_WORD_TABLES = """
+    CREATE VIRTUAL TABLE words USING fts5(word, content='', tokenize='ascii');
+    CREATE VIRTUAL TABLE places USING fts5vocab(words, 'instance');
+"""
+"""``ascii`` splits at ASCII punctuation and spaces only, so words of ours joined by spaces come out unchanged."""
+# AUTOINCREMENT: an id is never used again, so readers cannot mistake a new file or passage for a deleted one.
+_SCHEMA = f"""
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+    CREATE TABLE files (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL UNIQUE, location TEXT NOT NULL,
+        content_hash TEXT NOT NULL, config_hash TEXT NOT NULL, title TEXT NOT NULL, format TEXT NOT NULL,
+        characters INTEGER NOT NULL, problems TEXT NOT NULL);
+    CREATE TABLE texts (
+        id INTEGER PRIMARY KEY, file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, start INTEGER NOT NULL,
+        text BLOB NOT NULL);
+    CREATE TABLE passages (
+        row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+        file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, start INTEGER NOT NULL, stop INTEGER NOT NULL,
+        title TEXT NOT NULL, metadata TEXT NOT NULL, words INTEGER);
+    CREATE TABLE vectors (row INTEGER PRIMARY KEY REFERENCES passages ON DELETE CASCADE, data BLOB NOT NULL);
+    CREATE TABLE retired (id TEXT PRIMARY KEY);
+    CREATE UNIQUE INDEX texts_of_file ON texts (file_id, start);
+    CREATE INDEX passages_of_file ON passages (file_id, start);
+    {_WORD_TABLES}
+"""
+_KEPT_META = ("identity", "embedder", "collection", "settings")
+_CHECKED = ("meta", "files", "passages")  # read in full by every reader
+_UNAVAILABLE = ("locked", "busy", "readonly", "read-only", "unable to open", "full", "interrupted", "disk i/o error")
+
+
+class OutdatedIndexError(StoreError):
+    """The index has an earlier format, which an update upgrades."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What the manifest knows of a file without opening its text."""
+    """Properties of an indexed file that are known without opening its text."""
 
     source: str
     location: str
@@ -41,7 +89,7 @@ class FileRecord:
 
 
 class Manifest:
-    """The open manifest. Safe to use from several threads; writers of other processes are kept out by a lock."""
+    """The open manifest. Safe to use from several threads; a lock file keeps other processes from writing."""
 
     def __init__(self, connection: sqlite3.Connection, where: str, folder: Path | None = None) -> None:
         self._connection = connection
@@ -51,29 +99,79 @@ class Manifest:
 
     @classmethod
     def in_memory(cls) -> Manifest:
-        """A manifest that ends with the process."""
+        """Make a manifest that ends with the process."""
         connection = sqlite3.connect(":memory:", check_same_thread=False)
-        manifest_file.write_schema(connection)
-        return cls(manifest_file.prepared(connection), "memory")
+        with translated("memory"):
+            _write_schema(connection)
+            return cls(_prepared(connection), "memory")
 
     @classmethod
     def create(cls, folder: Path) -> None:
-        """Make an empty manifest in ``folder``; see ``manifest_file.create``."""
-        manifest_file.create(folder)
+        """Write an empty manifest into ``folder``, whole or not at all, readable by its owner only.
+
+        Raises:
+            StoreError: the folder cannot be written to.
+        """
+        temporary = folder / f"{INDEX_MARK}.{uuid.uuid4().hex}.new"
+        try:
+            # SQLite gives the journal files that it makes later the same permissions.
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with translated(str(folder)):
+                connection = sqlite3.connect(temporary)
+                connection.execute("PRAGMA page_size = 16384")  # vectors waste less space in larger pages
+                _write_schema(connection)
+                connection.close()
+            os.replace(temporary, folder / INDEX_MARK)
+        except OSError as error:
+            raise StoreError(
+                f"The index cannot be created in {folder}: {error}.",
+                hint="Check that the folder is writable and that the disk is not full.",
+            ) from error
+        finally:
+            temporary.unlink(missing_ok=True)
 
     @classmethod
-    def open(cls, folder: Path, *, update: bool = False) -> Manifest:
-        """Open the manifest in ``folder`` and check it; arguments and errors as ``manifest_file.open_file``."""
-        return cls(manifest_file.open_file(folder, update=update), str(folder), folder)
+    def open(cls, folder: Path, *, update: bool = False, trust: bool = False) -> Manifest:
+        """Open the manifest in ``folder`` and check it; without write permission it is opened for reading.
+
+        Args:
+            folder: folder of the index.
+            update: check every page, and upgrade the manifest if it is of format 2.
+            trust: skip the checks because they were made a moment ago.
+
+        Raises:
+            IndexMissingError: there is none.
+            IndexCorruptedError: the file is damaged or not a manifest. Nothing is changed or deleted.
+            OutdatedIndexError: it is of format 2 and ``update`` is false.
+            StoreError: it has another format, or cannot be opened (permissions, another program's lock).
+        """
+        path = folder / INDEX_MARK
+        if not path.is_file():
+            if (folder / "chroma").is_dir():
+                raise IndexCorruptedError(f"The index {folder} has vectors but no {INDEX_MARK}.", hint=RESTORE)
+            raise IndexMissingError(
+                f"There is no index in {folder}.", hint=f"Create one: selfreflect index DOCUMENTS --index {folder}"
+            )
+        with translated(str(folder)):
+            connection = _connect(path)
+            try:
+                version = SCHEMA_VERSION if trust else _verify(connection, folder, update=update)
+                opened = cls(_prepared(connection), str(folder), folder)
+                if version < SCHEMA_VERSION:
+                    opened._upgrade()
+                return opened
+            except BaseException:
+                connection.close()
+                raise
 
     def snapshot(self) -> Manifest:
-        """The same content for a reader of its own, which sees no later changes."""
+        """Open the same content for a reader of its own, which sees no later changes."""
         if self._folder is None:
             connection = sqlite3.connect(":memory:", check_same_thread=False)
             with self._lock, translated(self._where):
                 self._connection.backup(connection)
             return Manifest(connection, self._where)
-        copy = Manifest(manifest_file.open_file(self._folder, trust=True), self._where, self._folder)
+        copy = Manifest.open(self._folder, trust=True)
         with translated(self._where):
             # A transaction that has read something sees the file as it was then, until it ends.
             copy._connection.execute("BEGIN")
@@ -87,24 +185,30 @@ class Manifest:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for changes that are made all together or not at all."""
+        """Yield the connection for changes that are made all together or not at all."""
         with self._lock, translated(self._where), self._connection:
             yield self._connection
 
     def rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """What a query finds."""
+        """Run a query and fetch all its rows."""
         with self._lock, translated(self._where):
             return self._connection.execute(query, values).fetchall()
+
+    def _rows_in(self, query: str, keys: Sequence[object]) -> Iterator[tuple[Any, ...]]:
+        """Run a query that ends in ``IN``, a batch of keys at a time."""
+        for first in range(0, len(keys), _MANY):
+            some = keys[first : first + _MANY]
+            yield from self.rows(f"{query} ({', '.join('?' * len(some))})", some)
 
     # --- settings of the index ---------------------------------------------------------------------------------
 
     def get(self, key: str) -> str | None:
-        """A stored setting."""
+        """Read a stored setting."""
         rows = self.rows("SELECT value FROM meta WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else None
 
     def store(self, key: str, value: str | None) -> None:
-        """Store a setting if it is another than before; ``None`` forgets it."""
+        """Store a setting if it differs from the stored one; ``None`` deletes it."""
         if self.get(key) == value:
             return
         with self.transaction() as connection:
@@ -115,7 +219,7 @@ class Manifest:
 
     @property
     def identity(self) -> str:
-        """Made at random when the index was; 16 hexadecimal digits."""
+        """Sixteen hexadecimal digits, drawn at random when the index was created."""
         identity = self.get("identity")
         if not identity:
             raise IndexCorruptedError(f"The index {self._where} has lost its identity.", hint=RESTORE)
@@ -124,7 +228,7 @@ class Manifest:
     # --- files ------------------------------------------------------------------------------------------------
 
     def files(self) -> dict[str, FileRecord]:
-        """All files by source, in order of source."""
+        """List all files by source, in order of source."""
         rows = self.rows(
             "SELECT source, location, content_hash, config_hash, title, format, characters, problems "
             "FROM files ORDER BY source"
@@ -132,13 +236,14 @@ class Manifest:
         return {str(row[0]): _record(row, self._where) for row in rows}
 
     def put(self, record: FileRecord, text: str, passages: Iterable[Passage]) -> None:
-        """Add a file or replace its former state, all in one transaction.
+        """Add a file or replace its former state, in one transaction.
 
-        Passages that are the same as before keep their vectors and words.
+        Passages that did not change keep their row, words and vectors.
         """
-        rows = [(p.id, p.metadata["start"], p.metadata["end"], p.title, _dump(p)) for p in passages]
+        new = list(passages)
         with self.transaction() as connection:
-            kept = _kept(connection, record.source, {row[0] for row in rows})
+            kept = _kept(connection, record.source, {p.id for p in new})
+            words = {p.id: words_of(p) for p in new if p.id not in kept}
             _retire(connection, record.source)
             cursor = connection.execute(
                 "INSERT INTO files (source, location, content_hash, config_hash, title, format, characters, problems) "
@@ -149,43 +254,55 @@ class Manifest:
                 ),
             )
             file_id = int(cursor.lastrowid or 0)
-            put_text(connection, file_id, text)
             connection.executemany(
-                "INSERT INTO passages (row, block, id, file_id, start, stop, title, metadata) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                ((*kept.get(r[0], (None, None, None))[:2], r[0], file_id, *r[1:]) for r in rows),
+                "INSERT INTO texts (file_id, start, text) VALUES (?, ?, ?)",
+                (
+                    (file_id, start, zlib.compress(text[start : start + _TEXT_BLOCK].encode(), 6))
+                    for start in range(0, max(1, len(text)), _TEXT_BLOCK)
+                ),
             )
-            connection.executemany(
-                "INSERT INTO vectors VALUES (?, ?)",
-                ((row, data) for row, _, data in kept.values() if data is not None),
-            )
-            connection.executemany("DELETE FROM retired WHERE id = ?", ((r[0],) for r in rows))
+            for p in new:
+                row, count, vectors = kept.get(p.id) or (None, len(words[p.id]), None)
+                row = connection.execute(
+                    "INSERT INTO passages (row, id, file_id, start, stop, title, metadata, words) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (row, p.id, file_id, p.metadata["start"], p.metadata["end"], p.title, _dump(p), count),
+                ).lastrowid
+                if p.id in words:
+                    connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", (row, " ".join(words[p.id])))
+                if vectors is not None:
+                    connection.execute("INSERT INTO vectors VALUES (?, ?)", (row, vectors))
+            connection.executemany("DELETE FROM retired WHERE id = ?", ((p.id,) for p in new))
 
     def touch(self, source: str, location: str) -> None:
-        """Note where an unchanged file lies now."""
+        """Record the new location of an unchanged file."""
         with self.transaction() as connection:
             connection.execute("UPDATE files SET location = ? WHERE source = ?", (location, source))
 
     def remove(self, source: str) -> None:
-        """Take a file out."""
+        """Delete a file with its text and passages."""
         with self.transaction() as connection:
             _retire(connection, source)
 
     def text(self, source: str) -> str:
-        """A file's text; InputError if the index has no such file."""
-        pieces = self.rows(
+        """Read a file's text.
+
+        Raises:
+            InputError: the index has no such file.
+        """
+        blocks = self.rows(
             "SELECT text FROM texts JOIN files ON files.id = file_id WHERE source = ? ORDER BY texts.start", (source,)
         )
-        if not pieces:
+        if not blocks:
             raise InputError(
                 f"The index has no document {source!r}.", hint="Sources are paths relative to the indexed folder."
             )
-        return "".join(unpack(piece[0]) for piece in pieces)
+        return "".join(_unpack(block[0]) for block in blocks)
 
     # --- passages ---------------------------------------------------------------------------------------------
 
     def passages(self, only: Collection[str] | None = None) -> Iterator[Passage]:
-        """Passages in order of source and start; with ``only``, those of these ids. Few are in memory at a time."""
+        """Iterate over passages by source and start, or over those with the given ids; few are in memory at a time."""
         for (file_id,) in self.rows("SELECT id FROM files ORDER BY source"):
             found = self.rows("SELECT row, id FROM passages WHERE file_id = ? ORDER BY start, id", (file_id,))
             wanted = [int(row) for row, identifier in found if only is None or identifier in only]
@@ -193,92 +310,65 @@ class Manifest:
                 yield from self.passages_at(wanted[first : first + _MANY]).values()
 
     def passages_at(self, rows: Sequence[int]) -> dict[int, Passage]:
-        """The passages of these rows, by row, in that order; those that are gone are left out."""
-        out: dict[int, Passage] = {}
-        for first in range(0, len(rows), _MANY):
-            out.update(self._some_passages(rows[first : first + _MANY]))
-        return out
-
-    def _some_passages(self, rows: Sequence[int]) -> dict[int, Passage]:
-        marks = ", ".join("?" * len(rows))
-        with self._lock:  # passages and their texts are of the same state of the index
-            found = {
-                row[0]: row[1:]
-                for row in self.rows(
-                    f"SELECT row, id, file_id, start, stop, title, metadata FROM passages WHERE row IN ({marks})", rows
-                )
-            }
+        """Read the passages of these rows, by row and in that order; unknown rows are left out."""
+        with self._lock:  # so that passages and texts are of the same state
+            query = "SELECT row, id, file_id, start, stop, title, metadata FROM passages WHERE row IN"
+            found = {row[0]: row[1:] for row in self._rows_in(query, rows)}
             texts = _Texts(self)
             out: dict[int, Passage] = {}
             for row in rows:
                 if row not in found:
                     continue
                 identifier, file_id, start, stop, title, metadata = found[row]
-                try:
+                with self._damage_noticed():
                     text = texts.cut(int(file_id), int(start), int(stop))
                     out[row] = Passage(str(identifier), text, str(title), json.loads(metadata))
-                except (ValueError, TypeError) as error:
-                    raise IndexCorruptedError(
-                        f"A passage in the index {self._where} is damaged.", hint=RESTORE
-                    ) from error
-        return out
+            return out
 
     def metadata_at(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """The metadata of the passages of these rows."""
-        out: dict[int, dict[str, Any]] = {}
-        for first in range(0, len(rows), _MANY):
-            some = rows[first : first + _MANY]
-            marks = ", ".join("?" * len(some))
-            for row, metadata in self.rows(f"SELECT row, metadata FROM passages WHERE row IN ({marks})", some):
-                try:
-                    out[int(row)] = json.loads(metadata)
-                except (ValueError, TypeError) as error:
-                    raise IndexCorruptedError(
-                        f"A passage in the index {self._where} is damaged.", hint=RESTORE
-                    ) from error
-        return out
+        """Read the metadata of the passages of these rows."""
+        with self._damage_noticed():
+            found = self._rows_in("SELECT row, metadata FROM passages WHERE row IN", rows)
+            return {int(row): json.loads(metadata) for row, metadata in found}
 
     def ids_at(self, rows: Sequence[int]) -> dict[int, str]:
-        """The ids of the passages of these rows."""
-        out: dict[int, str] = {}
-        for first in range(0, len(rows), _MANY):
-            some = rows[first : first + _MANY]
-            marks = ", ".join("?" * len(some))
-            out.update(self.rows(f"SELECT row, id FROM passages WHERE row IN ({marks})", some))
-        return out
+        """Look up the ids of the passages of these rows."""
+        return dict(self._rows_in("SELECT row, id FROM passages WHERE row IN", rows))
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """The rows of the passages of these ids."""
-        out: dict[str, int] = {}
-        for first in range(0, len(ids), _MANY):
-            some = ids[first : first + _MANY]
-            marks = ", ".join("?" * len(some))
-            out.update(self.rows(f"SELECT id, row FROM passages WHERE id IN ({marks})", some))
-        return out
+        """Look up the rows of the passages of these ids."""
+        return dict(self._rows_in("SELECT id, row FROM passages WHERE id IN", ids))
 
     def passage_ids(self) -> set[str]:
         """Ids of all passages."""
         return {str(row[0]) for row in self.rows("SELECT id FROM passages")}
 
     def counts(self) -> tuple[int, int, int]:
-        """(files, passages, characters)."""
+        """Count files, passages and characters."""
         rows = self.rows("SELECT (SELECT count(*) FROM passages), count(*), total(characters) FROM files")
         passages, files, characters = rows[0]
         return int(files), int(passages), int(characters)
 
     def retired(self) -> set[str]:
-        """Ids that the vector store may still hold and should not."""
+        """Ids of deleted passages that a vector store outside may still hold."""
         return {str(row[0]) for row in self.rows("SELECT id FROM retired")}
 
-    def forget_retired(self, ids: Iterable[str]) -> None:
-        """The vector store no longer holds these."""
+    def forget_retired(self) -> None:
+        """Note that no vector store holds deleted passages any more."""
         with self.transaction() as connection:
-            connection.executemany("DELETE FROM retired WHERE id = ?", ((i,) for i in ids))
+            connection.execute("DELETE FROM retired")
+
+    @contextmanager
+    def _damage_noticed(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            raise IndexCorruptedError(f"A passage in the index {self._where} is damaged.", hint=RESTORE) from error
 
     # --- vectors ----------------------------------------------------------------------------------------------
 
     def put_vectors(self, vectors: Iterable[tuple[str, bytes]]) -> None:
-        """Store the vectors of passages, by id; those of passages that are gone are dropped."""
+        """Store the vectors of passages, by id; vectors of unknown passages are dropped."""
         with self.transaction() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO vectors SELECT row, ? FROM passages WHERE id = ?",
@@ -286,58 +376,106 @@ class Manifest:
             )
 
     def drop_vectors(self) -> None:
-        """Forget all vectors."""
+        """Delete all vectors."""
         with self.transaction() as connection:
             connection.execute("DELETE FROM vectors")
 
     def without_vectors(self) -> set[str]:
         """Ids of passages that have no vectors yet."""
-        return {
-            str(row[0])
-            for row in self.rows(
-                "SELECT id FROM passages WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.row = passages.row)"
-            )
-        }
+        query = "SELECT id FROM passages WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.row = passages.row)"
+        return {str(row[0]) for row in self.rows(query)}
 
     def each_vector(self) -> Iterator[tuple[int, bytes]]:
-        """Rows and their vectors, in order of rows; the file stays locked for other threads meanwhile."""
+        """Iterate over (row, vectors) in order of rows; other threads wait meanwhile."""
         with self._lock, translated(self._where):
             yield from self._connection.execute("SELECT row, data FROM vectors ORDER BY row")
 
+    # --- words ------------------------------------------------------------------------------------------------
+
+    def tidy_words(self) -> None:
+        """Fill the table of words anew if most of its rows belong to deleted passages."""
+        if self.rows("SELECT count(*) FROM words")[0][0] > 2 * self.counts()[1]:
+            with self.transaction() as connection:
+                connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+                self._fill_words(connection)
+
+    def _fill_words(self, connection: sqlite3.Connection) -> None:
+        rows = [int(row) for (row,) in connection.execute("SELECT row FROM passages ORDER BY row")]
+        for first in range(0, len(rows), _MANY):
+            for row, passage in self.passages_at(rows[first : first + _MANY]).items():
+                words = words_of(passage)
+                connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", (row, " ".join(words)))
+                connection.execute("UPDATE passages SET words = ? WHERE row = ?", (len(words), row))
+
+    def _upgrade(self) -> None:
+        """Upgrade from format 2, which kept words in tables of its own; texts, passages and vectors stay."""
+        with self.transaction() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in (
+                "DROP INDEX passages_of_block",
+                "DROP TABLE postings",
+                "DROP TABLE blocks",
+                "ALTER TABLE passages RENAME COLUMN block TO words",
+                *filter(str.strip, _WORD_TABLES.split(";")),
+            ):
+                connection.execute(statement)
+            self._fill_words(connection)
+            old = dict(connection.execute("SELECT key, value FROM meta"))
+            settings = json.loads(old.get("settings") or "{}")
+            if old.get("dense") in ("none", "server"):
+                settings["vectors"] = "none" if old["dense"] == "none" else f"chroma:{old.get('chroma_url', '')}"
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('settings', ?)", (json.dumps(settings),))
+            marks = ", ".join("?" * len(_KEPT_META))
+            connection.execute(f"DELETE FROM meta WHERE key NOT IN ({marks})", _KEPT_META)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        if self._folder is not None:  # a copy of the vectors that format 2 wrote and never read
+            shutil.rmtree(self._folder / "chroma", ignore_errors=True)
+
 
 class _Texts:
-    """Slices of texts; a piece is unpacked once, and the last few are kept."""
+    """Slices of texts; recently decompressed blocks are kept."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
-        self._pieces: dict[tuple[int, int], str] = {}
+        self._blocks: dict[tuple[int, int], str] = {}
 
     def cut(self, file_id: int, start: int, stop: int) -> str:
-        """``text[start:stop]`` of a file; ValueError if it has no such place."""
-        first = start - start % TEXT_BLOCK
-        text = "".join(self._piece(file_id, at) for at in range(first, max(stop, first + 1), TEXT_BLOCK))
+        """Read ``text[start:stop]`` of a file; ValueError if the text ends before ``stop``."""
+        first = start - start % _TEXT_BLOCK
+        text = "".join(self._block(file_id, at) for at in range(first, max(stop, first + 1), _TEXT_BLOCK))
         if stop - first > len(text):
             raise ValueError(f"the text of file {file_id} ends before {stop}")
         return text[start - first : stop - first]
 
-    def _piece(self, file_id: int, start: int) -> str:
+    def _block(self, file_id: int, start: int) -> str:
         key = file_id, start
-        if key not in self._pieces:
+        if key not in self._blocks:
             rows = self._manifest.rows("SELECT text FROM texts WHERE file_id = ? AND start = ?", key)
-            if len(self._pieces) >= 64:
-                self._pieces.clear()
-            self._pieces[key] = unpack(rows[0][0]) if rows else ""
-        return self._pieces[key]
+            if len(self._blocks) >= 64:
+                self._blocks.clear()
+            self._blocks[key] = _unpack(rows[0][0]) if rows else ""
+        return self._blocks[key]
 
 
-def _kept(connection: sqlite3.Connection, source: str, ids: set[str]) -> dict[str, _Kept]:
-    """Row, block and vectors of those passages of a file that it will have again."""
+@lru_cache(maxsize=1)
+def tokenizer() -> Tokenizer:
+    """The tokenizer of all indexes."""
+    return Tokenizer()
+
+
+def words_of(passage: Passage) -> list[str]:
+    """Split title and text into the words under which a passage is found."""
+    return tokenizer()(f"{passage.title}\n{passage.text}")
+
+
+def _kept(connection: sqlite3.Connection, source: str, ids: set[str]) -> dict[str, tuple[int, int, bytes | None]]:
+    """Row, number of words and vectors of those passages of a file that it will have again."""
     found = connection.execute(
-        "SELECT p.id, p.row, p.block, v.data FROM passages p JOIN files f ON f.id = p.file_id "
+        "SELECT p.id, p.row, p.words, v.data FROM passages p JOIN files f ON f.id = p.file_id "
         "LEFT JOIN vectors v ON v.row = p.row WHERE f.source = ?",
         (source,),
     )
-    return {identifier: (row, block, data) for identifier, row, block, data in found if identifier in ids}
+    return {identifier: (row, words, data) for identifier, row, words, data in found if identifier in ids}
 
 
 def _retire(connection: sqlite3.Connection, source: str) -> None:
@@ -345,7 +483,7 @@ def _retire(connection: sqlite3.Connection, source: str) -> None:
         "INSERT OR IGNORE INTO retired SELECT p.id FROM passages p JOIN files f ON f.id = p.file_id WHERE f.source = ?",
         (source,),
     )
-    connection.execute("DELETE FROM files WHERE source = ?", (source,))  # texts and passages go with it
+    connection.execute("DELETE FROM files WHERE source = ?", (source,))  # cascades to texts, passages and vectors
 
 
 def _dump(passage: Passage) -> str:
@@ -359,3 +497,132 @@ def _record(row: tuple[Any, ...], where: str) -> FileRecord:
         return FileRecord(source, location, content_hash, config_hash, title, format_, int(characters), found)
     except (ValueError, TypeError) as error:
         raise IndexCorruptedError(f"The entry of {source!r} in the index {where} is damaged.", hint=RESTORE) from error
+
+
+def _unpack(packed: bytes) -> str:
+    try:
+        return zlib.decompress(packed).decode()
+    except (zlib.error, UnicodeError, TypeError) as error:
+        raise IndexCorruptedError("A text in the index is damaged.", hint=RESTORE) from error
+
+
+# --- the file ---------------------------------------------------------------------------------------------------
+
+
+def _write_schema(connection: sqlite3.Connection) -> None:
+    connection.executescript(
+        f"BEGIN; {_SCHEMA}"
+        f"INSERT INTO meta VALUES ('identity', '{uuid.uuid4().hex[:16]}');"
+        f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+    )
+
+
+def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Set the options that all our connections have."""
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA busy_timeout = 10000")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError:  # a read-only file keeps its journal mode
+        return connection
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+def writable(folder: Path) -> bool:
+    """Whether this process may write to an index in ``folder``."""
+    mark = folder / INDEX_MARK
+    return os.access(folder, os.W_OK) and (not mark.exists() or os.access(mark, os.W_OK))
+
+
+class _CopyConnection(sqlite3.Connection):
+    """A connection that can be weakly referenced, so that the copy it reads is removed with it."""
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    if writable(path.parent):
+        return sqlite3.connect(_uri(path, "mode=rw"), uri=True, check_same_thread=False)
+    journal = path.with_name(path.name + "-wal")
+    if not journal.exists() or not journal.stat().st_size:
+        # Nobody is writing. ``immutable`` keeps SQLite from creating files beside it, which it may not.
+        return sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True, check_same_thread=False)
+    # The journal of a killed writer belongs to the index: read a copy that includes it.
+    copy = Path(tempfile.mkdtemp(prefix="selfreflect-"))
+    try:
+        for file in (path, journal):
+            shutil.copyfile(file, copy / file.name)
+        connection = sqlite3.connect(
+            _uri(copy / path.name, "mode=rw"), uri=True, check_same_thread=False, factory=_CopyConnection
+        )
+    except BaseException:
+        shutil.rmtree(copy, ignore_errors=True)
+        raise
+    weakref.finalize(connection, shutil.rmtree, copy, ignore_errors=True)
+    return connection
+
+
+def _uri(path: Path, options: str) -> str:
+    return f"{path.resolve().as_uri()}?{options}"
+
+
+def _verify(connection: sqlite3.Connection, folder: Path, *, update: bool) -> int:
+    """Check the file and return its format."""
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if application != APPLICATION_ID:
+        raise IndexCorruptedError(f"{folder / INDEX_MARK} is not the manifest of an index.", hint=RESTORE)
+    if version == 2 and not update:
+        raise OutdatedIndexError(
+            f"The index {folder} was created by selfreflect 0.1.0 and has to be upgraded.",
+            hint=f"Run: selfreflect index DOCUMENTS --index {folder} (texts and vectors are kept).",
+        )
+    if version == 1:
+        raise StoreError(
+            f"The index {folder} was created by an early version of selfreflect, whose format is no longer read.",
+            hint=f"Delete the folder, then index the documents again: selfreflect index DOCUMENTS --index {folder}",
+        )
+    if version not in (2, SCHEMA_VERSION):
+        raise StoreError(
+            f"The index {folder} has format {version}; this version of selfreflect reads format {SCHEMA_VERSION}.",
+            hint="Upgrade selfreflect, or index the documents again into another folder.",
+        )
+    # Readers check the tables that they read in full. SQLite checks pages of the large tables as it reads them.
+    for check in ("1",) if update else _CHECKED:
+        result = connection.execute(f"PRAGMA quick_check({check})").fetchone()[0]
+        if result != "ok":
+            raise IndexCorruptedError(f"The index {folder} is damaged: {result}.", hint=RESTORE)
+    return version
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours, telling a damaged file from one that cannot be used now."""
+    try:
+        yield
+    except SelfReflectError:
+        raise
+    except sqlite3.DatabaseError as error:
+        message = str(error).lower()
+        if "full" in message or "disk i/o" in message:
+            raise StoreError(
+                f"The index {where} cannot be written: {error}.",
+                hint="Free some disk space, then run the same command again. Finished work is kept.",
+            ) from error
+        if "readonly" in message or "read-only" in message:
+            raise StoreError(
+                f"The index {where} cannot be written: {error}.",
+                hint="Check permissions. It can still be searched; to change it, copy it.",
+            ) from error
+        if "no such module" in message:
+            raise StoreError(
+                f"The index {where} cannot be used: this Python's SQLite was built without FTS5.",
+                hint="Use a Python whose sqlite3 has FTS5, such as the builds of python.org, conda or uv.",
+            ) from error
+        if isinstance(error, (sqlite3.ProgrammingError, sqlite3.IntegrityError)) or any(
+            word in message for word in _UNAVAILABLE
+        ):
+            raise StoreError(
+                f"The index {where} cannot be used: {error}.",
+                hint="Check permissions, and that no other program holds the file.",
+            ) from error
+        raise IndexCorruptedError(f"The index {where} is damaged: {error}.", hint=RESTORE) from error

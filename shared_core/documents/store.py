@@ -1,15 +1,15 @@
-"""The index of files: what to read again, what to embed again, and how to stay whole when killed.
+"""The index of documents: what to read again, what to embed again, and how to stay whole when killed.
 
-Three steps, each safe to be killed in and to be repeated:
+An update has two steps, each safe to be killed in and to be repeated:
 
-1. Files whose bytes or settings changed are read and cut; text, passages and hash enter the manifest (SQLite) in one
-   transaction for each file.
-2. Words of passages that have none in the index yet are added (``lexical``).
-3. The vectors are made equal to the manifest: passages that lack them are embedded, those of passages that are gone are
-   deleted. Ids are made of a passage's whole content, so comparing ids is enough, and a passage that a change left as
-   it was is not embedded again.
+1. Files whose bytes or settings changed are read and cut. Text, passages, words and hash of a file enter the manifest
+   (SQLite) in one transaction.
+2. The vectors are made equal to the manifest: passages that lack them are embedded, and vectors of deleted passages are
+   deleted. Ids are hashes of a passage's whole content, so comparing ids is enough, and a passage that a change left
+   unchanged is not embedded again.
 
-A question needs the manifest only: neither Chroma nor the right to write.
+Vectors live where the setting ``vectors`` says (``IndexSettings``) and are read from there. In the index's own file,
+which is the default, a question needs neither Chroma nor write permission.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ import dataclasses
 import json
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared_core.documents.chunking import Splitter, default_splitter
-from shared_core.documents.lexical import index_words
 from shared_core.documents.load import Failure
-from shared_core.documents.manifest import Manifest
-from shared_core.documents.manifest_file import writable
+from shared_core.documents.manifest import Manifest, OutdatedIndexError, writable
 from shared_core.documents.scan import INDEX_MARK, scan
 from shared_core.documents.store_types import (
     IndexProgress,
@@ -55,9 +54,8 @@ if TYPE_CHECKING:
 __all__ = ["DocumentIndex", "IndexProgress", "IndexReport", "IndexSettings", "IndexStats", "VectorStore"]
 
 BATCH = 512
-"""Passages embedded and written at a time: bounds what a kill can lose; enough to put such of like length together."""
-_SOON = 256
-"""Passages that a reader embeds itself where an update was killed before it came to them."""
+"""Passages embedded and written at a time: bounds what a kill can lose; passages of like length run together."""
+_SOON = 256  # passages that a reader embeds itself where an update was killed before it embedded them
 _LOCK = "lock"
 _log = logging.getLogger(__name__)
 
@@ -67,47 +65,58 @@ class _BusyError(StoreError):
 
 
 class DocumentIndex(Remade):
-    """A persistent index of files.
+    """A persistent index of documents.
+
+    >>> with DocumentIndex(None, dense=False) as index:  # in memory, BM25 only
+    ...     report = index.update("examples/demo_docs")
+    ...     found = index.retriever().retrieve("Who founded the Tide Museum?", k=3)
+    >>> len(found)
+    3
 
     Args:
-        path: its folder, made by the first ``update``; ``None`` keeps everything in memory.
-        chroma_url: of a Chroma server that shall hold passages and vectors; ``None`` keeps them under ``path``, if
-            the index does not remember a server.
-        embedder: turns passages into vectors; ``None`` takes all-MiniLM-L6-v2. An index is bound to its embedder.
-        collection: on the server; ``None`` takes the remembered one, at first one of the index's own.
-        dense: ``False`` leaves vectors out (BM25 only; needs no model and no Chroma); ``None`` does as the index was
-            made, and makes a new one with vectors.
-        settings: how documents are read and cut.
-        vectors: a vector store of your own in place of Chroma; passages it holds from elsewhere are left alone.
-        split_sentences: where passages may be cut; ``None`` takes ``shared_core.citation.split_sentences``.
+        path: folder of the index, created by the first ``update``; ``None`` keeps everything in memory.
+        embedder: turns passages into vectors; ``None`` is all-MiniLM-L6-v2. An index is bound to its embedder.
+        collection: name of the collection in Chroma; ``None`` takes the remembered one, or one of the index's own.
+        dense: ``False`` is short for ``IndexSettings(vectors="none")``; ``True`` undoes it.
+        settings: how documents are read and cut, and where vectors live. An index remembers them.
+        store: a vector store of your own, in place of the setting ``vectors``; passages of others in it are left alone.
+        split_sentences: where passages may be cut; ``None`` is ``shared_core.citation.split_sentences``.
         lock_timeout: seconds to wait for another process that writes to the index.
+        chroma_url: old name of ``IndexSettings(vectors="chroma:URL")``.
 
     Raises:
-        InputError: ``path`` is a file, or a server is named without a folder for the manifest.
+        InputError: ``path`` is a file, or vectors are to live in Chroma but ``path`` is ``None``.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str] | None,
         *,
-        chroma_url: str | None = None,
         embedder: Embedder | None = None,
         collection: str | None = None,
         dense: bool | None = None,
         settings: IndexSettings | None = None,
-        vectors: VectorStore | None = None,
+        store: VectorStore | None = None,
         split_sentences: Splitter | None = None,
         lock_timeout: float = 5.0,
+        chroma_url: str | None = None,
     ) -> None:
         self.path = None if path is None else Path(path)
         if self.path is not None and self.path.exists() and not self.path.is_dir():
-            raise InputError(f"{self.path} is a file, not an index.", hint="Name the folder the index shall be in.")
-        if self.path is None and chroma_url is not None:
-            raise InputError(
-                "An index on a Chroma server needs a folder for its manifest.", hint="Give path (--index DIR)."
+            raise InputError(f"{self.path} is a file, not an index.", hint="Name the folder of the index.")
+        if chroma_url is not None:
+            warnings.warn(
+                f"chroma_url is now settings=IndexSettings(vectors='chroma:{chroma_url}')",
+                DeprecationWarning,
+                stacklevel=2,
             )
-        self._places = VectorPlaces(self.path, chroma_url, collection, embedder, dense, vectors)
-        self._given_settings, self._split = settings, split_sentences
+            settings = (settings or IndexSettings()).replace(vectors=f"chroma:{chroma_url}")
+        if self.path is None and settings is not None and settings.vectors.startswith("chroma"):
+            raise InputError(
+                "An index with its vectors in Chroma needs a folder for its manifest.", hint="Give path (--index DIR)."
+            )
+        self._places = VectorPlaces(self.path, collection, embedder, store)
+        self._given_settings, self._split, self._dense = settings, split_sentences, dense
         self._lock_timeout = lock_timeout
         self._manifest = Manifest.in_memory() if self.path is None else None
 
@@ -121,7 +130,7 @@ class DocumentIndex(Remade):
         self.close()
 
     def close(self) -> None:
-        """Close the manifest's file. What ``retriever()`` gave stays usable."""
+        """Close the manifest's file. Retrievers opened before stay usable."""
         if self._manifest is not None and self.path is not None:
             self._manifest.close()
             self._manifest = None
@@ -135,17 +144,17 @@ class DocumentIndex(Remade):
         prune: bool = True,
         progress: Callable[[IndexProgress], None] | None = None,
     ) -> IndexReport:
-        """Bring the index up to date with files and folders; what lies elsewhere stays as it is.
+        """Bring the index up to date with files and folders; documents from elsewhere stay as they are.
 
         Args:
             paths: files and folders. A document's source is its path relative to the folder given here (a file's
                 name for a file); where another document has it already, the folder's name goes before it.
-            prune: take out files that are gone from the folders given.
-            progress: told of each file read and each batch embedded.
+            prune: remove files that no longer exist in the given folders.
+            progress: called after each file read and each batch embedded.
 
         Raises:
-            InputError: no path exists, no documents are in them, or none of them can be indexed. Nothing is lost.
-            IndexCorruptedError: the index there cannot be trusted. Nothing is changed.
+            InputError: no path exists, they hold no documents, or none of them can be indexed. Nothing is lost.
+            IndexCorruptedError: the existing index is damaged. Nothing is changed.
             StoreError: another process is writing, the disk is full, or the index belongs to another embedder.
         """
         roots = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
@@ -157,6 +166,7 @@ class DocumentIndex(Remade):
             raise InputError(f"There is nothing to index: {_sentence(first)}", hint=first.hint)
         with self._writing():
             manifest = self._opened(update=True)
+            before = self._remembered(manifest).vectors
             settings = self._configure(manifest)
             splitter = self._split or default_splitter()
             report = read_files(manifest, found, settings, splitter, prune=prune, progress=progress)
@@ -166,8 +176,9 @@ class DocumentIndex(Remade):
                 raise InputError(
                     f"None of the {len(found.files)} files can be indexed: {shown}", hint=report.failed[0].hint
                 )
-            index_words(manifest)
+            manifest.tidy_words()
             self._synchronise(manifest, progress)
+            self._places.clear_others(manifest, settings.vectors, before)
         return dataclasses.replace(report, passages=passages)
 
     @contextmanager
@@ -189,7 +200,7 @@ class DocumentIndex(Remade):
         except OSError as error:
             raise StoreError(f"The index {self.path} cannot be locked: {error}.", hint="Check permissions.") from error
         try:
-            for leftover in self.path.glob(f"{INDEX_MARK}.*.new"):  # of a process killed while making the manifest
+            for leftover in self.path.glob(f"{INDEX_MARK}.*.new"):  # of a process killed while creating the manifest
                 leftover.unlink(missing_ok=True)
             if not (self.path / INDEX_MARK).exists() and not (self.path / "chroma").exists():
                 Manifest.create(self.path)
@@ -204,36 +215,41 @@ class DocumentIndex(Remade):
             path.mkdir(mode=0o700, exist_ok=True)  # not more readable than the documents may be
             foreign = [name for name in os.listdir(path) if not name.startswith((INDEX_MARK, _LOCK, "chroma"))]
         except OSError as error:
-            raise StoreError(f"The folder {path} cannot be made: {error}.", hint="Check permissions.") from error
+            raise StoreError(f"The folder {path} cannot be created: {error}.", hint="Check permissions.") from error
         if foreign and not (path / INDEX_MARK).exists():
             raise InputError(
-                f"{path} is no index and holds other files ({foreign[0]}, …).",
+                f"{path} is not an index and holds other files ({foreign[0]}, …).",
                 hint="Name a folder that is empty or does not exist yet.",
             )
 
     def _configure(self, manifest: Manifest) -> IndexSettings:
-        """Remembered settings with those given now in their place; remembers the outcome, and where vectors are."""
+        """Store the current settings in the index and return them."""
+        settings = self._settings(manifest)
+        manifest.store("settings", settings.model_dump_json())
+        return settings
+
+    def _settings(self, manifest: Manifest) -> IndexSettings:
+        """Remembered settings, replaced where new ones were given."""
         settings = self._remembered(manifest)
         if self._given_settings is not None:
             given = {name: getattr(self._given_settings, name) for name in self._given_settings.model_fields_set}
             settings = settings.replace(**given)
-        if manifest.get("settings") != settings.model_dump_json():
-            manifest.store("settings", settings.model_dump_json())
-        self._places.remember(manifest)
-        return settings
+        if self._dense is False:
+            return settings.replace(vectors="none")
+        return settings.replace(vectors="index") if self._dense and settings.vectors == "none" else settings
 
     def _remembered(self, manifest: Manifest) -> IndexSettings:
         try:
             return IndexSettings(**json.loads(manifest.get("settings") or "{}"))
         except (ValueError, TypeError, SettingsError) as error:
             raise IndexCorruptedError(
-                f"The settings remembered in the index {self.path} cannot be used.",
+                f"The settings stored in the index {self.path} are damaged.",
                 hint="Delete the index folder and index the documents again.",
             ) from error
 
     def _synchronise(self, manifest: Manifest, progress: Callable[[IndexProgress], None] | None) -> None:
-        """Make the vectors those of just the passages the manifest holds. Call with the lock held."""
-        held = self._places.open_set(manifest)
+        """Make the vectors equal to the manifest's passages. Call with the lock held."""
+        held = self._places.open_set(manifest, self._settings(manifest).vectors)
         if held is None:
             return
         missing, stale = self._places.difference(manifest, held)
@@ -249,50 +265,51 @@ class DocumentIndex(Remade):
                     progress(IndexProgress("embedding", done, len(missing), str(passage.metadata["source"])))
         for start in range(0, len(stale), BATCH):
             held.delete(stale[start : start + BATCH])
-        manifest.forget_retired(manifest.retired())
+        manifest.forget_retired()
 
     # --- reading ------------------------------------------------------------------------------------------------
 
     def retriever(self) -> HybridRetriever:
-        """BM25 and, if the index is dense, vectors, fused. A snapshot: it sees no later updates.
+        """Open a hybrid retriever: BM25 and, unless ``vectors`` is ``none``, dense search.
 
-        An update that was killed is completed first if little is left to do, unless another process is at it or
-        nothing may be written there; then what is there is searched, and a warning is logged.
+        It reads a snapshot and sees no later updates (vectors in Chroma are always the current ones). If an update was
+        killed and little is left to do, it is completed first, unless another process is at it or the index cannot be
+        written to; then the existing part is searched, and a warning is logged.
 
         Raises:
             IndexMissingError, IndexCorruptedError, StoreError: see ``update``; an index without passages is missing,
-                or, while another process is making it, cannot be used.
+                or not usable yet while another process is creating it.
         """
         manifest = self._opened()
-        store = self._places.open_store(manifest)
-        waiting = self._waiting(manifest, store)
+        place = self._settings(manifest).vectors
+        store = self._places.open_store(manifest, place)
+        waiting = self._waiting(manifest, place, store)
         if waiting or not manifest.counts()[1]:
             busy = not self._complete(manifest, waiting)
-            self._check_content(manifest, self._waiting(manifest, store), busy=busy)
+            self._check_content(manifest, self._waiting(manifest, place, store), busy=busy)
         from shared_core.documents.stored import IndexRetriever, StoredBM25, StoredVectors
 
         snapshot = manifest.snapshot()
         retrievers: list[Retriever] = [StoredBM25(snapshot)]
-        if self._places.kind(manifest) == "own":
-            retrievers.append(StoredVectors(snapshot, self._places.bound(manifest)))
-        elif store is not None:
+        if store is not None:
             retrievers.append(store)
+        elif place == "index":
+            retrievers.append(StoredVectors(snapshot, self._places.bound(manifest)))
         return IndexRetriever(self, retrievers)
 
-    def _waiting(self, manifest: Manifest, store: VectorStore | None) -> int:
-        """How many passages lack their vectors, and how many vectors their passage."""
+    def _waiting(self, manifest: Manifest, place: str, store: VectorStore | None) -> int:
+        """Count passages without vectors and vectors without a passage."""
         if store is not None:
             return sum(map(len, self._places.difference(manifest, store)))
-        return len(manifest.without_vectors()) if self._places.kind(manifest) == "own" else 0
+        return len(manifest.without_vectors()) if place == "index" else 0
 
     def _complete(self, manifest: Manifest, waiting: int) -> bool:
-        """Go on where a killed update ended, if it is a matter of seconds; false if another process is at it."""
+        """Finish a killed update if that takes seconds; return whether no other process is writing."""
         if self.path is not None and not writable(self.path):
             return True
         try:
             with self._writing(timeout=0):
                 if waiting <= _SOON:
-                    index_words(manifest)
                     self._synchronise(manifest, None)
         except _BusyError:
             return False
@@ -302,7 +319,7 @@ class DocumentIndex(Remade):
         _, passages, _ = manifest.counts()
         if not passages and busy:
             raise StoreError(
-                f"The index {self.path} is being made by another process.",
+                f"The index {self.path} is being created by another process.",
                 hint="Wait until it is done, then try again.",
             )
         if not passages:
@@ -313,8 +330,8 @@ class DocumentIndex(Remade):
         if waiting:
             why = "another process is updating it" if busy else "an update was interrupted"
             _log.warning(
-                "The index %s is not complete (%s): %d of its %d passages are found by their words only. "
-                "`selfreflect index` with the same documents completes it.",
+                "The index %s is incomplete (%s): %d of its %d passages are found by BM25 only. "
+                "Run `selfreflect index` with the same documents to complete it.",
                 self.path,
                 why,
                 waiting,
@@ -322,34 +339,41 @@ class DocumentIndex(Remade):
             )
 
     def passages(self) -> list[Passage]:
-        """All passages, in order of source and place."""
+        """List all passages, by source and position."""
         return list(self._opened().passages())
 
     def sources(self) -> list[str]:
-        """Names of all documents, sorted."""
+        """List the names of all documents, sorted."""
         return list(self._opened().files())
 
     def document_text(self, source: str) -> str:
-        """A document's text as it was extracted, which the offsets of its passages count.
+        """Read a document's extracted text, to which the offsets of its passages refer.
 
         Raises:
-            InputError: the index has no document of that source.
+            InputError: the index has no such document.
         """
         return self._opened().text(source)
 
     def stats(self) -> IndexStats:
-        """Figures of the index."""
+        """Count documents, passages and characters, and measure the size on disk."""
         manifest = self._opened()
         documents, passages, characters = manifest.counts()
         files = self.path.rglob("*") if self.path is not None else ()
         size = sum(file.stat().st_size for file in files if file.is_file())
-        embedder = "none" if self._places.kind(manifest) == "none" else manifest.get("embedder") or "none"
+        vectors = self._settings(manifest).vectors
+        embedder = "none" if vectors == "none" else manifest.get("embedder") or "none"
         return IndexStats(documents, passages, characters, embedder, round(size / 1e6, 2))
 
     def _opened(self, *, update: bool = False) -> Manifest:
         if self._manifest is None:
             assert self.path is not None
-            self._manifest = Manifest.open(self.path, update=update)
+            try:
+                self._manifest = Manifest.open(self.path, update=update)
+            except OutdatedIndexError:
+                if not writable(self.path):
+                    raise
+                with self._writing():
+                    self._manifest = Manifest.open(self.path, update=True)
         return self._manifest
 
 

@@ -1,4 +1,4 @@
-"""The two retrievers over an index of files, reading from its manifest: what they hold in memory is the vectors."""
+"""Retrievers over an index, reading from its manifest; only the vectors are held in memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shared_core.documents.lexical import StoredWords
-from shared_core.documents.manifest import Manifest
-from shared_core.documents.manifest_file import RESTORE
+from shared_core.documents.manifest import RESTORE, Manifest
 from shared_core.errors import IndexCorruptedError
 from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where
 from shared_core.retrieval.checks import check_k, check_query, collect_ids
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_LOOK = 500  # passages whose metadata are looked at at a time
+_FILTERED = 500  # passages whose metadata are read and filtered at a time
 
 
 class _Stored(ABC):
-    """What both have in common: passages are found as rows of the manifest."""
+    """Base of both retrievers: finds passages as rows of a manifest's snapshot."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -40,62 +39,52 @@ class _Stored(ABC):
         return [str(row[0]) for row in self._manifest.rows("SELECT id FROM passages ORDER BY row")]
 
     def get(self, ids: Iterable[str]) -> list[Passage]:
-        """The passages of these ids, in that order; unknown ones are left out."""
+        """Read the passages of these ids, in that order; unknown ids are left out."""
         wanted = collect_ids(ids)
         rows = self._manifest.rows_of(wanted)
-        found = self._manifest.passages_at(sorted(rows.values()))  # neighbours share a piece of text
+        found = self._manifest.passages_at(sorted(rows.values()))  # neighbours share a block of text
         return [found[rows[i]] for i in wanted if i in rows and rows[i] in found]
 
     def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
-        """The best passages, best first, at most ``k``; arguments and errors as ``BM25Retriever.retrieve``."""
+        """Find the best passages, best first, at most ``k``; arguments and errors as ``BM25Retriever.retrieve``."""
         return self.retrieve_many([query], k, where)[0]
 
     def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
-        """``retrieve`` for each query."""
+        """Run ``retrieve`` for each query."""
         ranked = self.rank_many(queries, k, where)
         known = {p.id: p for p in self.get({i for found in ranked for i, _ in found})}
         return [[known[i].with_score(score) for i, score in found if i in known] for found in ranked]
 
     @abstractmethod
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
-        """``retrieve_many`` with ids in place of passages."""
+        """Run ``retrieve_many`` with ids in place of passages."""
 
-    def _named(self, ranked: Sequence[tuple[int, float]]) -> Ranking:
-        names = self._manifest.ids_at([row for row, _ in ranked])
-        return [(names[row], score) for row, score in ranked if row in names]
-
-    def _kept(self, ranked: Iterable[tuple[int, float]], k: int, keep: Predicate | None) -> list[tuple[int, float]]:
-        """The first ``k`` of a ranking whose metadata pass."""
+    def _first(self, ranked: Iterable[tuple[int, float]], k: int, keep: Predicate | None) -> Ranking:
+        """Cut a ranking of rows to the first ``k`` whose metadata pass, and name the passages."""
         pending = list(ranked)
-        if keep is None:
-            return pending[:k]
-        out: list[tuple[int, float]] = []
-        for first in range(0, len(pending), _LOOK):
-            some = pending[first : first + _LOOK]
+        kept = pending[:k] if keep is None else []
+        for first in range(0, 0 if keep is None else len(pending), _FILTERED):
+            some = pending[first : first + _FILTERED]
             known = self._manifest.metadata_at([row for row, _ in some])
-            out += [(row, score) for row, score in some if row in known and keep(known[row])]
-            if len(out) >= k:
+            kept += [(row, score) for row, score in some if row in known and keep is not None and keep(known[row])]
+            if len(kept) >= k:
                 break
-        return out[:k]
+        names = self._manifest.ids_at([row for row, _ in kept[:k]])
+        return [(names[row], score) for row, score in kept[:k] if row in names]
 
 
-class GivesRetriever(Protocol):
+class OpensRetriever(Protocol):
     """An index."""
 
     def retriever(self) -> HybridRetriever:
-        """What searches it as it is now."""
+        """Open a retriever over its current content."""
         ...
 
 
 class IndexRetriever(HybridRetriever):
-    """A snapshot of an index. Another process, or a copy, opens the index for itself and sees it as it is then.
+    """A hybrid retriever over a snapshot of an index. A pickled copy opens the index anew and sees its content then."""
 
-    Args:
-        index: what it is of.
-        retrievers: over the snapshot.
-    """
-
-    def __init__(self, index: GivesRetriever, retrievers: Sequence[Retriever]) -> None:
+    def __init__(self, index: OpensRetriever, retrievers: Sequence[Retriever]) -> None:
         super().__init__(retrievers=retrievers)
         self._index = index
 
@@ -103,34 +92,34 @@ class IndexRetriever(HybridRetriever):
         return _open_again, (self._index,)
 
 
-def _open_again(index: GivesRetriever) -> HybridRetriever:
+def _open_again(index: OpensRetriever) -> HybridRetriever:
     return index.retriever()
 
 
 class StoredBM25(_Stored):
-    """BM25 over the words in a manifest; finds what ``BM25Retriever`` over the same passages finds."""
+    """BM25 over the words in a manifest; finds the same as ``BM25Retriever`` over the same passages."""
 
     def __init__(self, manifest: Manifest) -> None:
         super().__init__(manifest)
         self._words = StoredWords(manifest)
 
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
-        """``retrieve_many`` with ids in place of passages."""
+        """Run ``retrieve_many`` with ids in place of passages."""
         k, keep = check_k(k), compile_filter(where)
         out: list[Ranking] = []
         for query in queries:
             rows, scores = self._words.rank(check_query(query))
             end = k if keep is None else len(rows)
-            out.append(self._named(self._kept(zip(rows[:end].tolist(), scores[:end].tolist()), k, keep)))
+            out.append(self._first(zip(rows[:end].tolist(), scores[:end].tolist()), k, keep))
         return out
 
 
 class StoredVectors(_Stored):
-    """Cosine to the nearest sentence of each passage, exact; the vectors are read into memory at the first query.
+    """Exact cosine to the nearest sentence of each passage; vectors are read into memory at the first query.
 
     Args:
         manifest: a snapshot.
-        embedder: gives the embedder of queries, when it is needed.
+        embedder: returns the embedder of queries; called at the first query.
     """
 
     def __init__(self, manifest: Manifest, embedder: Callable[[], Embedder]) -> None:
@@ -140,18 +129,18 @@ class StoredVectors(_Stored):
         self._table: VectorTable[int] | None = None
 
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
-        """``retrieve_many`` with ids in place of passages."""
+        """Run ``retrieve_many`` with ids in place of passages."""
         k, keep = check_k(k), compile_filter(where)
         texts = [check_query(q) for q in queries]
         asked = [i for i, text in enumerate(texts) if text]
         out: list[Ranking] = [[] for _ in texts]
         if not asked:
             return out
-        vectors = embed_checked(self._embedder(), [texts[i] for i in asked])
+        vectors = embed_checked(self._embedder(), [texts[i] for i in asked])  # (queries, d)
         table = self._loaded(vectors)
         found = table.nearest(vectors, k if keep is None else None)
         for i, ranked in zip(asked, found):
-            out[i] = self._named(self._kept(ranked, k, keep))
+            out[i] = self._first(ranked, k, keep)
         return out
 
     def _loaded(self, query: NDArray[np.float32]) -> VectorTable[int]:
@@ -162,10 +151,10 @@ class StoredVectors(_Stored):
 
 
 def read_vectors(manifest: Manifest, dimension: int) -> VectorTable[int]:
-    """All vectors of a manifest, by row.
+    """Read all vectors of a manifest, by row.
 
     Raises:
-        IndexCorruptedError: they are not of this many numbers.
+        IndexCorruptedError: they do not have this dimension.
     """
     size = int(manifest.rows("SELECT total(length(data)) FROM vectors")[0][0])
     table: VectorTable[int] = VectorTable(dimension, size // (dimension + 4))

@@ -1,102 +1,120 @@
-"""Where the vectors of an index of files are: what was asked for, what the index remembers, and opening it."""
+"""The places where the dense vectors of an index can live: its own file, embedded Chroma, a Chroma server."""
 
 from __future__ import annotations
 
+import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING
 
 from shared_core.documents.manifest import Manifest
 from shared_core.documents.store_types import PassageSet, VectorStore
 from shared_core.errors import IndexCorruptedError, SelfReflectError, StoreError
+from shared_core.retrieval.dense import embed_passages
+from shared_core.types import Passage
 
 if TYPE_CHECKING:
     from shared_core.retrieval.base import Embedder
 
-T = TypeVar("T")
-Kind = Literal["none", "own", "server", "given"]
+_log = logging.getLogger(__name__)
+
+
+class ManifestVectors:
+    """Vectors in the manifest as a ``PassageSet``; SQLite deletes them together with their passages."""
+
+    def __init__(self, manifest: Manifest, embedder: Embedder) -> None:
+        self._manifest, self._embedder = manifest, embedder
+
+    def ids(self) -> set[str]:
+        """Ids of passages that have vectors."""
+        return self._manifest.passage_ids() - self._manifest.without_vectors()
+
+    def add(self, passages: Iterable[Passage]) -> None:
+        """Embed and store passages."""
+        batch = list(passages)
+        embedded = embed_passages(self._embedder, batch, "sentence")
+        self._manifest.put_vectors((p.id, one.coded.to_bytes()) for p, one in zip(batch, embedded))
+
+    def delete(self, ids: Iterable[str]) -> None:
+        """Do nothing: the vectors went with their passages."""
 
 
 @dataclass(slots=True)
 class VectorPlaces:
-    """Finds and opens the vectors of one index.
+    """Opens the vectors of one index where its setting ``vectors`` says.
 
     Attributes:
-        path: the index's folder; ``None`` if it is in memory.
-        chroma_url, collection, embedder, dense, given: as ``DocumentIndex`` was given them, ``given`` its ``vectors``.
+        path: folder of the index; ``None`` if it is in memory.
+        collection: name in Chroma; ``None`` takes the remembered name, or one of the index's own.
+        embedder: turns passages into vectors; ``None`` is MiniLM.
+        given: a store passed by the caller, used in place of the setting.
     """
 
     path: Path | None
-    chroma_url: str | None
     collection: str | None
     embedder: Embedder | None
-    dense: bool | None
     given: VectorStore | None
 
-    def kind(self, manifest: Manifest) -> Kind:
-        """Whose the vectors are: what was asked for, else what the index remembers."""
-        if self.given is not None:
-            return "given"
-        if self.dense is False or (self.dense is None and manifest.get("dense") == "none"):
-            return "none"
-        return "server" if self._url(manifest) else "own"
-
-    def remember(self, manifest: Manifest) -> None:
-        """Store in the index where its vectors are from now on."""
-        kind = self.kind(manifest)
-        if kind == "given":
-            return
-        if kind == "server":
-            manifest.store("chroma_url", self._url(manifest))
-            manifest.store("collection", self._named(manifest))
-            if manifest.get("dense") == "own":
-                manifest.drop_vectors()
-                self._drop_chroma()
-        manifest.store("dense", kind)
-
-    def open_set(self, manifest: Manifest) -> PassageSet | None:
-        """What an update makes equal to the manifest; ``None`` if there are to be no vectors."""
-        kind = self.kind(manifest)
-        if kind == "none":
+    def open_set(self, manifest: Manifest, place: str) -> PassageSet | None:
+        """Open the vectors for an update; ``None`` if there are to be none."""
+        if self.given is None and place == "none":
             return None
-        if self.given is not None:
-            return self.given
-        manifest.store("embedder", self.bound(manifest)().name)
-        if kind == "server":
-            self._drop_outdated(manifest)
-            return self.open_store(manifest)
-        from shared_core.documents.own_vectors import OwnVectors
+        if self.given is None:
+            embedder = self.bound(manifest)()
+            manifest.store("embedder", embedder.name)
+            if place == "index":
+                return ManifestVectors(manifest, embedder)
+            manifest.store("collection", self._shared_collection(manifest))
+        return self.open_store(manifest, place)
 
-        self._drop_outdated(manifest)
-        folder = None if self.path is None else self.path / "chroma"
-        return self.guarded(lambda: OwnVectors(manifest, folder, self.bound(manifest)()))
-
-    def open_store(self, manifest: Manifest) -> VectorStore | None:
-        """The store outside of the manifest, given or on a server; ``None`` if there is none."""
-        kind = self.kind(manifest)
-        if kind in ("none", "own"):
-            return None
-        if self.given is not None:
+    def open_store(self, manifest: Manifest, place: str) -> VectorStore | None:
+        """Open the vector store outside of the manifest; ``None`` if there is none."""
+        if self.given is not None or place in ("index", "none"):
             return self.given
         from shared_core.retrieval.chroma import ChromaRetriever
 
-        embedder, url, name = self.bound(manifest)(), self._url(manifest), self._collection_of(manifest)
-        return self.guarded(lambda: ChromaRetriever(collection=name, url=url, embedder=embedder))
+        embedder, name = self.bound(manifest)(), self._collection(manifest)
+        folder, url = _chroma_at(self.path, place)
+        with self._explained():
+            if folder is not None:
+                folder.mkdir(mode=0o700, exist_ok=True)  # readable by nobody else, like the rest of the index
+            return ChromaRetriever(name, folder, url, embedder)
 
     def difference(self, manifest: Manifest, held: PassageSet) -> tuple[set[str], list[str]]:
-        """(ids to add, ids to delete). In a collection named by the user only our own passages are ever deleted."""
-        found, wanted = self.guarded(lambda: set(held.ids())), manifest.passage_ids()
-        shared = self.given is not None or self._named(manifest) is not None
+        """Compare a store with the manifest: ids to add, ids to delete."""
+        with self._explained():
+            found = set(held.ids())
+        wanted = manifest.passage_ids()
+        # A store or collection named by the user may hold passages of others: delete only what was ours.
+        shared = self.given is not None or self._shared_collection(manifest) is not None
         stale = found & manifest.retired() if shared else found
         return wanted - found, sorted(stale - wanted)
 
+    def clear_others(self, manifest: Manifest, place: str, before: str) -> None:
+        """Delete vectors that are left in places other than ``place``; ``before`` is the setting until now."""
+        if self.given is not None:
+            return
+        if place != "index":
+            manifest.drop_vectors()
+        if place != "chroma" and self.path is not None:
+            shutil.rmtree(self.path / "chroma", ignore_errors=True)
+        _, url = _chroma_at(self.path, before)
+        if before != place and url is not None and self._shared_collection(manifest) is None:
+            from shared_core.retrieval.chroma_client import drop_collection
+
+            try:
+                drop_collection(url, self._collection(manifest))
+            except StoreError as error:
+                _log.warning("The index's former collection on %s was not deleted: %s", url, error.message)
+
     def bound(self, manifest: Manifest) -> Callable[[], Embedder]:
-        """What gives the embedder, once it is sure that it is the index's.
+        """Check that the embedder is the index's, and return a function that returns it.
 
         Raises:
-            StoreError: it is another than the index was made with.
+            StoreError: the index was made with another embedder.
         """
         if self.embedder is None:
             from shared_core.retrieval.embedding import MiniLMEmbedder
@@ -110,49 +128,35 @@ class VectorPlaces:
             )
         return lambda: embedder
 
-    def guarded(self, call: Callable[[], T]) -> T:
-        """Run something of the vector store's; whatever it raises becomes an error of ours."""
-        anew = (
-            f"Move {self.path}/chroma away and run `selfreflect index` again: the texts are kept, only the vectors are "
-            "computed anew."
-        )
-        try:
-            return call()
-        except IndexCorruptedError as error:
-            raise IndexCorruptedError(error.message, hint=anew) from error
-        except (SelfReflectError, KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
-        except BaseException as error:  # Chroma's core is Rust: its panics are not Exceptions
-            if self.chroma_url is not None:
-                raise StoreError(
-                    f"The Chroma server {self.chroma_url} failed: {error}.", hint="Start it: chroma run --path DIR"
-                ) from error
-            raise IndexCorruptedError(
-                f"The vectors of the index {self.path} cannot be read: {error}.", hint=anew
-            ) from error
-
-    def _url(self, manifest: Manifest) -> str | None:
-        return self.chroma_url or (manifest.get("chroma_url") if manifest.get("dense") == "server" else None)
-
-    def _named(self, manifest: Manifest) -> str | None:
+    def _shared_collection(self, manifest: Manifest) -> str | None:
         return self.collection or manifest.get("collection")
 
-    def _collection_of(self, manifest: Manifest) -> str:
-        # One of the index's own, so that two indexes on one server never meet.
-        return self._named(manifest) or f"selfreflect-{manifest.identity}"
+    def _collection(self, manifest: Manifest) -> str:
+        # Named after the index, so that two indexes on one server never meet.
+        return self._shared_collection(manifest) or f"selfreflect-{manifest.identity}"
 
-    def _drop_outdated(self, manifest: Manifest) -> None:
-        """Delete what an earlier version left in Chroma."""
-        if not manifest.get("outdated_vectors"):
-            return
-        if self.kind(manifest) == "own":
-            self._drop_chroma()
-        elif self._named(manifest) is None:
-            from shared_core.retrieval.chroma_client import drop_collection
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Add to a store's errors how to recover; errors of a caller's own store become StoreErrors."""
+        try:
+            yield
+        except IndexCorruptedError as error:
+            hint = (
+                f"Delete {self.path}/chroma and run `selfreflect index` again: texts are kept, only the vectors are "
+                "computed anew."
+            )
+            raise IndexCorruptedError(error.message, hint=hint) from error
+        except SelfReflectError:
+            raise
+        except Exception as error:
+            raise StoreError(
+                f"The vector store of the index {self.path or 'in memory'} failed: {error}.",
+                hint="Check the store that was passed as `store`.",
+            ) from error
 
-            drop_collection(self._url(manifest) or "", self._collection_of(manifest))
-        manifest.store("outdated_vectors", None)
 
-    def _drop_chroma(self) -> None:
-        if self.path is not None:
-            shutil.rmtree(self.path / "chroma", ignore_errors=True)
+def _chroma_at(path: Path | None, place: str) -> tuple[Path | None, str | None]:
+    """Folder and URL of Chroma; one of the two is ``None``, or both where ``place`` is not Chroma."""
+    if place == "chroma" and path is not None:
+        return path / "chroma", None
+    return None, place.removeprefix("chroma:") if place.startswith("chroma:") else None

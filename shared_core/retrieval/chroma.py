@@ -12,7 +12,7 @@ from shared_core.errors import InputError
 from shared_core.retrieval.base import Embedder, Ranking, Where
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.chroma_client import connect, delete_quietly, open_collection
-from shared_core.retrieval.chroma_rows import Rows, batches, full_row
+from shared_core.retrieval.chroma_rows import Rows, batches, row_of
 from shared_core.retrieval.dense import Embedded, embed_checked, embed_passages
 from shared_core.retrieval.embedding import MiniLMEmbedder
 from shared_core.retrieval.filters import normalise
@@ -112,7 +112,7 @@ class ChromaRetriever(Remade):
             embedded = embed_passages(self.embedder, batch, self.granularity)
             with self._lock:
                 followed = self._follows()
-                self._rows.write([full_row(passage, one) for passage, one in zip(batch, embedded)])
+                self._rows.write([row_of(passage, one) for passage, one in zip(batch, embedded)])
                 self._note(followed, put=zip((p.id for p in batch), embedded))
 
     def delete(self, ids: Iterable[str]) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PASSAGE = "selfreflect:passage"
-TITLE = "selfreflect:title"
 REVISION = "selfreflect:revision"
 _VECTORS = "selfreflect:vectors"
 _PIECE = 900
@@ -43,27 +42,17 @@ class Row:
     id: str
     vector: NDArray[np.float32]
     metadata: dict[str, Any]
-    text: str | None = None
+    text: str
 
 
-def full_row(passage: Passage, embedded: Embedded) -> Row:
+def row_of(passage: Passage, embedded: Embedded) -> Row:
     """A record that holds all of a passage."""
-    metadata = flat_metadata(passage)
+    metadata = {key: value for key, value in passage.metadata.items() if not absent(value)}
     metadata[PASSAGE] = json.dumps({"title": passage.title, "metadata": dict(passage.metadata)})
     packed = base64.b64encode(embedded.coded.codes.tobytes()).decode()
     for n, start in enumerate(range(0, len(packed), _PIECE)):
         metadata[f"{_VECTORS}:{n}"] = packed[start : start + _PIECE]
     return Row(passage.id, embedded.whole, metadata, passage.text)
-
-
-def slim_row(passage: Passage, embedded: Embedded) -> Row:
-    """A record of a passage whose text and sentence vectors are kept elsewhere."""
-    return Row(passage.id, embedded.whole, {**flat_metadata(passage), TITLE: passage.title})
-
-
-def flat_metadata(passage: Passage) -> dict[str, Any]:
-    """The passage's metadata without what Chroma treats as not there."""
-    return {key: value for key, value in passage.metadata.items() if not absent(value)}
 
 
 class Rows:
@@ -126,7 +115,7 @@ class Rows:
                     ids=ids,
                     embeddings=[row.vector for row in part],
                     metadatas=[{**keys.get(row.id, {}), **row.metadata} for row in part],
-                    documents=[row.text for row in part] if part[0].text is not None else None,
+                    documents=[row.text for row in part],
                 )
 
     def delete(self, ids: Iterable[str]) -> None:

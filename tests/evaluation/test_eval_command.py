@@ -68,7 +68,7 @@ def test_eval(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> N
     settings = built["settings"]
     assert isinstance(settings, SelfReflectSettings)
     assert (settings.target_accuracy, settings.top_k) == (0.6, 3)
-    assert {built[k] for k in ("index", "chroma_url", "model", "base_url")} == {None}
+    assert {built[k] for k in ("index", "vectors", "model", "base_url")} == {None}
 
 
 def test_a_limit(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def state(index: Path) -> dict[str, str]:
 def _update(index: Path, docs: Path, on_write: Callable[[], None]) -> None:
     for name in ("put", "remove", "forget_retired", "store", "create"):
         _watch(Manifest, name, on_write)
-    with DocumentIndex(index, vectors=FileVectors(index.parent / "vectors.db", on_write)) as opened:
+    with DocumentIndex(index, store=FileVectors(index.parent / "vectors.db", on_write)) as opened:
         opened.update(docs)
 
 

@@ -32,8 +32,9 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [*map(str, arguments), "--no-dense"], env={"COLUMNS": "200"})
+def run(*arguments: object, dense: bool = False) -> Result:
+    options = [] if dense else ["--no-dense"]
+    return CliRunner().invoke(app, [*map(str, arguments), *options], env={"COLUMNS": "200"})
 
 
 def test_indexes_and_lists_what_failed(docs: Path, tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_interrupted_leaves_with_130(docs: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("shared_core.documents.store.read_files", interrupt)
     result = run(docs, "--index", tmp_path / "i")
     assert result.exit_code == 130
-    assert "go on" in result.stderr
+    assert "to continue" in result.stderr
 
 
 def test_the_default_place_is_in_the_users_cache_and_said(
@@ -202,3 +203,22 @@ def test_a_fault_of_this_program_shows_its_traceback_on_request_only(
     assert "ZeroDivisionError" in result.stderr
     assert "\x1b" not in result.stderr
     assert "Traceback" in run(docs, "--index", tmp_path / "i", "-v").stderr
+
+
+def test_vectors_may_live_in_chroma(docs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("chromadb")
+    assert run(docs, "--index", tmp_path / "i", "--vectors", "chroma", dense=True).exit_code == 0
+    assert (tmp_path / "i" / "chroma").is_dir()
+    assert run(docs, "--index", tmp_path / "i", dense=True).exit_code == 0  # the index remembers it
+    assert (tmp_path / "i" / "chroma").is_dir()
+    assert run(docs, "--index", tmp_path / "i", "--vectors", "none", dense=True).exit_code == 0
+    assert not (tmp_path / "i" / "chroma").exists()
+    wrong = run(docs, "--index", tmp_path / "i", "--vectors", "qdrant")
+    assert wrong.exit_code == 2
+    assert "index|chroma|chroma:http://HOST:PORT|none" in wrong.stderr
+
+
+def test_the_old_name_of_the_option_warns(docs: Path, tmp_path: Path) -> None:
+    result = run(docs, "--index", tmp_path / "i", "--chroma-url", "http://127.0.0.1:9", dense=True)
+    assert "--chroma-url is now --vectors chroma:http://127.0.0.1:9" in result.stderr
+    assert "The Chroma server http://127.0.0.1:9 failed" in result.stderr

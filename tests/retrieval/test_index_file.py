@@ -8,7 +8,6 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from hashing_embedder import HashingEmbedder
 from typer.testing import CliRunner
 
 from shared_core.cli import app
-from shared_core.documents import DocumentIndex, manifest_file, store
+from shared_core.documents import DocumentIndex, manifest, store
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, StoreError
 
@@ -180,7 +179,6 @@ def test_an_incomplete_index_is_searched_and_said_to_be_so(
     make(tmp_path / "i", docs)
     with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
         connection.execute("DELETE FROM vectors WHERE row = 1")
-        connection.execute("UPDATE passages SET block = NULL WHERE row = 1")
     monkeypatch.setattr(store, "_SOON", 0)  # too much to be done before the first answer
     with (
         caplog.at_level(logging.WARNING),
@@ -212,7 +210,7 @@ def test_asking_during_the_first_indexing_says_wait(tmp_path: Path, docs: Path) 
 
     with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
         index.update(docs, progress=meanwhile)
-    assert "being made by another process" in said[0]
+    assert "being created by another process" in said[0]
     assert "Wait" in said[0]
     assert "Move" not in said[0]
 
@@ -231,21 +229,21 @@ def test_a_full_disk_is_told_and_the_old_state_stays(
 ) -> None:
     make(tmp_path / "i", docs)
     expected = ask(tmp_path / "i")
-    opened = manifest_file.open_file
+    connect = manifest._connect
 
-    def without_room(*arguments: object, **options: object) -> sqlite3.Connection:
-        connection = opened(*arguments, **options)  # type: ignore[arg-type]
+    def without_room(path: Path) -> sqlite3.Connection:
+        connection = connect(path)
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    monkeypatch.setattr(manifest_file, "open_file", without_room)
+    monkeypatch.setattr(manifest, "_connect", without_room)
     for n in range(40):
         (docs / f"more{n}.txt").write_text(f"Number {n}. " + " ".join(str(n * i) for i in range(8_000)))
     with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index, pytest.raises(StoreError) as caught:
         index.update(docs)
     assert "full" in caught.value.message
-    assert "Free some space" in caught.value.hint
+    assert "Free some disk space" in caught.value.hint
     assert not isinstance(caught.value, IndexCorruptedError)
     monkeypatch.undo()
     for file in docs.glob("more*"):
@@ -277,82 +275,127 @@ def test_a_retriever_sees_no_later_updates(tmp_path: Path, docs: Path, in_memory
 
 # --- earlier versions -----------------------------------------------------------------------------------------------
 
-FORMAT_1 = """
+FORMAT_2 = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE files (
     id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL UNIQUE, location TEXT NOT NULL,
     content_hash TEXT NOT NULL, config_hash TEXT NOT NULL, title TEXT NOT NULL, format TEXT NOT NULL,
-    characters INTEGER NOT NULL,
-    problems TEXT NOT NULL
-);
-CREATE TABLE texts (file_id INTEGER PRIMARY KEY REFERENCES files ON DELETE CASCADE, text BLOB NOT NULL);
+    characters INTEGER NOT NULL, problems TEXT NOT NULL);
+CREATE TABLE texts (
+    id INTEGER PRIMARY KEY, file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, start INTEGER NOT NULL,
+    text BLOB NOT NULL);
 CREATE TABLE passages (
-    id TEXT PRIMARY KEY, file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, start INTEGER NOT NULL,
-    stop INTEGER NOT NULL, title TEXT NOT NULL, metadata TEXT NOT NULL
-);
-CREATE INDEX passages_of_file ON passages (file_id, start);
+    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+    file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, start INTEGER NOT NULL, stop INTEGER NOT NULL,
+    title TEXT NOT NULL, metadata TEXT NOT NULL, block INTEGER);
+CREATE TABLE vectors (row INTEGER PRIMARY KEY REFERENCES passages ON DELETE CASCADE, data BLOB NOT NULL);
+CREATE TABLE blocks (id INTEGER PRIMARY KEY AUTOINCREMENT, rows BLOB NOT NULL, lengths BLOB NOT NULL);
+CREATE TABLE postings (
+    block INTEGER NOT NULL REFERENCES blocks ON DELETE CASCADE, word TEXT NOT NULL, places BLOB NOT NULL,
+    PRIMARY KEY (block, word)) WITHOUT ROWID;
 CREATE TABLE retired (id TEXT PRIMARY KEY);
+CREATE UNIQUE INDEX texts_of_file ON texts (file_id, start);
+CREATE INDEX passages_of_file ON passages (file_id, start);
+CREATE INDEX passages_of_block ON passages (block);
 """
 
 
-def to_format_1(folder: Path, *, dense: bool) -> None:
-    """Rewrite an index's file as the first version would have written it."""
-    with DocumentIndex(folder, embedder=HashingEmbedder()) as index:
-        texts = {source: index.document_text(source) for source in index.sources()}
+def to_format_2(folder: Path, dense: str) -> None:
+    """Rewrite an index's file as 0.1.0 would have written it, its embedded Chroma included."""
     new = sqlite3.connect(folder / INDEX_MARK)
-    kept = {name: new.execute(f"SELECT * FROM {name}").fetchall() for name in ("files", "meta")}
-    passages = new.execute("SELECT id, file_id, start, stop, title, metadata FROM passages").fetchall()
+    kept = {name: new.execute(f"SELECT * FROM {name}").fetchall() for name in ("files", "texts", "vectors", "meta")}
+    passages = new.execute("SELECT row, id, file_id, start, stop, title, metadata FROM passages").fetchall()
     new.close()
-    shutil.rmtree(folder / "chroma", ignore_errors=True)
     for file in folder.iterdir():
         file.unlink()
     old = sqlite3.connect(folder / INDEX_MARK)
-    old.executescript(FORMAT_1)
-    known = {"identity", "settings", *(["embedder"] if dense else [])}
-    old.executemany("INSERT INTO meta VALUES (?, ?)", [row for row in kept["meta"] if row[0] in known])
+    old.executescript(FORMAT_2)
+    meta = dict(kept["meta"])
+    settings = json.loads(meta["settings"])
+    del settings["vectors"]
+    meta |= {"settings": json.dumps(settings), "dense": dense, "words": "english 1"}
+    if dense == "server":
+        meta |= {"chroma_url": "http://127.0.0.1:9"}
+    old.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
     old.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", kept["files"])
-    packed = [(row[0], zlib.compress(texts[row[1]].encode())) for row in kept["files"]]
-    old.executemany("INSERT INTO texts VALUES (?, ?)", packed)
-    old.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", passages)
-    old.execute(f"PRAGMA application_id = {manifest_file.APPLICATION_ID}")
-    old.execute("PRAGMA user_version = 1")
+    old.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", kept["texts"])
+    old.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, 1)", passages)
+    old.executemany("INSERT INTO vectors VALUES (?, ?)", kept["vectors"])
+    old.execute("INSERT INTO blocks VALUES (1, x'00', x'00')")
+    old.execute("INSERT INTO postings VALUES (1, 'ferry', x'00')")
+    old.execute(f"PRAGMA application_id = {manifest.APPLICATION_ID}")
+    old.execute("PRAGMA user_version = 2")
     old.commit()
     old.close()
-    if dense:  # its vectors, which are of no use any more
+    if dense == "own":
         (folder / "chroma").mkdir()
-        (folder / "chroma" / "chroma.sqlite3").write_bytes(b"of the first version")
+        (folder / "chroma" / "chroma.sqlite3").write_bytes(b"a copy that nobody reads")
 
 
+@pytest.mark.parametrize("by", ["asking", "indexing"])
 @pytest.mark.parametrize("dense", [True, False])
-def test_an_index_of_the_first_version_is_brought_up_to_date_by_indexing_again(
-    tmp_path: Path, docs: Path, dense: bool
-) -> None:
-    make(tmp_path / "made", docs, dense=dense)
-    with DocumentIndex(tmp_path / "made", embedder=HashingEmbedder()) as index:
-        passages = index.passages()
-    shutil.copytree(tmp_path / "made", tmp_path / "i")  # Chroma keeps what it opened by its path
-    to_format_1(tmp_path / "i", dense=dense)
-    with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index, pytest.raises(StoreError) as caught:
-        index.retriever()
-    assert "earlier version" in caught.value.message
-    assert f"selfreflect index DOCUMENTS --index {tmp_path / 'i'}" in caught.value.hint
+def test_an_index_of_0_1_0_is_upgraded_without_embedding(tmp_path: Path, docs: Path, dense: bool, by: str) -> None:
+    make(tmp_path / "i", docs, dense=dense)
+    expected = ask(tmp_path / "i")
     with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
-        report = index.update(docs)
-        assert (report.unchanged, report.added) == (("birds.txt", "boats.txt"), ())
+        passages = index.passages()
+    to_format_2(tmp_path / "i", "own" if dense else "none")
+    embedder = HashingEmbedder()
+    with DocumentIndex(tmp_path / "i", embedder=embedder) as index:
+        if by == "indexing":
+            report = index.update(docs)
+            assert (report.unchanged, report.added) == (("birds.txt", "boats.txt"), ())
+        assert [p.id for p in index.retriever().retrieve("a ferry to the island", 5)] == expected
         assert index.passages() == passages
         assert index.document_text("boats.txt") == (docs / "boats.txt").read_text()
-        assert len(index.retriever().retrievers) == (2 if dense else 1)
-    assert len(ask(tmp_path / "i")) == (2 if dense else 1)
+        assert index.stats().embedder == (embedder.name if dense else "none")
+    assert len(embedder.batches) == dense, "the question only"
+    assert not (tmp_path / "i" / "chroma").exists()
+    assert ask(tmp_path / "i") == expected
 
 
-def test_a_damaged_index_of_the_first_version_is_left_as_it_is(tmp_path: Path, docs: Path) -> None:
+def test_an_index_of_0_1_0_remembers_its_server(tmp_path: Path, docs: Path) -> None:
+    make(tmp_path / "i", docs)
+    to_format_2(tmp_path / "i", "server")
+    with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
+        with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:9 failed"):
+            index.retriever()
+        assert index.sources() == ["birds.txt", "boats.txt"]
+
+
+def test_an_index_of_0_1_0_that_may_not_be_written_names_the_command(open_place: Path, docs: Path) -> None:
+    make(open_place / "i", docs)
+    to_format_2(open_place / "i", "own")
+    make_read_only(open_place / "i")
+
+    def refused() -> str:
+        with pytest.raises(StoreError) as caught:
+            DocumentIndex(open_place / "i", embedder=HashingEmbedder()).retriever()
+        return f"{caught.value.message} {caught.value.hint}"
+
+    message = str(without_rights(refused))
+    assert "created by selfreflect 0.1.0" in message
+    assert f"selfreflect index DOCUMENTS --index {open_place / 'i'}" in message
+
+
+def test_a_damaged_index_of_0_1_0_is_left_as_it_is(tmp_path: Path, docs: Path) -> None:
     make(tmp_path / "i", docs, dense=False)
-    to_format_1(tmp_path / "i", dense=False)
+    to_format_2(tmp_path / "i", "none")
     with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
         connection.execute("UPDATE texts SET text = x'00'")
     for _ in range(2):
         with DocumentIndex(tmp_path / "i", dense=False) as index, pytest.raises(IndexCorruptedError):
             index.update(docs)
     with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-        assert connection.execute("SELECT count(*) FROM passages").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("SELECT count(*) FROM postings").fetchone() == (1,)
+
+
+def test_an_index_of_format_1_is_refused(tmp_path: Path, docs: Path) -> None:
+    make(tmp_path / "i", docs, dense=False)
+    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    for use in (lambda i: i.retriever(), lambda i: i.update(docs)):
+        with DocumentIndex(tmp_path / "i", dense=False) as index, pytest.raises(StoreError) as caught:
+            use(index)
+        assert f"selfreflect index DOCUMENTS --index {tmp_path / 'i'}" in caught.value.hint

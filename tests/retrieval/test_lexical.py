@@ -1,4 +1,4 @@
-"""The words kept in an index's file give what BM25 over the same passages in memory gives."""
+"""BM25 over an index's FTS5 table finds what BM25 over the same passages in memory finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared_core.documents import DocumentIndex, lexical
+from shared_core.documents import DocumentIndex
 from shared_core.documents.manifest import FileRecord, Manifest
 from shared_core.documents.stored import StoredBM25
 from shared_core.retrieval import BM25Retriever
@@ -75,13 +75,12 @@ def check(manifest: Manifest) -> None:
     assert ranked(stored, {"n": 1}) == ranked(plain, {"n": 1})
 
 
-@pytest.fixture(params=["in blocks", "in no block yet"])
-def add_words(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(lexical, "BLOCK", 32)
-    return bool(request.param == "in blocks")
+def words_held(manifest: Manifest) -> int:
+    return int(manifest.rows("SELECT count(*) FROM words")[0][0])
 
 
-def test_equal_to_bm25_through_changes(add_words: bool) -> None:
+@pytest.mark.parametrize("tidied", [True, False])
+def test_equal_to_bm25_through_changes(tidied: bool) -> None:
     manifest = Manifest.in_memory()
     chance = random.Random(0)
     for step in range(30):
@@ -90,37 +89,40 @@ def test_equal_to_bm25_through_changes(add_words: bool) -> None:
             manifest.remove(source)
         else:
             put(manifest, source, passages(source, chance.randrange(0, 60), step))
-        if add_words:
-            lexical.index_words(manifest)
-            assert not manifest.rows("SELECT 1 FROM passages WHERE block IS NULL")
+        if tidied:
+            manifest.tidy_words()
+            assert words_held(manifest) <= 2 * manifest.counts()[1]
         if step % 3 == 0:
             check(manifest)
     check(manifest)
 
 
-def test_blocks_stay_few_and_hold_little_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical, "BLOCK", 32)
+def test_words_of_unchanged_passages_are_not_stored_again() -> None:
     manifest = Manifest.in_memory()
-    for step in range(100):  # a hundred updates of a passage or two each
-        put(manifest, f"f{step % 40}", passages(f"f{step % 40}", 2, step))
-        lexical.index_words(manifest)
-    blocks = [len(packed) // 8 for (packed,) in manifest.rows("SELECT rows FROM blocks")]
-    assert len(blocks) < 16
-    assert sum(blocks) <= 2 * manifest.counts()[1]
+    same = passages("a", 20, 0)
+    for step in range(5):
+        put(manifest, "a", [*same, *passages("b", 1, step)])
+    assert words_held(manifest) == 25
     check(manifest)
 
 
-def test_other_words_of_another_version_are_made_anew() -> None:
+def test_words_of_any_script_come_back_unchanged() -> None:
+    texts = [
+        "हिन्दी में लिखा",
+        "Ünïcödé ﬁancé ½",
+        "ไทย ภาษา",
+        "naïve café",
+        "a_b c-d e.f",
+        "\U0001d400lpha",
+        "क्\u200dष ok",
+    ]
     manifest = Manifest.in_memory()
-    put(manifest, "a", passages("a", 20, 0))
-    lexical.index_words(manifest)
-    manifest.store("words", "of another version")
-    with manifest.transaction() as connection:
-        connection.execute("UPDATE postings SET word = 'zzz' || word")
-    check(manifest)
-    lexical.index_words(manifest)
-    check(manifest)
-    assert not manifest.rows("SELECT 1 FROM postings WHERE word LIKE 'zzz%'")
+    put(manifest, "a", [Passage(f"p{n}", text, "", {"source": "a"}) for n, text in enumerate(texts)])
+    stored, plain = StoredBM25(manifest.snapshot()), BM25Retriever(manifest.passages())
+    for text in texts:
+        found = [(p.id, p.score) for p in plain.retrieve(text)]
+        assert found
+        assert [(p.id, p.score) for p in stored.retrieve(text)] == found
 
 
 def test_a_long_text_is_read_in_pieces(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Case:
         self.vectors = FileVectors(folder / "vectors.db")
 
     def open(self, **options: Any) -> DocumentIndex:
-        return DocumentIndex(self.path, vectors=self.vectors, **options)
+        return DocumentIndex(self.path, store=self.vectors, **options)
 
     def update(self, *paths: Path, **options: Any) -> IndexReport:
         self.vectors.added.clear()
