@@ -1,4 +1,4 @@
-"""The pipelines, as flows: each a function of (question, run) that returns ``Flow[Answer]``."""
+"""Pipelines: functions of (question, run) that return ``Flow[Answer]``, one for each paper and the composed default."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PIPELINES: dict[str, str] = {
     name: f"shared_core.pipelines.{'composed' if name == 'composed' else f'{name}.loop'}:{name}"
     for name in get_args(PipelineName)
 }
-"""Where each pipeline of the settings is: the function of its name in the module ``loop`` of the room of its name."""
+"""The module and function of each pipeline, loaded when it is first used."""
 
 
 def load_pipeline(name: str) -> Pipeline:
-    """The pipeline of that name; SettingsError if this version has none."""
+    """Import a pipeline by its name; raises SettingsError if this version has none of that name."""
     if name not in PIPELINES:
         raise SettingsError(
             f"The pipeline {name!r} is not in this version.", hint=f"There are: {', '.join(sorted(PIPELINES))}."

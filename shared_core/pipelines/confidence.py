@@ -1,17 +1,17 @@
-"""What a claim's support is made of, and how it is put together.
+"""Support: combine the signals of a claim into the probability that it is right.
 
 One meaning everywhere: the probability that a claim is a right answer to the question, or a right part of one. No
-witness knows that alone, and a model is not the only judge of itself where another is at hand:
+signal gives that alone, and a model never is the only judge of itself where another signal is available:
 
 - ``entailed``: do its quotes support the claim? (the engine's judge, else the critic, else the model)
 - ``answers``: does the passage around the quote support the claim as an answer to this question? (critic)
 - ``quoted``: does the quoted sentence hold a right answer? ``sufficient``: do the passages hold one at all? (reader)
 - ``certain``: how sure is the model? ``agreement``: do independent answers say the same?
-- ``named``: do the passages cited hold the names and numbers that were asked about? (heard by a stack only)
-- ``likely``: how probable were its words to it, having read the passages? (heard by a stack only)
+- ``named``: do the passages cited hold the names and numbers that were asked about? (used by a stack only)
+- ``likely``: how probable were its words to the model, given the passages? (used by a stack only)
 
-They are put together by a stack that was fitted for this configuration (``Context.stack``), or else by the
-rule of the most doubtful witness (``most_doubtful``).
+They are combined by a stack that was fitted for this configuration (``Abilities.stack``), or else by their minimum
+(``most_doubtful``), which is conservative: one doubtful signal is enough to keep a claim back.
 """
 
 from __future__ import annotations
@@ -29,19 +29,22 @@ from shared_core.reading.base import ReadResult
 from shared_core.runtime.flow import Flow, Judge, Read
 from shared_core.types import Answer, Claim, Passage, Signals, Span
 
-WITNESSES = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement", "named", "likely")
-"""Signals in the order of a stack's figures."""
+SIGNALS = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement", "named", "likely")
+"""The signals of a stack, in the order of its features."""
+
+_READER_BELIEVES = 0.5
+"""The reader's own answer is an independent answer only if the reader holds it to be rather right than wrong."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Weighed:
-    """Claims with their support and what it is made of.
+    """Claims with their support and the signals it was made of.
 
     Attributes:
         claims: as given, with ``support`` and ``signals``.
         answerable: P(the passages answer the question), ``None`` if unknown.
-        calibrated: supports are by a stack fitted for this configuration.
-        unknown: why supports are unknown, where all are.
+        calibrated: whether supports come from a stack fitted for this configuration.
+        unknown: why supports are unknown, if all are.
     """
 
     claims: list[Claim]
@@ -53,57 +56,36 @@ class Weighed:
 def weigh(
     question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun, *, judged: bool = False
 ) -> Flow[Weighed]:
-    """Ask the witnesses about claims that cite passages, and put what they say together.
+    """Gather the signals of claims that cite passages, and combine them into each claim's support.
 
-    Signals that a claim brings with it (``certain``, ``agreement`` from samples) are kept; if it brings ``entailed``,
-    its writer's verdict, the more doubtful of that and the other witness's counts. A claim without citations
-    has no witness but the model, and its support stays as it is.
+    Signals that a claim brings along (``certain``, ``agreement`` from samples) are kept. If it brings ``entailed``, its
+    writer's own verdict, the lower of that and the judge's counts. A claim without citations keeps its support as it
+    is: nobody but the model could judge it.
 
     Args:
-        question: as asked.
+        question: the user's question.
         claims: with their citations.
-        passages: what was read, best first.
+        passages: that were read, best first.
         run: of the question.
-        judged: ``entailed`` is the word of the engine's own judge or critic, who is not asked again.
+        judged: ``entailed`` comes from the engine's own judge or critic already, which is not asked again.
+
+    Returns:
+        All claims in their order, those with citations weighed.
     """
     cited = [c for c in claims if c.citations]
     if not cited:
         return Weighed(list(claims))
-    read = yield from _read(question, cited, passages, run)
-    entailed: list[float | None] = [None] * len(cited)
-    alone = run.settings.witnesses == "judge"
-    brought = run.abilities.scorer is None and all(c.signals.entailed is not None for c in cited)
-    if not judged and (support_method(run.abilities) in ("judge", "critic") or (alone and not brought)):
-        entailed = yield from support([(_quote(c), c.text) for c in cited], run)
-        if not alone and support_method(run.abilities) == "critic":
-            # a statement that stands in its quote follows from it, whatever a trained critic makes of it
-            entailed = [1.0 if _stands_in(c.text, _quote(c)) else p for c, p in zip(cited, entailed)]
-    answers = yield from _ask_critic(question, cited, passages, run)
-    quoted = _of_quotes(cited, read)
-    said = [r.short_answer.text for r in read.readings[:1] if r.short_answer and (r.probability or 0) > 0.5]
-    found = [
-        dataclasses.replace(
-            claim.signals,
-            entailed=_least(_heard(entailed[i]), claim.signals.entailed),
-            answers=_heard(answers[i]),
-            quoted=_heard(quoted[i]),
-            sufficient=_heard(read.answerable),
-            agreement=_agree(claim.text, said) if said else claim.signals.agreement,
-            named=_named(question, claim, passages),
-        )
-        for i, claim in enumerate(cited)
-    ]
-    if not alone:
-        found = yield from _ask_model(question, cited, found, run)
+    read = yield from _ask_reader(question, cited, passages, run)
+    found = yield from _gather(question, cited, passages, read, run, judged=judged)
     signals = {id(claim): s for claim, s in zip(cited, found)}
     stack = run.abilities.stack
     weighed = [
-        dataclasses.replace(c, signals=s, support=put_together(s, run)) if (s := signals.get(id(c))) else c
-        for c in claims
+        dataclasses.replace(c, signals=s, support=combine(s, run)) if (s := signals.get(id(c))) else c for c in claims
     ]
+    rule = f"calibrated on {stack.n} claims" if stack else "the judge alone" if _judge_alone(run) else "lowest signal"
     yield run.note(
         "confidence",
-        f"calibrated on {stack.n} claims" if stack else "the judge alone" if alone else "the most doubtful witness",
+        rule,
         read.unknown,
         claims=len(cited),
         unknown=sum(c.support is None for c in weighed),
@@ -112,12 +94,55 @@ def weigh(
     return Weighed(weighed, read.answerable, stack is not None, read.unknown)
 
 
+def _judge_alone(run: QuestionRun) -> bool:
+    return run.settings.witnesses == "judge"
+
+
+def _gather(
+    question: str,
+    cited: Sequence[Claim],
+    passages: Sequence[Passage],
+    read: ReadResult,
+    run: QuestionRun,
+    *,
+    judged: bool,
+) -> Flow[list[Signals]]:
+    """Ask judge, critic and (where both are missing) the model about each claim; one batch for each of them."""
+    entailed = [None] * len(cited) if judged else (yield from _ask_judge(cited, run))
+    answers = yield from _ask_critic(question, cited, passages, run)
+    quoted = _best_of_quotes(cited, read)
+    own = [r.short_answer.text for r in read.readings[:1] if r.short_answer and _believed(r.probability)]
+    found = [
+        dataclasses.replace(
+            claim.signals,
+            entailed=_lowest(_probability(entailed[i]), claim.signals.entailed),
+            answers=_probability(answers[i]),
+            quoted=_probability(quoted[i]),
+            sufficient=_probability(read.answerable),
+            agreement=_agreement(claim.text, own) if own else claim.signals.agreement,
+            named=_named(question, claim, passages),
+        )
+        for i, claim in enumerate(cited)
+    ]
+    if _judge_alone(run):
+        return found  # as published: no other signal is asked for
+    return (yield from _ask_model(question, cited, found, run))
+
+
+def _believed(probability: float | None) -> bool:
+    return probability is not None and probability > _READER_BELIEVES
+
+
 def decide_weighed(
     question: str, weighed: Weighed, passages: Sequence[Passage], run: QuestionRun, *, pipeline: str, reason: str = ""
 ) -> Flow[Answer]:
-    """``decide`` over claims that were weighed; at most ``max_claims`` of them, the surest, are shown.
+    """Decide on weighed claims: the ``max_claims`` surest of them, in the order they were written.
 
-    ``reason``: for abstaining, where it cannot be told from claims and passages.
+    Args:
+        question, passages, run: of the question.
+        weighed: the claims with their support.
+        pipeline: its name, for the metadata.
+        reason: for abstaining, if the pipeline knows more than claims and passages tell.
     """
     claims = merge_duplicates(weighed.claims)
     surest = sorted(range(len(claims)), key=lambda i: -1.0 if (p := claims[i].support) is None else -p - 1.0)
@@ -135,21 +160,30 @@ def decide_weighed(
     return (yield from decide(request, run))
 
 
-def put_together(signals: Signals, run: QuestionRun) -> float | None:
-    """A claim's support: by the stack of this configuration, else by the most doubtful witness."""
+def combine(signals: Signals, run: QuestionRun) -> float | None:
+    """Combine a claim's signals into its support: by the stack of this configuration, else by the lowest signal."""
     stack = run.abilities.stack
     if stack is not None:
         return stack.combine([getattr(signals, name) for name in stack.names])
-    return signals.entailed if run.settings.witnesses == "judge" else most_doubtful(signals)
+    return signals.entailed if _judge_alone(run) else most_doubtful(signals)
 
 
 def most_doubtful(signals: Signals) -> float | None:
-    """The least of: the quote supports the claim, the claim answers the question, and the model's own word if asked.
+    """Return the lowest of: the quote supports the claim, the claim answers the question, the model is sure.
 
-    Of the answer the reader's word on the sentence quoted counts (``quoted``), and only where it is silent the critic's
-    (``answers``), which tells right claims from wrong ones much worse (docs/confidence.md). Support must be known, and
-    one witness must say that the claim answers; otherwise it is unknown. ``sufficient`` and ``agreement`` raise or
-    lower nothing by themselves: answers are right with insufficient passages, and wrong ones agree.
+    For "answers the question" the reader's probability of the quoted sentence counts (``quoted``), and the critic's
+    (``answers``) only if that is missing: it separates right claims from wrong ones much worse (docs/confidence.md).
+    ``sufficient`` and ``agreement`` do not count: answers can be right though the passages are insufficient, and wrong
+    ones agree too.
+
+    Returns:
+        A probability in [0, 1]; ``None`` if ``entailed`` is unknown, or everything about the answer is.
+
+    Example:
+        >>> most_doubtful(Signals(entailed=0.9, quoted=0.7, answers=0.2))
+        0.7
+        >>> most_doubtful(Signals(entailed=0.9)) is None
+        True
     """
     answers = signals.quoted if signals.quoted is not None else signals.answers
     of_answer = [p for p in (answers, signals.certain) if p is not None]
@@ -158,19 +192,37 @@ def most_doubtful(signals: Signals) -> float | None:
     return min(signals.entailed, *of_answer)
 
 
-def _heard(said: float | None) -> float | None:
-    """What a witness says, if it is a probability; NaN and numbers outside [0, 1] are silence."""
-    return said if said is not None and 0.0 <= said <= 1.0 else None
+def _probability(value: float | None) -> float | None:
+    """Return the value if it is a probability; NaN and numbers outside [0, 1] are unknown."""
+    return value if value is not None and 0.0 <= value <= 1.0 else None
 
 
-def _stands_in(claim: str, quote: str) -> bool:
-    return bool(said := _words(claim)) and f" {said} " in f" {_words(quote)} "
+def _ask_judge(cited: Sequence[Claim], run: QuestionRun) -> Flow[list[float | None]]:
+    """Ask the engine's judge, else the critic, whether each claim follows from its quotes; unknown without either."""
+    method, alone = support_method(run.abilities), _judge_alone(run)
+    # As published (``alone``), the verdict that the writer brings along is the only one, unless a judge was given.
+    brought = run.abilities.scorer is None and all(c.signals.entailed is not None for c in cited)
+    if method not in ("judge", "critic") and (not alone or brought):
+        return [None] * len(cited)  # the model is asked later, and only about claims that nobody else can judge
+    entailed = yield from support([(_quote(c), c.text) for c in cited], run)
+    if method == "critic" and not alone:
+        # A claim that repeats words of its quote follows from it, whatever a trained critic makes of the style.
+        entailed = [1.0 if _contains(_quote(c), c.text) else p for c, p in zip(cited, entailed)]
+    return entailed
 
 
-def _read(question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun) -> Flow[ReadResult]:
-    """What the reader says of the passages and of the sentences quoted; nothing where there is no reader."""
+def _contains(quote: str, claim: str) -> bool:
+    """Return whether the words of the claim are a run of words of the quote."""
+    return bool(words := _words(claim)) and f" {words} " in f" {_words(quote)} "
+
+
+def _ask_reader(
+    question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun
+) -> Flow[ReadResult]:
+    """Ask the reader for its own answer and about every sentence quoted; an empty result if there is no reader."""
     if not run.abilities.has_reader or not passages:
         return ReadResult(())
+    # One request for all claims: the reader encodes each passage once, whatever is asked about it.
     spans = tuple(s for c in claims for s in _spans(c))
     expected = run.abilities.expected.value
     try:
@@ -178,7 +230,7 @@ def _read(question: str, claims: Sequence[Claim], passages: Sequence[Passage], r
     except LimitError as error:
         yield run.stop(error)
         return ReadResult(())
-    except SelfReflectError as error:  # a witness that cannot be heard is unknown, whoever else is
+    except SelfReflectError as error:  # a signal that fails is unknown; the others still count
         yield run.note("read", "unknown", error.message)
         return ReadResult(())
     run.abilities.expected.see(result)
@@ -193,13 +245,16 @@ def _quote(claim: Claim) -> str:
     return " ".join(c.quote for c in claim.citations)
 
 
-def _of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | None]:
-    """For each claim the best of what the reader says of its quotes."""
+def _best_of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | None]:
+    """Return for each claim the reader's highest probability among its quotes.
+
+    ``read.judged`` has one reading for each span that was asked about, in order: first those of the first claim.
+    """
     judged = iter(read.judged)
     out: list[float | None] = []
     for claim in claims:
-        mine = [next(judged, None) for _ in _spans(claim)]
-        known = [r.probability for r in mine if r is not None and r.probability is not None]
+        readings = [next(judged, None) for _ in _spans(claim)]
+        known = [r.probability for r in readings if r is not None and r.probability is not None]
         out.append(max(known) if known else None)
     return out
 
@@ -207,12 +262,13 @@ def _of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | None]:
 def _ask_critic(
     question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun
 ) -> Flow[list[float | None]]:
-    """P(the passages cited support question and claim together), by the critic; unknown where there is none."""
+    """Ask the critic for P(the passages cited support question and claim together); unknown without a critic."""
     if run.abilities.critic is None:
         return [None] * len(claims)
     by_id = {p.id: p for p in passages}
     pairs = []
     for claim in claims:
+        # The whole passage, not the quote: "She founded it in 1871" answers only where the passage says who and what.
         cited = dict.fromkeys(s.passage_id for s in _spans(claim))
         evidence = "\n".join(_whole(by_id[i]) for i in cited if i in by_id)
         pairs.append((evidence or _quote(claim), f"{question} {claim.short_answer or claim.text}"))
@@ -220,17 +276,17 @@ def _ask_critic(
         return list((yield Judge(tuple(pairs), by="critic")))
     except LimitError as error:
         yield run.stop(error)
-    except SelfReflectError as error:
+    except SelfReflectError as error:  # as with the reader
         yield run.note("critic", "unknown", error.message)
     return [None] * len(claims)
 
 
 _NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
-"""Words, but for the question's first, and numbers."""
+"""Words, except for the question's first (its capital says nothing), and numbers such as 1871 or 6.1."""
 
 
 def _named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | None:
-    """Share of the question's names and numbers that stand in the passages cited; ``None`` where it has none."""
+    """Return the share of the question's names and numbers that the passages cited hold; ``None`` if it has none."""
     names = {n.casefold() for n in _NAME.findall(question) if n[0].isupper() or n[0].isdigit()}
     cited = {s.passage_id for s in _spans(claim)}
     held = set(re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(_whole(p) for p in passages if p.id in cited).casefold()))
@@ -244,31 +300,32 @@ def _whole(passage: Passage) -> str:
 def _ask_model(
     question: str, claims: Sequence[Claim], found: Sequence[Signals], run: QuestionRun
 ) -> Flow[list[Signals]]:
-    """Where no other witness can judge a claim, the model's word that it is a right answer by its quote."""
-    unheard = [
+    """Ask the model about claims that lack a signal which the rule needs: is it a right answer, by its quote?"""
+    incomplete = [
         i
         for i, s in enumerate(found)
         if s.entailed is None or (s.answers is None and s.quoted is None and s.certain is None)
     ]
     out = list(found)
-    if unheard and model_method(run.abilities) is not None:
-        said = yield from ask_model([(question, _quote(claims[i]), claims[i].text) for i in unheard], run)
-        for i, p in zip(unheard, said):
+    if incomplete and model_method(run.abilities) is not None:
+        replies = yield from ask_model([(question, _quote(claims[i]), claims[i].text) for i in incomplete], run)
+        for i, p in zip(incomplete, replies):
+            # One reply answers both questions (supported, and right), so it may serve for both signals.
             entailed = found[i].entailed if found[i].entailed is not None else p
-            out[i] = dataclasses.replace(found[i], entailed=entailed, certain=_least(p, found[i].certain))
+            out[i] = dataclasses.replace(found[i], entailed=entailed, certain=_lowest(p, found[i].certain))
     return out
 
 
-def _least(*said: float | None) -> float | None:
-    """The least of what was said; ``None`` if nothing was."""
-    return min((p for p in said if p is not None), default=None)
+def _lowest(*values: float | None) -> float | None:
+    """Return the lowest known value; ``None`` if none is known."""
+    return min((p for p in values if p is not None), default=None)
 
 
-def _agree(text: str, said: Sequence[str]) -> float:
-    """Share of the answers ``said`` that stand in the text."""
+def _agreement(text: str, answers: Sequence[str]) -> float:
+    """Return the share of the answers that the text contains, by whole words."""
     words = f" {_words(text)} "
-    held = [f" {_words(s)} " in words for s in said if _words(s)]
-    return sum(held) / len(held) if held else 0.0
+    contained = [f" {_words(a)} " in words for a in answers if _words(a)]
+    return sum(contained) / len(contained) if contained else 0.0
 
 
 def _words(text: str) -> str:

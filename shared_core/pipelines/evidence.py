@@ -1,4 +1,4 @@
-"""Where in the passages to look for what supports a claim: windows of whole sentences, ranked by their words."""
+"""Find evidence for claims: windows of whole sentences of the passages, ranked by their words."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Passage, Span
 
 WINDOW = 900
-"""Characters of a window, but for a sentence that is longer by itself: what a judge of claims reads at once."""
+"""Code points of a window at most (a longer sentence is a window of its own): about as much as a judge reads well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Sentences of one passage that stand one after another.
+    """A run of consecutive sentences of one passage.
 
     Attributes:
-        passage: which.
+        passage: that holds it.
         sentences: at least one, in the order of the text.
     """
 
@@ -30,23 +30,28 @@ class Window:
 
     @property
     def text(self) -> str:
-        """As a judge is shown it: behind the passage's title, which often says who "she" is."""
+        """The text that a judge reads: after the passage's title, which often says who "she" is."""
         return titled(self.passage, self.passage.text[self.sentences[0].start : self.sentences[-1].end])
 
 
 def titled(passage: Passage, text: str) -> str:
-    """A piece of the passage behind its title."""
+    """Put the passage's title before a piece of its text."""
     return f"{passage.title}\n{text}" if passage.title else text
 
 
 class Evidence:
-    """All that claims are checked against.
+    """The passages that claims are checked against, cut into windows and indexed by words.
 
     Args:
-        passages: in any order; one that is there twice counts once, one without text not at all.
+        passages: in any order; duplicates count once, passages without text not at all.
 
     Raises:
-        PassageError: two passages of one id differ, or something is no passage.
+        PassageError: two passages with the same id differ, or an item is no passage.
+
+    Example:
+        >>> evidence = Evidence([Passage("a", "The dam was built in 1911."), Passage("b", "Herons nest there.")])
+        >>> [window.passage.id for window in evidence.best(["Herons nest on the dam."], [[]], k=2)[0]]
+        ['b', 'a']
     """
 
     def __init__(self, passages: Iterable[Passage]) -> None:
@@ -60,13 +65,13 @@ class Evidence:
         self._tokenize = Tokenizer()
 
     def best(self, claims: Sequence[str], near: Sequence[Sequence[str]], k: int) -> list[list[Window]]:
-        """For each claim the ``k`` windows most like it, best first; fewer only where there are no more.
+        """Rank for each claim the ``k`` windows most like it, best first; fewer only if there are no more.
 
         Args:
-            claims: what to look for.
-            near: for each claim the ids of passages that a retriever found for it, best first: those are looked at
-                where words do not tell, and the best window of the first one is always among the windows.
-            k: at least 2.
+            claims: to find evidence for.
+            near: for each claim the ids of passages that a retriever found for it, best first. They fill up the list
+                where words do not match, and the best window of the first one is always in it.
+            k: windows for each claim, at least 2.
         """
         if not self.windows:
             return [[] for _ in claims]
@@ -78,6 +83,7 @@ class Evidence:
 
     def _choose(self, ranked: list[int], near: Sequence[str], k: int) -> list[int]:
         of_near = [number for i in near for number in self._numbers.get(i, ())]
+        # A retriever may know by meaning what words miss, so its first passage always has its say.
         first = set(self._numbers.get(near[0], ())) if near else set()
         retrieved = next((n for n in ranked if n in first), next(iter(of_near), None))
         chosen = list(dict.fromkeys([*ranked, *of_near, *range(min(k, len(self.windows)))]))[:k]
@@ -86,13 +92,13 @@ class Evidence:
         return chosen
 
     def like(self, claim: str, spans: Sequence[Span]) -> list[Span]:
-        """The spans by how many of the claim's words stand in them, most first; ties keep their order."""
+        """Sort spans by how many of the claim's words they hold, most first; ties keep their order."""
         words = set(self._tokenize(claim))
         return sorted(spans, key=lambda s: -len(words & set(self._tokenize(s.text))))
 
 
 _DEEP = 50
-"""Windows ranked for a claim; among them the best of its first passage is looked for."""
+"""Windows ranked for a claim; the best one of the retriever's first passage is looked up among them."""
 
 
 def _body(window: Window) -> str:
@@ -100,7 +106,7 @@ def _body(window: Window) -> str:
 
 
 def _windows(passage: Passage) -> Iterator[Window]:
-    """As many whole sentences as fit; each window begins with the last sentence of the one before it."""
+    """Cut a passage into windows of whole sentences; each begins with the last sentence of the window before it."""
     spans = [passage.span(start, end) for start, end in split_sentences(passage.text)]
     first = 0
     while first < len(spans):
@@ -110,11 +116,11 @@ def _windows(passage: Passage) -> Iterator[Window]:
         yield Window(passage, tuple(spans[first : last + 1]))
         if last + 1 == len(spans):
             return
-        first = max(first + 1, last)
+        first = max(first + 1, last)  # the overlap keeps together what two neighbouring sentences say
 
 
 def gather(found: Iterable[Sequence[Passage]]) -> Mapping[str, Passage]:
-    """The passages of several retrievals by their ids, the first of each kept."""
+    """Merge the passages of several retrievals by id; the first one with an id is kept."""
     passages: dict[str, Passage] = {}
     for passage in itertools.chain.from_iterable(found):
         passages.setdefault(passage.id, passage)

@@ -1,9 +1,9 @@
-"""Does the model state a claim because of its quote? Its log-probability with all passages, without it, with it alone.
+"""Test whether the model states a claim because of its quote, by leaving the quote out.
 
 A claim may be supported by a sentence that had no part in its being written: the model knew it, or read it elsewhere.
-So each claim is scored three times as the answer to the question: under all passages; under the same passages with the
-quoted sentences cut out; under these sentences alone (leaving out and keeping alone are how ContextCite, Cohen-Wang et
-al. 2024, section 2, tests attributions). That needs a model that gives log-probabilities of given texts.
+So each claim is scored three times as the answer to the question: given all passages; given the same passages with the
+quoted sentences cut out; given these sentences alone (leaving out and keeping alone are how ContextCite, Cohen-Wang et
+al. 2024, section 2, tests attributions). This needs a model that gives log-probabilities of given texts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from shared_core.runtime.flow import Flow, Score, Together
 from shared_core.types import Claim, Necessity, Passage, Span
 
 Texts = Sequence[str]
-"""Passages as they are shown: their titles before them."""
+"""Texts of passages as a model reads them, titles first."""
 
 
 def require_scores(context: Abilities) -> None:
-    """Refuse a check of necessity that could not be made.
+    """Refuse a check of necessity that the model cannot carry out.
 
     Raises:
         CapabilityError: there is no model, or it gives no log-probabilities of given texts.
@@ -43,7 +43,7 @@ def require_scores(context: Abilities) -> None:
 def ask_necessity(
     question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun
 ) -> Flow[list[Claim]]:
-    """The claims with ``necessity``, where they cite something and the model could score them; one batch for all."""
+    """Add ``necessity`` to the claims that cite something, in one batch; it stays ``None`` where scoring failed."""
     cited = [i for i, c in enumerate(claims) if _spans(c)]
     out = list(claims)
     try:
@@ -68,7 +68,7 @@ def _compare(question: str, claims: Sequence[Claim], passages: Sequence[Passage]
     found: list[Necessity | None] = [None] * len(claims)
     shown = [_in_reach(passages, c) for c in claims]
     left = list(range(len(claims)))
-    while left:
+    while left:  # again with fewer passages for the claims whose prompts were too long
         requests = tuple(
             Score(_prompt(question, texts), (Prompt.trusted(" ") + Prompt.untrusted(claims[i].text),))
             for i in left
@@ -78,9 +78,9 @@ def _compare(question: str, claims: Sequence[Claim], passages: Sequence[Passage]
         raise_faults(results)
         too_long: list[int] = []
         for place, i in enumerate(left):
-            three = results[3 * place : 3 * place + 3]
+            three = results[3 * place : 3 * place + 3]  # with all, without the quote, with the quote alone
             if any(isinstance(r, ContextOverflowError) for r in three) and len(shown[i]) > 1:
-                shown[i] = shown[i][: max(1, len(shown[i]) // 2)]  # the cited ones stand first
+                shown[i] = shown[i][: max(1, len(shown[i]) // 2)]  # the cited ones come first, and stay
                 too_long.append(i)
             else:
                 found[i] = _read(three)
@@ -96,13 +96,13 @@ def _read(three: Sequence[object]) -> Necessity | None:
 
 
 def _in_reach(passages: Sequence[Passage], claim: Claim) -> list[Passage]:
-    """All passages, those that the claim cites first: what does not fit the context is left out at the end."""
+    """Sort the passages, those that the claim cites first: what does not fit the context is cut off at the end."""
     cited = {s.passage_id for s in _spans(claim)}
     return sorted(passages, key=lambda p: p.id not in cited)
 
 
 def _three(passages: Sequence[Passage], spans: Sequence[Span]) -> tuple[Texts, Texts, Texts]:
-    """All passages; the same without the spans; the spans alone."""
+    """Return the texts of all passages; the same without the spans; the spans alone."""
     by_id = {p.id: p for p in passages}
     everything = [titled(p, p.text) for p in passages]
     without = [titled(p, rest) for p in passages if (rest := _without(p, spans)).strip()]
@@ -111,8 +111,10 @@ def _three(passages: Sequence[Passage], spans: Sequence[Span]) -> tuple[Texts, T
 
 
 def _without(passage: Passage, spans: Sequence[Span]) -> str:
-    """The passage without these sentences, wherever else in it or in another one they stand again."""
+    """Cut the sentences out of a passage, wherever they occur in it."""
     text = passage.text
+    # By text, not by place: a sentence repeated in another passage would give the quote back. The longest first, since
+    # one may contain another.
     for span in sorted(spans, key=lambda s: -len(s.text)):
         text = text.replace(span.text, " ")
     return text
@@ -132,7 +134,7 @@ def _spans(claim: Claim) -> list[Span]:
 
 
 def describe_necessity(necessity: Necessity) -> str:
-    """For people: what leaving the quote out and leaving all else out does to the claim."""
+    """Describe for readers how far the claim depends on its quote, in nats of log-probability."""
     fall = necessity.with_all - necessity.without_quote
     needed = "rests on its quote" if necessity.necessary else "as likely without its quote"
     alone = "which suffices" if necessity.sufficient else "which alone does not suffice"

@@ -1,4 +1,4 @@
-"""Re-ranking of somebody else's passages, as flows: by what answers, or by what lowers the model's uncertainty."""
+"""Re-rank passages: by the reader's best sentence, the critic's rating, or the model's uncertainty (SeaKR)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from shared_core.uncertainty import is_answer
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A passage with its new place.
+    """A passage of a new ranking, with the score and the reason for its place.
 
     Attributes:
         passage: as given, unchanged.
-        score: what it was ranked by, higher is better.
-        probability: calibrated, that it answers the question; ``None`` where the method gives none.
-        quote: the sentence that speaks most for it, where the method finds one.
-        reason: why it stands there, for people.
+        score: that it was ranked by, higher is better.
+        probability: calibrated P(it answers the question); ``None`` if the method gives none.
+        quote: the sentence that speaks most for it, if the method finds one.
+        reason: for its place, in words.
     """
 
     passage: Passage
@@ -38,7 +38,7 @@ class Ranked:
 
 
 def rerank_by_reading(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Ranked]]:
-    """Best first by the best sentence that the reader finds in each."""
+    """Rank passages by the best sentence that the reader finds in each, best first."""
     if not passages:
         return []
     result: ReadResult = yield Read(question, tuple(passages), len(passages), run.abilities.expected.value)
@@ -46,7 +46,7 @@ def rerank_by_reading(question: str, passages: Sequence[Passage], run: QuestionR
 
 
 def rank_by_reading(passages: Sequence[Passage], result: ReadResult) -> list[Ranked]:
-    """The passages that were read, by the best sentence of each; ties keep their order."""
+    """Rank passages that were read by the best sentence of each; ties keep their order."""
     best: dict[str, Reading] = {}
     for reading in result.readings:
         known = best.get(reading.quote.passage_id)
@@ -60,9 +60,10 @@ def rank_by_reading(passages: Sequence[Passage], result: ReadResult) -> list[Ran
 
 
 def rerank_by_rating(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Ranked]]:
-    """Best first by the critic's P(the passage, by itself, answers the question); ties and unknown ones keep order.
+    """Rank passages by the critic's P(the passage alone answers the question); ties keep order, unknown ones come last.
 
-    Unlike reading, no passage is compared with another: probabilities of different requests compare.
+    The reader compares the passages of one request with each other; the critic rates each by itself, so that its
+    probabilities of different requests compare.
     """
     if not passages:
         return []
@@ -77,7 +78,7 @@ def rerank_by_rating(question: str, passages: Sequence[Passage], run: QuestionRu
 
 
 def _scores_of(passages: Sequence[Passage], best: Mapping[str, Reading]) -> list[float]:
-    """Scores from readings alone: passages without any come last, in their order."""
+    """Score passages by their readings alone: those without any come last, in their order."""
     floor = min((r.score for r in best.values()), default=0.0)
     return [best[p.id].score if p.id in best else floor - 1.0 - i for i, p in enumerate(passages)]
 
@@ -90,12 +91,19 @@ def _ranked(passage: Passage, score: float, reading: Reading | None, *, first: b
 
 
 def least_uncertain(uncertainties: Sequence[float], texts: Sequence[str] | None = None) -> list[int]:
-    """Places by rising uncertainty; ties and unknown ones (not finite, last) keep their order.
+    """Rank by rising uncertainty; ties and unknown values (not finite, last) keep their order.
 
     Args:
-        uncertainties: of what was written with each passage.
-        texts: what was written. A model that reads may be very sure that a passage does not say it: what declines to
-            answer comes behind everything that answers, however sure the model is of declining.
+        uncertainties: of the text written with each passage.
+        texts: the texts themselves. A model may be very sure that a passage does not say it: a text that declines to
+            answer comes after all that answer, however sure the model is of declining.
+
+    Returns:
+        The numbers of the passages, best first.
+
+    Example:
+        >>> least_uncertain([0.4, math.inf, 0.1], ["1911", "", "unknown"])
+        [0, 2, 1]
     """
 
     def place(i: int) -> tuple[int, float]:
@@ -112,11 +120,14 @@ def _is_known(value: float) -> bool:
 
 
 def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Ranked]]:
-    """Best first by how sure the model is of its answer with each passage (SeaKR, section 3.3), all in one batch.
+    """Rank passages by how sure the model is of its answer with each (SeaKR, section 3.3), all in one batch.
 
-    Scores are minus the uncertainty; a passage with which the model says that it does not know comes behind all others,
-    then one whose uncertainty is unknown, or that does not fit the model's context (``on_overflow="raise"``: raised).
-    ``reason`` says how far the passage lowers the uncertainty against no passage at all, by which estimator.
+    Scores are minus the uncertainty. Last come passages with which the model says that it does not know, then those
+    whose uncertainty is unknown or that do not fit the model's context (raised with ``on_overflow="raise"``).
+    ``Ranked.reason`` says how far the passage lowers the uncertainty against no passage at all, and by which estimator.
+
+    Raises:
+        LanguageModelError: the request without any passage failed.
     """
     if not passages:
         return []
@@ -129,11 +140,11 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
     found = yield from measure(prompts, gauge, stop=ANSWER_STOPS, question=question, tolerate_overflow=tolerate)
     without, measured = found[0], found[1:]
     if without.error is not None:
-        raise without.error  # even without any passage
+        raise without.error  # if even the bare question fails, no passage is to blame
     yield run.note("estimator", gauge.estimator.name, gauge.reason, without_passage=without.known)
     values = [m.uncertainty for m in measured]
     floor = min((-v for v in values if _is_known(v)), default=0.0)
-    last = (floor - 1.0 - n for n in itertools.count())
+    last = (floor - 1.0 - n for n in itertools.count())  # below every known score, and still in order
     ranked = []
     for i in least_uncertain(values, [m.text for m in measured]):
         known = _is_known(values[i])

@@ -1,7 +1,8 @@
-"""How far does a quote support its claim? The best scorer that is at hand, chosen openly.
+"""Score how far a quote supports its claim, with the best scorer available.
 
 In order: the engine's judge (an NLI model, …); the shipped critic; the model's log-probabilities of "yes" and "no" as
-continuations; the probability of its first token; the percentage it states. What cannot be told is ``None``.
+continuations; the probability of its first token; the percentage it states. The trace names the one that was used. A
+score that cannot be read is ``None``.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _YES_OR_NO = re.compile(r"\W*(yes|no)\b(?!\W*(?:but|however|only)\b)", re.IGNORE
 QuotedClaim = tuple[str, str]
 """(quote, claim)"""
 
-# With and without the space: chat templates differ in what stands before the reply.
+# With and without the blank: chat templates differ in whether the reply follows one.
 YES = tuple(Prompt.trusted(word) for word in (" yes", "yes", " Yes", "Yes"))
 NO = tuple(Prompt.trusted(word) for word in (" no", "no", " No", "No"))
-"""Ways to say yes and no, to be scored as continuations, ``YES`` first."""
+"""Continuations that mean yes and no; scored together, ``YES`` first."""
 
 
 def support_method(context: Abilities) -> str | None:
-    """Which scorer will be used: ``judge``, ``critic``, ``score``, ``logprobs``, ``verbalised``; ``None`` if none."""
+    """Name the scorer that will be used: ``judge critic score logprobs verbalised``; ``None`` if there is none."""
     if context.scorer is not None:
         return "judge"
     if context.critic is not None:
@@ -42,7 +43,7 @@ def support_method(context: Abilities) -> str | None:
 
 
 def model_method(context: Abilities) -> str | None:
-    """How the model is asked: ``score``, ``logprobs`` or ``verbalised``; ``None`` if there is none."""
+    """Name the way the model will be asked: ``score logprobs verbalised``; ``None`` without a model."""
     model = context.model("judge")
     if model is None:
         return None
@@ -52,11 +53,14 @@ def model_method(context: Abilities) -> str | None:
 
 
 def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float | None]]:
-    """P(quote supports claim) of each pair, calibrated by ``calibrations["support"]`` where there is one.
+    """Score P(quote supports claim) for each pair, calibrated by ``calibrations["support"]`` if there is one.
 
-    All pairs go out as one batch; a pair whose request fails is unknown, and the trace says how many are. What the
-    critic cannot judge (another language) the model is asked. Where the budget does not suffice for all of them the
-    first ones are judged, and the rest are unknown, as all are when the time is over.
+    All pairs go out as one batch. A pair whose request fails is unknown, and the trace says how many are. The model is
+    asked about pairs that the critic cannot judge (in another language). If the budget does not suffice for all pairs,
+    the first ones are judged and the rest are unknown; once the time is over, all are.
+
+    Returns:
+        A probability in [0, 1] for each pair, or ``None``.
     """
     context = run.abilities
     method = support_method(context)
@@ -65,6 +69,7 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
     found = yield from _within_limits(method, [_Asked(*p) for p in pairs], run)
     calibration = context.calibrations.get("support")
     if calibration is not None:
+        # Before the model's replies below are added: the calibration was fitted on this scorer's scores only.
         calibration.require(**support_binding(context))
         found = calibration.probabilities(found)
     unknown = [i for i, p in enumerate(found) if p is None]
@@ -87,10 +92,10 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
 
 
 def verdicts(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[Verdict | None]]:
-    """What the engine's judge, else the critic, says of each pair; all unknown where there is neither.
+    """Ask the engine's judge, else the critic, for a verdict on each pair; all are unknown without either.
 
-    Supports are calibrated by ``calibrations["support"]`` where there is one. A judge that does not tell contradiction
-    from silence gives no refutation. What is no probability (NaN) is unknown.
+    Supports are calibrated by ``calibrations["support"]`` if there is one. A judge that cannot tell contradiction from
+    missing support gives no refutation. NaN and numbers outside [0, 1] are unknown.
 
     Raises:
         LimitError: the time is over.
@@ -99,8 +104,8 @@ def verdicts(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[Verdic
     if not pairs or method not in ("judge", "critic"):
         return [None] * len(pairs)
     by: Literal["judge", "critic"] = "judge" if method == "judge" else "critic"
-    told: tuple[Verdict | None, ...] = yield Judge(tuple(pairs), by=by, verdicts=True)
-    sound = [v if v is not None and 0 <= v.supported <= 1 else None for v in told]  # NaN is not
+    replies: tuple[Verdict | None, ...] = yield Judge(tuple(pairs), by=by, verdicts=True)
+    sound = [v if v is not None and 0 <= v.supported <= 1 else None for v in replies]  # NaN is not
     calibration = run.abilities.calibrations.get("support")
     if calibration is None:
         return sound
@@ -110,32 +115,35 @@ def verdicts(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[Verdic
 
 
 def ask_model(items: Sequence[tuple[str, str, str]], run: QuestionRun) -> Flow[list[float | None]]:
-    """The model's P(the claim is a right answer to the question, by the quote) for each (question, quote, claim)."""
+    """Ask the model for P(the claim is a right answer, by the quote) of each (question, quote, claim)."""
     asked = [_Asked(quote, claim, question) for question, quote, claim in items]
     found = yield from _within_limits(model_method(run.abilities), asked, run)
-    yield run.note("answers", model_method(run.abilities) or "none", "by the model's own word", pairs=len(items))
+    yield run.note("answers", model_method(run.abilities) or "none", "as the model says", pairs=len(items))
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a scorer is asked about; with a question, whether the claim also answers it."""
+    """A pair to score; with a question, whether the claim answers it as well."""
 
     quote: str
     claim: str
     question: str = ""
 
     def prompt(self, way: JudgeWay) -> Prompt:
-        """As a model is asked."""
+        """Word the prompt for a model."""
         return judge_prompt(way, self.quote, self.claim, self.question)
 
 
 JudgeWay = Literal["score", "logprobs", "verbalised"]
-"""How a model says what it judges: by scores of yes and no, by its first token, or by a percentage."""
+"""The form of a model's judgement: scores of yes and no, the probability of its first token, or a percentage."""
 
 
 def judge_prompt(way: JudgeWay, quote: str, claim: str, question: str = "") -> Prompt:
-    """Does the quote support the claim? With a question: does it show that the claim is a right answer?"""
+    """Word the question whether a quote supports a claim; with ``question``, whether it shows the claim to be right.
+
+    Question, quote and claim are untrusted: whatever they say, they never become control tokens.
+    """
     parts = [("Question: ", question)] if question else []
     parts += [("Quote: ", quote), ("Claim: ", claim)]
     prompt = Prompt.trusted("Judge only by the quote, not by what you know.", role="user")
@@ -156,7 +164,7 @@ def _within_limits(method: str | None, asked: Sequence[_Asked], run: QuestionRun
         found = yield from _score(method, asked)
     except LimitError as error:
         yield run.stop(error)
-        if isinstance(error, BudgetError) and error.calls_left:
+        if isinstance(error, BudgetError) and error.calls_left:  # the batch was refused whole; a part of it fits
             first = yield from _score(method, asked[: error.calls_left])
             found[: len(first)] = first
     return found
@@ -167,14 +175,14 @@ def _score(method: str | None, asked: Sequence[_Asked]) -> Flow[list[float | Non
         return [None] * len(asked)
     if method in ("judge", "critic"):
         pairs = tuple((a.quote, a.claim) for a in asked)
-        said = yield Judge(pairs, by="judge" if method == "judge" else "critic")
-        return [p if p is not None and 0 <= p <= 1 else None for p in said]  # NaN is no probability
+        scores = yield Judge(pairs, by="judge" if method == "judge" else "critic")
+        return [p if p is not None and 0 <= p <= 1 else None for p in scores]  # NaN is no probability
     ask = {"score": _score_by_continuations, "logprobs": _score_by_first_token, "verbalised": _score_by_percentage}
     return (yield from ask[method](asked))
 
 
 def support_binding(context: Abilities) -> dict[str, str | None]:
-    """What a calibration of support is bound to."""
+    """Return the configuration that a calibration of support is bound to."""
     method = support_method(context)
     names = {"judge": context.scorer, "critic": context.critic}
     model = names[method] if method in names else context.model_identity("judge")
@@ -189,8 +197,15 @@ def _score_by_continuations(asked: Sequence[_Asked]) -> Flow[list[float | None]]
 
 
 def share_of_yes(totals: Sequence[float]) -> float | None:
-    """P(yes) among the ways to say yes and no; ``None`` where a log-probability is NaN or all are impossible."""
-    best = max(totals)
+    """Return P(yes) among the ways to say yes and no: a softmax over ``YES`` and ``NO``, summed over ``YES``.
+
+    Args:
+        totals: log-probabilities (nats) of the continuations, those of ``YES`` first.
+
+    Returns:
+        A probability in [0, 1]; ``None`` if one is NaN or all are -inf.
+    """
+    best = max(totals)  # subtracted, so that exp neither overflows nor makes all weights 0
     if any(math.isnan(t) for t in totals) or not math.isfinite(best):
         return None
     weights = [math.exp(t - best) for t in totals]
@@ -206,12 +221,12 @@ def _score_by_first_token(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
 
 
 def yes_of_first_token(generation: Generation) -> float | None:
-    """P(yes) by the first token of a reply that says yes or no; ``None`` where it says neither, or "yes, but …"."""
+    """Return P(yes) by the first token of a reply; ``None`` if it says neither yes nor no, or "yes, but …"."""
     sample = generation.samples[0]
     word = _YES_OR_NO.match(sample.text)
     if word is None or not sample.logprobs or not math.isfinite(sample.logprobs[0]):
         return None
-    probability = min(1.0, math.exp(sample.logprobs[0]))
+    probability = min(1.0, math.exp(sample.logprobs[0]))  # rounding may lift a log-probability above 0
     return probability if word[1].lower() == "yes" else 1.0 - probability
 
 
@@ -224,12 +239,15 @@ def _score_by_percentage(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
 
 
 def _plain(matter: str) -> str:
-    """The clause of a question as one of a statement."""
+    """Turn the clause of a question into that of a statement."""
     return matter.replace("quote show", "quote shows").replace("quote support", "quote supports")
 
 
 def own_word(question: str, text: str, context: Abilities) -> Flow[float | None]:
-    """The default model's P(True) of an answer without any quote; unknown where it cannot score continuations."""
+    """Score the default model's P(True) of an answer without any quote (Kadavath et al. 2022).
+
+    ``None`` if the model cannot score continuations, or the scores are not finite.
+    """
     model = context.model("default")
     if model is None or not model.score:
         return None
@@ -239,7 +257,7 @@ def own_word(question: str, text: str, context: Abilities) -> Flow[float | None]
         )
     except LanguageModelError:
         return None
-    true, false = scores.totals
+    true, false = scores.totals  # nats
     if not (math.isfinite(true) and math.isfinite(false)):
         return None
-    return 1.0 / (1.0 + math.exp(min(false - true, 700.0)))
+    return 1.0 / (1.0 + math.exp(min(false - true, 700.0)))  # exp overflows above 709

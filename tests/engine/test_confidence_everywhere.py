@@ -22,7 +22,7 @@ from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
 from shared_core.evaluation.fitting.gauge_calibration import calibrate_answer, calibrate_gate, calibrate_support
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.confidence import WITNESSES
+from shared_core.pipelines.confidence import SIGNALS
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Passage
 from tests.fakes import FirstSentenceReader, Shelf
@@ -205,7 +205,7 @@ def test_claims_calibrated_on_a_pipeline_show_what_the_stack_says(pipeline: Any,
     answer = lamps(pipeline, lamp_model("text-only"), calibration=file).answer(QUESTIONS[1].question)
     assert answer.calibrated
     best = max(answer.claims, key=lambda c: c.support or 0.0)
-    assert best.support == pytest.approx(fitted.combine([getattr(best.signals, name) for name in WITNESSES]))
+    assert best.support == pytest.approx(fitted.combine([getattr(best.signals, name) for name in SIGNALS]))
     with pytest.raises(CalibrationError, match="fitted for"):
         lamps(pipeline, ScriptedLM(["x"], name="another"), calibration=file)
 

@@ -15,7 +15,7 @@ from shared_core.evaluation.fitting.calibration import HeldOut, draw_held_out
 from shared_core.evaluation.fitting.enough import require_enough
 from shared_core.evaluation.fitting.seen import digests_of
 from shared_core.evaluation.judging import holds_answer
-from shared_core.pipelines.confidence import WITNESSES
+from shared_core.pipelines.confidence import SIGNALS
 from shared_core.support.run_log import RunLog
 from shared_core.types import Answer, Claim
 
@@ -28,7 +28,7 @@ TOGETHER = 8
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """A claim of the engine's and whether it is a right answer; ``said`` in the order of ``WITNESSES``."""
+    """A claim of the engine's and whether it is a right answer; ``said`` in the order of ``SIGNALS``."""
 
     question: str
     text: str
@@ -119,7 +119,7 @@ def calibrate_claims(
     rows = [row for f in found if not isinstance(f, Exception) for row in f]
     bound = engine.claims_binding
     stack = fit_stack(
-        WITNESSES,
+        SIGNALS,
         [r.said for r in rows],
         [r.right for r in rows],
         bound_to=bound,
@@ -138,5 +138,5 @@ def _load(rows: list[dict[str, Any]]) -> list[JudgedClaim]:
 
 
 def _judge(question: Question, claim: Claim) -> JudgedClaim:
-    said = tuple(getattr(claim.signals, name) for name in WITNESSES)
+    said = tuple(getattr(claim.signals, name) for name in SIGNALS)
     return JudgedClaim(question.question, claim.text, said, holds_answer(question, claim))
