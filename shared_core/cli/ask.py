@@ -37,7 +37,9 @@ Docs = Annotated[
 Index = Annotated[Path | None, typer.Option("--index", "-i", help="Folder of an index made by `selfreflect index`.")]
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="transformers model: hub name or path; or the name on the server."),
+    typer.Option(
+        "--model", "-m", help="transformers model: hub name, path, GGUF file, smollm2; or the name on the server."
+    ),
 ]
 BaseUrl = Annotated[
     str | None, typer.Option("--base-url", help="OpenAI-compatible server (vLLM, llama.cpp, Ollama, …).")

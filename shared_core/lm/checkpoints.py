@@ -24,7 +24,7 @@ def load_checkpoint(
     """Model and tokenizer of a causal language model.
 
     Args:
-        name: on the hub, or a path.
+        name: on the hub, a path, a GGUF file, or ``smollm2``.
         tokenizer: name or path of another tokenizer than the checkpoint's own.
         device: where to put the model; the accelerator if there is one.
         dtype: of the weights (``torch.float32`` …, ``"auto"``: as they were saved); by default float32 on a CPU, else

