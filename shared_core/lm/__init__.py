@@ -1,6 +1,7 @@
 """Language models by what they can do: the protocol and one file per backend.
 
-Backends are loaded when first used: ``TransformersLM``, ``VLLM``, ``OpenAICompatibleLM``, ``ScriptedLM``.
+Backends are loaded when first used: ``TransformersLM``, ``VLLM``, ``OpenAICompatibleLM``, ``ScriptedLM``; so is
+``TracingLM``, which records what another one reads and writes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from shared_core.lm.base import (
 if TYPE_CHECKING:
     from shared_core.lm.openai import OpenAICompatibleLM
     from shared_core.lm.scripted import ScriptedLM
+    from shared_core.lm.tracing import TracingLM
     from shared_core.lm.transformers import TransformersLM
     from shared_core.lm.vllm import VLLM
 
@@ -54,6 +56,7 @@ __all__ = [
     "ScriptedLM",
     "States",
     "TokenIds",
+    "TracingLM",
     "TransformersLM",
     "require",
 ]
@@ -61,6 +64,7 @@ __all__ = [
 _HOME = {
     "OpenAICompatibleLM": "shared_core.lm.openai",
     "ScriptedLM": "shared_core.lm.scripted",
+    "TracingLM": "shared_core.lm.tracing",
     "TransformersLM": "shared_core.lm.transformers",
     "VLLM": "shared_core.lm.vllm",
 }

@@ -19,12 +19,12 @@ QUESTIONS = ("What is the capital of Tavarrin?", "Who developed the vaccine agai
 """One that the documents of ``conftest`` answer, and one that they do not."""
 
 
-def small_settings(pipeline: PipelineName) -> SelfReflectSettings:
+def small_settings(pipeline: PipelineName, max_calls: int = 16) -> SelfReflectSettings:
     """Budgets that end any question within half a minute on one core."""
     return SelfReflectSettings(
         pipeline=pipeline,
         top_k=2,
-        max_calls=16,
+        max_calls=max_calls,
         max_tokens=6_000,
         reclaim=ReclaimSettings(max_pairs=1, max_reference_tokens=64, max_claim_tokens=32, regenerate=1),
         seakr=SeakrSettings(samples=3, max_steps=2, max_step_tokens=32, rerank_passages=2),
@@ -38,7 +38,6 @@ def check_answer(answer: Answer, question: str) -> None:
     assert answer.question == question
     assert answer.text
     assert answer.usage.calls >= 1
-    assert answer.usage.prompt_tokens >= 1
     if answer.abstained:
         assert answer.reason
     for claim in answer.kept_claims:
