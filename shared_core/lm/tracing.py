@@ -196,9 +196,9 @@ class TracingLM:
         return _indent("".join(p.text if p.token_ids is None else self._decoded(p.token_ids) for p in prompt.parts))
 
     def _decoded(self, token_ids: Sequence[int]) -> str:
-        tokenizer = getattr(self._model, "tokenizer", None)
-        if hasattr(tokenizer, "decode"):
-            return str(tokenizer.decode(list(token_ids)))
+        decode = getattr(getattr(self._model, "tokenizer", None), "decode", None)
+        if decode is not None:
+            return str(decode(list(token_ids)))
         return f"<token ids {' '.join(map(str, token_ids))}>"
 
     def _result(self, request: object, result: object) -> str:
