@@ -78,7 +78,7 @@ def pairs_per_second(tokenizer: Any, passages: Sequence[Passage], quick: bool) -
     model, wrapped = random_llama(tokenizer, quick)
     lm = TransformersLM(model, wrapped)
     settings = SelfReflectSettings(
-        reclaim={"min_pairs": PAIRS, "max_pairs": PAIRS, "max_sentences": 1, "max_claim_tokens": 24}
+        reclaim={"published": {"min_pairs": PAIRS}, "max_pairs": PAIRS, "max_sentences": 1, "max_claim_tokens": 24}
     )
     size = sum(len(wrapped(p.text)["input_ids"]) for p in passages)
     taken: dict[bool, list[float]] = {False: [], True: []}

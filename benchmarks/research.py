@@ -197,7 +197,8 @@ def engine_of(
     setup: Setup, *, rounds: int, samples: int, target: float = 0.5, fitted: Calibration | None = None
 ) -> SelfReflectEngine:
     """Closed book, with the paper's prompts; ``fitted``: the calibration of what the model says of its claims."""
-    research = {"closed_book": True, "prompts": "biography", "rounds": rounds, "samples": samples, "patience": None}
+    research: dict[str, Any] = {"closed_book": True, "rounds": rounds, "samples": samples, "patience": None}
+    research["published"] = {"prompts": "biography"}
     settings = SelfReflectSettings(pipeline="research", target_accuracy=target, research=research)
     lm = Simulated(setup.known, MADE_UP[setup.temperament]).lm
     calibrations = {} if fitted is None else {"self_evaluation": fitted}

@@ -82,7 +82,7 @@ class Bench:
     def answers(self, questions: Sequence[str], **self_rag: Any) -> list[Answer]:
         """Their answers; whatever is written is shown, so that what is measured is the search."""
         settings = SelfReflectSettings(
-            pipeline="self_rag", target_accuracy=0.01, top_k=PASSAGES, witnesses="judge", self_rag=self_rag
+            pipeline="self_rag", target_accuracy=0.01, top_k=PASSAGES, signals="support_only", self_rag=self_rag
         )
         engine = SelfReflectEngine(self.retriever, self.lm, settings)
         found = engine.answer_many(list(questions))

@@ -64,7 +64,9 @@ class Lab:
     # --- ours --------------------------------------------------------------------------------------------------
 
     def settings(self) -> SelfReflectSettings:
-        return SelfReflectSettings(seakr=SeakrSettings(samples=K, max_step_tokens=STEPS, hidden="residual"))
+        return SelfReflectSettings(
+            seakr=SeakrSettings(samples=K, max_step_tokens=STEPS, published={"hidden": "residual"})
+        )
 
     def decide(self, prompts: list[list[int]]) -> list[float]:
         """The pipeline's own measuring: greedy and k samples of every prompt in one batch, states captured, scored."""

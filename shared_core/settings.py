@@ -1,405 +1,485 @@
-"""Settings: validated when they are made, frozen, and strict about names."""
+"""Settings: validated when created, frozen, and strict about names."""
 
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from shared_core.errors import SettingsError, did_you_mean
+from shared_core.support.settings_base import Renamed, Settings
+
+__all__ = [
+    "Demonstration",
+    "GuaranteeName",
+    "PipelineName",
+    "ReclaimPublished",
+    "ReclaimSettings",
+    "ResearchPublished",
+    "ResearchSettings",
+    "SeakrPublished",
+    "SeakrSettings",
+    "SelfRagPublished",
+    "SelfRagSettings",
+    "SelfReflectSettings",
+    "Settings",
+]
 
 PipelineName = Literal["composed", "reclaim", "research", "seakr", "self_rag"]
-"""The pipelines that there are, and no others: this is the one place that names them (``pipelines.PIPELINES``)."""
+"""Every pipeline; no other module lists them (see ``pipelines.PIPELINES``)."""
 
 GuaranteeName = Literal["conformal_factuality", "conformal_risk_control", "learn_then_test"]
-"""The guarantees that there are (``abstention``)."""
-
-
-class Settings(BaseModel):
-    """Base of all groups of settings. Wrong values raise SettingsError, and so do names that do not exist."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise SettingsError(_describe(type(self).__name__, error), hint=_hint_for(type(self), error)) from error
-
-    def replace(self, **values: Any) -> Self:
-        """A copy with these values, validated again (``model_copy`` would not validate).
-
-        As set (``model_fields_set``) count those that were set before and these: a caller who left ``top_k`` alone has
-        still not chosen it afterwards.
-        """
-        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **values})
-
-
-def _describe(name: str, error: ValidationError) -> str:
-    problems = [
-        f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']} (given: {e['input']!r})" for e in error.errors()
-    ]
-    return f"{name} cannot be made: " + "; ".join(problems)
-
-
-def _hint_for(model: type[BaseModel], error: ValidationError) -> str:
-    unknown = [e for e in error.errors() if e["type"] == "extra_forbidden"]
-    if not unknown:
-        return "Each setting's range is in its description: selfreflect doctor --settings"
-    group: Any = model
-    for part in unknown[0]["loc"][:-1]:
-        group = group.model_fields[part].annotation
-    near = did_you_mean(str(unknown[0]["loc"][-1]), group.model_fields)
-    return f"{near}Known settings: {', '.join(sorted(group.model_fields))}"
+"""Every guarantee (see ``abstention``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A worked question: what is asked, the steps (one sentence each), the answer."""
+    """A worked example: a question, reasoning steps (one sentence each) and the answer.
+
+    >>> print(Demonstration("When was the lamp lit?", ("The log says 1871.",), "1871").render())
+    Question: When was the lamp lit?
+    Answer: The log says 1871. So the answer is 1871.
+    """
 
     question: str
     steps: tuple[str, ...]
     answer: str
 
     def render(self) -> str:
-        """As it stands in a prompt."""
+        """Format the example for a prompt."""
         return f"Question: {self.question}\nAnswer: {' '.join(self.steps)} So the answer is {self.answer}."
 
 
-class SeakrSettings(Settings):
-    """SeaKR (paper's values as defaults)."""
+class SeakrPublished(Settings):
+    """Details of SeaKR, FLARE and DRAGIN as published; the defaults are the papers' values."""
 
-    estimator: str = Field(default="gram", description="Name of the uncertainty estimator.")
-    allow_fallback: bool = Field(
-        default=True, description="Use the next-best estimator where a capability is missing, and say so."
-    )
-    threshold: float | None = Field(
-        default=None,
-        description="Retrieve above it; None takes the calibrated one. Without either, uncertainty decides nothing: "
-        "passages are retrieved always, and nothing is sampled to find out. The paper's is -6 (gram, k = 20), for "
-        "Llama 2 7B.",
-    )
     form: Literal["paper", "published_code"] = Field(
         default="paper",
-        description="Where paper and published code differ: passages in the prompts (gate: none, re-ranking: one; the "
-        "code adds those kept already), how the answer is asked for, words left out of the query, DRAGIN's stop words, "
-        "and what the limit of passages ends. docs/seakr.md has the table.",
-    )
-    gate: Literal["uncertainty", "flare", "dragin", "always"] = Field(
-        default="uncertainty",
-        description="Retrieve when the estimator says so, when a token is improbable (FLARE), when an uncertain word "
-        "is attended to (DRAGIN, needs attention weights), or always.",
-    )
-    flare_threshold: float = Field(
-        default=0.8, ge=0, le=1, description="FLARE: retrieve if a token has p at most this."
-    )
-    flare_mask: float = Field(
-        default=0.4, ge=0, le=1, description="FLARE: tokens of p at most this are left out of the query."
-    )
-    dragin_threshold: float = Field(default=1.0, gt=0, description="DRAGIN: retrieve if a word's value is above this.")
-    dragin_words: int = Field(default=25, ge=1, description="DRAGIN: words of the query.")
-    meanings: Literal["auto", "judge", "critic", "embedder"] = Field(
-        default="auto",
-        description="Who compares what samples mean: a judge of entailment, the shipped critic, or an embedder; auto "
-        "takes the first there is of judge, embedder, critic. Claim-conditioned probability needs judge or critic.",
-    )
-    samples: int = Field(default=20, ge=2, le=128, description="Sampled continuations per decision (k).")
-    alpha: float = Field(default=1e-3, gt=0, description="Regulariser of the Gram determinant.")
-    layer: int | None = Field(default=None, description="Decoder layer; None is the middle one.")
-    hidden: Literal["mlp", "residual"] = Field(default="mlp", description="Which vector of the layer.")
-    position: Literal["eos", "last"] = Field(
-        default="eos",
-        description="State at an end-of-sequence token put behind each sample (paper), or at its last token: for "
-        "models without such a token.",
-    )
-    temperature: float = Field(default=1.0, gt=0)
-    top_k_sampling: int = Field(default=50, ge=0)
-    top_p: float = Field(default=0.9, gt=0, le=1)
-    max_step_tokens: int = Field(default=100, ge=1)
-    rerank_passages: int = Field(default=3, ge=1, description="Passages compared at each retrieval (N).")
-    max_steps: int = Field(default=8, ge=1)
-    max_passages: int = Field(
-        default=8, ge=1, description="Passages kept at most; at this limit the steps end (paper)."
-    )
-    query_token_probability: float = Field(
-        default=0.9, ge=0, le=1, description="Words below it are left out of the query."
-    )
-    max_query_tokens: int = Field(default=64, ge=1)
-    multi_hop: bool = Field(
-        default=True, description="Step by step (complex questions) or at most one retrieval (simple ones)."
+        description="Whether to follow SeaKR's paper or its code where they differ: passages in the prompts (gate: "
+        "none, re-ranking: one; the code adds the passages kept so far), how the answer is requested, words left out "
+        "of the query, DRAGIN's stop words, and what the passage limit ends. docs/seakr.md has the table.",
     )
     reasoning_uncertainty: Literal["paper", "published_code"] | None = Field(
         default=None,
-        description="Average over rationales (paper), or the answer's own only (published code); None is `form`'s.",
+        description="An answer's uncertainty: the mean over its rationales (paper) or the answer's alone (published "
+        "code). None follows `form`.",
     )
-    task: str = Field(default="default", description="Which demonstrations: default, 2wiki, hotpotqa, iirc, simple.")
-    demonstrations: tuple[Demonstration, ...] = Field(default=(), description="Your own, instead of the task's.")
+    flare_threshold: float = Field(
+        default=0.8, ge=0, le=1, description="FLARE: retrieve if any token's probability is at most this."
+    )
+    flare_mask: float = Field(
+        default=0.4, ge=0, le=1, description="FLARE: leave tokens of at most this probability out of the query."
+    )
+    dragin_threshold: float = Field(
+        default=1.0, gt=0, description="DRAGIN: retrieve if any word's score (attention × entropy) is above this."
+    )
+    dragin_words: int = Field(default=25, ge=1, description="DRAGIN: words in the query.")
+    alpha: float = Field(default=1e-3, gt=0, description="Regulariser of the Gram determinant.")
+    layer: int | None = Field(default=None, description="Decoder layer of the hidden states; None is the middle one.")
+    hidden: Literal["mlp", "residual"] = Field(
+        default="mlp", description="Vector of that layer: the MLP's output or the residual stream."
+    )
+    position: Literal["eos", "last"] = Field(
+        default="eos",
+        description="Token whose state is used: an end-of-sequence token appended to each sample (paper), or the last "
+        "token of the sample, for models without an end-of-sequence token.",
+    )
+    temperature: float = Field(default=1.0, gt=0, description="Sampling temperature.")
+    top_k_sampling: int = Field(default=50, ge=0, description="Sample from this many most likely tokens; 0 is all.")
+    top_p: float = Field(default=0.9, gt=0, le=1, description="Sample from the most likely tokens of this total mass.")
+    max_passages: int = Field(default=8, ge=1, description="Stop reasoning once this many passages have been kept.")
+    query_token_probability: float = Field(
+        default=0.9, ge=0, le=1, description="Leave tokens below this probability out of the query."
+    )
+    max_query_tokens: int = Field(default=64, ge=1, description="Maximum tokens of the query.")
+    task: str = Field(
+        default="default", description="Built-in demonstrations: default, 2wiki, hotpotqa, iirc or simple."
+    )
 
     @property
-    def published(self) -> bool:
-        """Whether it goes as the published code does."""
+    def follows_code(self) -> bool:
+        """Whether the published code is followed where it differs from the paper."""
         return self.form == "published_code"
 
     @property
     def measures_answer(self) -> bool:
-        """Whether an answer's uncertainty is its own, not the mean over its rationales (published code)."""
+        """Whether an answer's uncertainty is its own instead of the mean over its rationales."""
         return (self.reasoning_uncertainty or self.form) == "published_code"
 
 
-class ReclaimSettings(Settings):
-    """ReClaim."""
+class SeakrSettings(Settings):
+    """Settings of SeaKR, and of the gate and the uncertainty re-ranker of the other pipelines.
 
-    mode: Literal["sentence", "span"] = Field(default="sentence", description="What may be quoted.")
-    generation: Literal["interleaved", "unified"] = "interleaved"
-    min_pairs: int = Field(default=0, ge=0)
-    max_pairs: int = Field(default=5, ge=1)
-    min_sentences: int = Field(default=1, ge=1, description="Sentences per reference.")
-    max_sentences: int = Field(default=3, ge=1)
-    reuse: bool = Field(default=True, description="The same sentence may be cited in more than one reference.")
+    >>> SeakrSettings(samples=8, published={"hidden": "residual"}).published.hidden
+    'residual'
+    """
+
+    estimator: str = Field(default="gram", description="Uncertainty estimator (shared_core.uncertainty).")
+    allow_fallback: bool = Field(
+        default=True,
+        description="If the model lacks a capability, use the next-best estimator and say so in the trace; otherwise "
+        "raise CapabilityError.",
+    )
+    threshold: float | None = Field(
+        default=None,
+        description="Retrieve if the uncertainty is above it. None uses the calibrated threshold; without one, "
+        "retrieval always happens and no samples are drawn. The paper's is -6 (gram, 20 samples, Llama 2 7B).",
+    )
+    gate: Literal["uncertainty", "flare", "dragin", "always"] = Field(
+        default="uncertainty",
+        description="When to retrieve: if the estimator is above the threshold (uncertainty), if a token is improbable "
+        "(flare), if an uncertain word is attended to (dragin, needs attention weights), or always.",
+    )
+    meanings: Literal["auto", "judge", "critic", "embedder"] = Field(
+        default="auto",
+        description="Component that compares the meanings of samples: an entailment judge, the shipped critic or an "
+        "embedder. auto takes the first available of judge, embedder and critic; claim-conditioned probability needs "
+        "judge or critic.",
+    )
+    samples: int = Field(default=20, ge=2, le=128, description="Continuations sampled per decision.")
+    max_step_tokens: int = Field(default=100, ge=1, description="Maximum tokens of a reasoning step or sample.")
+    rerank_passages: int = Field(default=3, ge=1, description="Passages compared at each retrieval.")
+    max_steps: int = Field(default=8, ge=1, description="Maximum reasoning steps.")
+    multi_hop: bool = Field(
+        default=True,
+        description="Reason step by step with a retrieval for each step, for complex questions; otherwise retrieve at "
+        "most once.",
+    )
+    demonstrations: tuple[Demonstration, ...] = Field(
+        default=(), description="Your own worked examples instead of the built-in ones."
+    )
+    published: SeakrPublished = Field(
+        default_factory=SeakrPublished, description="Details of the published methods, for comparisons."
+    )
+
+
+class ReclaimPublished(Settings):
+    """Variants of ReClaim that its paper compares."""
+
+    generation: Literal["interleaved", "unified"] = Field(
+        default="interleaved",
+        description="Write quotes and claims in alternating requests, or the whole answer under one grammar.",
+    )
+    min_pairs: int = Field(default=0, ge=0, description="Minimum quote-claim pairs of an answer.")
+    min_sentences: int = Field(default=1, ge=1, description="Minimum sentences per quote.")
+    reuse: bool = Field(default=True, description="Allow several quotes to contain the same sentence.")
+    isolate_claims: bool = Field(
+        default=False,
+        description="For models without grammars: rewrite each claim from its quote alone, without question and "
+        "passages, as the paper's claim model does. Costs one more call per claim.",
+    )
+
+
+class ReclaimSettings(Settings):
+    """Settings of ReClaim.
+
+    >>> ReclaimSettings(max_pairs=3).max_pairs
+    3
+    """
+
+    mode: Literal["sentence", "span"] = Field(
+        default="sentence", description="Quote whole sentences, or any span of the passages."
+    )
+    max_pairs: int = Field(default=5, ge=1, description="Maximum quote-claim pairs of an answer.")
+    max_sentences: int = Field(default=3, ge=1, description="Maximum sentences per quote.")
     max_reference_tokens: int = Field(
         default=256,
         ge=8,
-        description="Of a reference that it cuts off the whole sentences stay; a longer one is not quoted.",
+        description="Maximum tokens of a quote. Of a quote that is cut off the whole sentences are kept; a single "
+        "sentence above the limit is not quoted.",
     )
-    max_claim_tokens: int = Field(default=96, ge=1)
+    max_claim_tokens: int = Field(default=96, ge=1, description="Maximum tokens of a claim.")
     regenerate: int = Field(default=2, ge=0, description="Attempts to repair a quote of a model without grammars.")
     demonstrations: int = Field(
         default=0,
         ge=0,
         le=3,
-        description="Worked answers shown to the models: 3 (paper) for models that were not trained on the form, 0 for "
-        "those that were (`selfreflect train reclaim`).",
-    )
-    isolate_claims: bool = Field(
-        default=False,
-        description="Models without grammars: have each claim written anew from its quote alone, without question and "
-        "passages (as the paper's claim model), at one more call for each.",
+        description="Worked answers in the prompt: 3 (paper) for models that were not trained on the form, 0 for those "
+        "that were (`selfreflect train reclaim`).",
     )
     fuzzy_threshold: float = Field(
-        default=0.85, gt=0, le=1, description="Similarity at which a free quote still counts."
+        default=0.85, gt=0, le=1, description="Minimum similarity at which an inexact quote counts as a quote."
+    )
+    published: ReclaimPublished = Field(
+        default_factory=ReclaimPublished, description="Variants that the paper compares."
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> ReclaimSettings:
-        if self.min_pairs > self.max_pairs or self.min_sentences > self.max_sentences:
+        form = self.published
+        if form.min_pairs > self.max_pairs or form.min_sentences > self.max_sentences:
             raise ValueError("a minimum is above its maximum")
-        if self.generation == "unified" and not self.reuse and (self.mode != "sentence" or self.max_sentences > 1):
+        if form.generation == "unified" and not form.reuse and (self.mode != "sentence" or self.max_sentences > 1):
             raise ValueError("unified generation without reuse quotes single sentences: max_sentences=1")
         return self
 
 
+class SelfRagPublished(Settings):
+    """Details of Self-RAG's scores and search, to compare the paper with its published code."""
+
+    closed_set: bool = Field(
+        default=False,
+        description="Short form: the answers come from a closed set (multiple choice, true or false), so add up the "
+        "scores of equal answers.",
+    )
+    retrieve_again: bool = Field(
+        default=True,
+        description="Retrieve anew for each later segment, with the question and the previous segment as the query; "
+        "otherwise reuse the first passages.",
+    )
+    hard_constraint: bool = Field(
+        default=True, description="Drop a segment during the search if its passage contradicts or does not support it."
+    )
+    scores: Literal["published", "plain"] = Field(
+        default="published",
+        description="Count partial support half and usefulness as a mean rating (published code), or take the share of "
+        "the best verdict alone (the paper's plain form).",
+    )
+    sequence: Literal["published", "paper", "none"] = Field(
+        default="published",
+        description="Term for a segment's own probability: exp(mean log p) as in the published code, log p as in the "
+        "paper, or none.",
+    )
+    compare: Literal["mean", "sum"] = Field(
+        default="mean",
+        description="Rank paths by their mean score per segment, which is fair to short answers, or by the sum. The "
+        "paper's own form is sequence='paper' with compare='sum'.",
+    )
+    votes: int = Field(
+        default=3,
+        ge=1,
+        le=64,
+        description="Prompted critic on a model without log-probabilities: samples per question.",
+    )
+
+
 class SelfRagSettings(Settings):
-    """Self-RAG (paper's values as defaults)."""
+    """Settings of Self-RAG; the defaults are the paper's values.
+
+    >>> SelfRagSettings(form="short", published={"closed_set": True}).published.closed_set
+    True
+    """
 
     critic: Literal["auto", "tokens", "prompted"] = Field(
         default="auto",
-        description="Who judges: the model's reflection tokens where it has them, else a prompted critic (auto); the "
-        "tokens or an error; or the prompted critic whatever the model has.",
+        description="Source of verdicts: the model's reflection tokens (tokens), a prompted critic (prompted), or the "
+        "tokens if the model has them and the prompted critic otherwise (auto).",
     )
     form: Literal["long", "short"] = Field(
         default="long",
-        description="An answer written segment by segment under beam search, or in one go from one retrieval: the best "
-        "of as many as there are passages.",
+        description="Write the answer segment by segment under beam search, or write one whole answer per passage of a "
+        "single retrieval and take the best.",
     )
     mode: Literal["adaptive", "always", "never"] = Field(
-        default="adaptive", description="Retrieve when the model asks for it, for every segment, or not at all."
+        default="adaptive", description="Retrieve when the model asks for it, for every segment, or never."
     )
     retrieval_threshold: float = Field(
         default=0.2,
         ge=0,
         le=1,
-        description="δ: retrieve if P(retrieve) against P(do not) is above it (eq. 8); 0 always does, as where "
-        "citations are required.",
-    )
-    retrieve_again: bool = Field(
-        default=True,
-        description="Query anew for each later segment, with the question and the segment before; otherwise the first "
-        "passages serve for all.",
-    )
-    closed_set: bool = Field(
-        default=False,
-        description="Short form: answers are of a closed set (multiple choice, true or false), and the scores of those "
-        "that are the same add up.",
+        description="δ (eq. 8): retrieve if P([Retrieval]) against P([No Retrieval]) is above it; 0 always retrieves, "
+        "as when citations are required.",
     )
     beam_width: int = Field(default=2, ge=1, le=64, description="Paths kept at each step (B).")
-    max_depth: int = Field(default=7, ge=1, le=64, description="Segments of an answer at most.")
-    weight_relevance: float = Field(default=1.0, description="Of the passage's relevance in a segment's score.")
+    max_depth: int = Field(default=7, ge=1, le=64, description="Maximum segments of an answer.")
+    weight_relevance: float = Field(default=1.0, description="Weight of the passage's relevance in a segment's score.")
     weight_support: float = Field(
-        default=1.0, description="Of how far the passage supports the segment: more gives precision."
+        default=1.0, description="Weight of the passage's support for the segment; more gives higher precision."
     )
-    weight_usefulness: float = Field(default=0.5, description="Of the answer's use for the question.")
-    hard_constraint: bool = Field(
-        default=True, description="Drop a segment that its passage contradicts or does not support, while searching."
-    )
-    scores: Literal["published", "plain"] = Field(
-        default="published",
-        description="Partial support counts half and use is a mean rating (published code), or the share of the best "
-        "verdict alone (the paper's plain form).",
-    )
-    sequence: Literal["published", "paper", "none"] = Field(
-        default="published",
-        description="How a segment's own probability counts: exp(mean log p) as in the published code, log p as the "
-        "paper writes it, or not at all.",
-    )
-    compare: Literal["mean", "sum"] = Field(
-        default="mean",
-        description="Paths by their mean score a segment, which is fair to short answers, or by the sum. The paper's "
-        "own form is sequence='paper' with compare='sum'.",
-    )
+    weight_usefulness: float = Field(default=0.5, description="Weight of the answer's usefulness for the question.")
     max_segment_tokens: int = Field(
-        default=100, ge=1, description="Tokens of a segment; what is cut off by it is left out."
+        default=100, ge=1, description="Maximum tokens of a segment; an unfinished sentence is left out."
     )
-    votes: int = Field(
-        default=3, ge=1, le=64, description="Prompted critic of a model without log-probabilities: samples a question."
+    published: SelfRagPublished = Field(
+        default_factory=SelfRagPublished, description="Details of scores and search, for comparisons."
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> SelfRagSettings:
-        if self.closed_set and self.form != "short":
+        if self.published.closed_set and self.form != "short":
             raise ValueError("closed_set adds up whole answers, which the long form does not write: form='short'")
         return self
 
 
-class ResearchSettings(Settings):
-    """ReSearch (paper's values as defaults)."""
+class ResearchPublished(Settings):
+    """Details of ReSearch's prompts, self-evaluation and search; the defaults are the paper's values."""
 
-    closed_book: bool = Field(
-        default=False,
-        description="Answer from the model's own knowledge, each claim judged by the model's self-consistency (the "
-        "paper's form); otherwise from retrieved passages, each claim judged by what they say (ours).",
-    )
     prompts: Literal["neutral", "biography"] = Field(
         default="neutral",
-        description="biography: the paper's own prompts; the question is then the name of the person.",
+        description="Prompts for any question, or the paper's own for biographies; the question is then a person's "
+        "name.",
     )
-    rounds: int = Field(default=3, ge=1, description="Rounds of writing and judging (K); 1 is the paper's wide search.")
-    samples: int = Field(default=16, ge=1, description="Candidate answers written in a round (J).")
-    max_tokens: int = Field(default=256, ge=1, description="Tokens of a candidate answer.")
     max_sentences: int = Field(
         default=4,
         ge=1,
-        description="Sentences a candidate is asked to have at most (neutral prompts; the paper's say 4).",
+        description="Maximum sentences that a candidate is asked for (neutral prompts; the paper's prompts say 4).",
     )
-    temperature: float = Field(default=1.0, gt=0)
-    safe_prompt: bool = Field(default=False, description="Tell the model not to answer what it does not know.")
-    splitter: Literal["model", "sentences"] = Field(
-        default="model",
-        description="Who cuts candidates into claims: the model, each claim understandable by itself, or nobody: a "
-        "sentence is a claim.",
+    temperature: float = Field(default=1.0, gt=0, description="Sampling temperature of candidates.")
+    safe_prompt: bool = Field(default=False, description="Ask the model not to answer if it does not know.")
+    max_sentence_claims: int = Field(
+        default=8, ge=1, description="Discard the claims of a sentence that is split into more than this many."
     )
-    max_sentence_claims: int = Field(default=8, ge=1, description="More claims of one sentence are taken for rambling.")
     evaluation: Literal["verbalised", "logits"] = Field(
         default="verbalised",
-        description="Self-evaluation: the percentage that the model states, or the probability that it gives to yes "
-        "(needs scores or log-probabilities).",
+        description="Self-evaluation: the percentage that the model states, or its probability of yes (needs scores or "
+        "log-probabilities).",
     )
-    self_consistency_samples: int = Field(default=4, ge=1, description="Subsets of sentences a claim is judged by.")
-    subset_sentences: int = Field(default=8, ge=1, description="Sentences of earlier candidates in each such subset.")
-    quotes: int = Field(default=3, ge=1, description="Sentences of the passages compared for the quote of a claim.")
-    max_facts: int = Field(default=20, ge=1, description="Likely claims given to the next round at most, the surest.")
-    patience: int | None = Field(
-        default=1, ge=1, description="End after so many rounds without growth of the best utility; None: never early."
+    self_consistency_samples: int = Field(
+        default=4, ge=1, description="Subsets of earlier candidates' sentences that a claim is judged by."
     )
-    min_gain: float = Field(default=0.0, ge=0, description="What the best utility must grow by to count as growing.")
-    token_budget: int | None = Field(
-        default=None, ge=1, description="No further round begins once the search has read and written so many tokens."
+    subset_sentences: int = Field(default=8, ge=1, description="Sentences in each such subset.")
+    quotes: int = Field(default=3, ge=1, description="Sentences of the passages compared to find a claim's quote.")
+    max_facts: int = Field(default=20, ge=1, description="Maximum likely claims passed to the next round.")
+    min_gain: float = Field(
+        default=0.0, ge=0, description="Minimum gain in the best utility for a round to count as progress."
     )
     own_word: bool = Field(
         default=True,
-        description="Ask the model whether claims that the passages do not support are true: tells false from "
-        "unsupported here. Changes no decision.",
+        description="Ask the model whether claims that no passage supports are true. Distinguishes the verdict false "
+        "from unsupported here; changes no decision.",
+    )
+
+
+class ResearchSettings(Settings):
+    """Settings of ReSearch.
+
+    >>> ResearchSettings(rounds=1, samples=4).samples
+    4
+    """
+
+    closed_book: bool = Field(
+        default=False,
+        description="Answer from the model's own knowledge and judge each claim by the model's self-consistency (the "
+        "paper's form); otherwise answer from retrieved passages and judge each claim by them.",
+    )
+    rounds: int = Field(
+        default=3, ge=1, description="Maximum rounds of writing and judging (K); 1 is the paper's wide search."
+    )
+    samples: int = Field(default=16, ge=1, description="Candidate answers written per round (J).")
+    max_tokens: int = Field(default=256, ge=1, description="Maximum tokens of a candidate answer.")
+    splitter: Literal["model", "sentences"] = Field(
+        default="model",
+        description="Split candidates into claims with the model, so that each claim can be understood by itself, or "
+        "take every sentence as one claim.",
+    )
+    patience: int | None = Field(
+        default=1,
+        ge=1,
+        description="Stop after this many rounds in which the best utility did not grow; None never stops early.",
+    )
+    token_budget: int | None = Field(
+        default=None, ge=1, description="Start no further round once the search has read and written this many tokens."
+    )
+    published: ResearchPublished = Field(
+        default_factory=ResearchPublished, description="Details of prompts, self-evaluation and search."
     )
 
 
 class SelfReflectSettings(Settings):
-    """Settings of the engine."""
+    """Settings of the engine.
+
+    >>> settings = SelfReflectSettings(target_accuracy=0.8, seakr=SeakrSettings(samples=10))
+    >>> settings.replace(top_k=3).top_k
+    3
+    """
+
+    renamed: ClassVar[Mapping[str, Renamed]] = {
+        "witnesses": Renamed("signals", {"auto": "all", "judge": "support_only"}),
+        "second_reading": Renamed("retry_short_answer"),
+        "unsupported": Renamed("unsupported_claims"),
+        "allow_uncited": Renamed("allow_answers_without_citation"),
+    }
 
     target_accuracy: float = Field(
-        default=0.5, gt=0, lt=1, description="ρ*: answer only what is right at least this often. Higher answers less."
+        default=0.5,
+        gt=0,
+        lt=1,
+        description="ρ*: show only claims that are right at least this often. A higher target answers fewer questions.",
     )
-    pipeline: PipelineName = "composed"
+    pipeline: PipelineName = Field(default="composed", description="The pipeline that answers.")
     top_k: int = Field(default=5, ge=1, description="Passages to read.")
     expected_answerable: float | Literal["auto"] = Field(
         default=0.75,
-        description="Share of the questions asked that the documents answer, in (0, 1): how likely an answer is before "
-        "anything is read. auto estimates it from the questions asked, once there were 20.",
+        description="Prior: the share of questions that the documents answer, in (0, 1). auto estimates it from the "
+        "questions asked, after the first 20.",
     )
     guarantee: GuaranteeName | None = Field(
         default=None,
-        description="What is promised of the claims shown, at the target accuracy ρ*; fitted by `selfreflect calibrate "
-        "--guarantee` and read from the calibration file. conformal_factuality: with probability 1-α an answer's "
-        "claims are right to at least ρ*; conformal_risk_control: ρ* of an answer's claims are right on average; "
-        "learn_then_test: the same, with probability 1-α over the calibration.",
+        description="Statistical guarantee for the claims shown, at the target accuracy ρ*; fitted by `selfreflect "
+        "calibrate --guarantee` and read from the calibration file. conformal_factuality: with probability 1-α, at "
+        "least ρ* of an answer's claims are right; conformal_risk_control: ρ* of an answer's claims are right on "
+        "average; learn_then_test: the same, with probability 1-α over the calibration.",
     )
     guarantee_alpha: float = Field(
         default=0.1, gt=0, lt=1, description="α: the probability that the guarantee may fail."
     )
-    witnesses: Literal["auto", "judge"] = Field(
-        default="auto",
-        description="Who says how far a model's claims are right: the embedded reader and critic where they can judge "
-        "and the model where they cannot (auto); or only how far quotes support claims, by the engine's judge or the "
-        "model itself, as ReClaim was published (judge): whether a claim answers the question, nobody asks then.",
+    signals: Literal["all", "support_only"] = Field(
+        default="all",
+        description="Signals that decide whether a claim is right: all of them (the embedded reader and critic, the "
+        "judge, the model); or support_only, as ReClaim was published: only whether quotes support claims, so that "
+        "answers to another question are not caught.",
     )
     rerank: Literal["auto", "none", "reading", "critic", "uncertainty"] = Field(
         default="auto",
-        description="Composed pipeline: by the critic, else by the reader, else by the uncertainty of a model that "
-        "shows hidden states (auto), which costs (candidates + 1) · (samples + 1) generations; or as named.",
+        description="Re-ranker of the composed pipeline: reader, critic, the model's uncertainty (needs hidden states; "
+        "costs (candidates + 1) · (samples + 1) generations) or none. auto takes the first available of critic, reader "
+        "and uncertainty.",
     )
     candidates: int | None = Field(
         default=None, ge=1, description="Passages to retrieve for re-ranking; None is twice top_k."
     )
-    max_claims: int = Field(default=3, ge=1, description="Claims of an answer of the composed pipeline at most.")
+    max_claims: int = Field(default=3, ge=1, description="Maximum claims of an answer of the composed pipeline.")
     on_abstain: Literal["say", "show", "raise", "fallback"] = Field(
         default="say",
-        description="say why; also show the nearest passages; raise AbstainedError; or fall back to the model's own "
-        "knowledge, marked as such (needs a language model).",
+        description="If the engine abstains: say why; show the nearest passages too; raise AbstainedError; or fall "
+        "back to the model's own knowledge, marked as such (needs a language model).",
     )
-    unsupported: Literal["drop", "flag"] = Field(
-        default="drop", description="Claims below target: left out, or shown with a mark."
+    unsupported_claims: Literal["drop", "flag"] = Field(
+        default="drop", description="Leave claims below the target out, or show them with a mark."
     )
-    allow_uncited: bool = Field(
+    allow_answers_without_citation: bool = Field(
         default=False,
-        description="Composed pipeline: where calibrations of gate and answer say that the model knows by itself, show "
-        "its answer from memory, which has no quote, marked as such. Otherwise passages are always retrieved.",
+        description="Composed pipeline: if calibrations of gate and answer say that the model knows the answer, show "
+        "it from memory, without a quote and marked as such. Otherwise passages are always retrieved.",
     )
-    second_reading: bool = Field(
+    retry_short_answer: bool = Field(
         default=True,
-        description="Composed pipeline: where nothing that the model quoted is sure enough, ask it once more for a "
-        "short answer from the same passages, cited by the sentences that hold it. One or two calls, only then.",
+        description="Composed pipeline: if no quoted claim reaches the target, ask once more for a short answer from "
+        "the same passages, and cite the sentences that contain it. One or two calls, only in that case.",
     )
     on_overflow: Literal["drop", "raise"] = Field(
         default="drop",
-        description="Prompt longer than the model's context: leave out the lowest-ranked passages, or raise.",
+        description="If the prompt exceeds the model's context: drop the lowest-ranked passages, or raise.",
     )
     abstain_text: str | None = Field(
         default=None,
-        description="What to say instead of an answer, in any language; {question} and {reason} (a sentence in "
-        "English) are filled in. None is our own words. Confidence and other figures are in the answer's fields.",
+        description="Text of an abstention, in any language; {question} and {reason} (a sentence in English) are "
+        "filled in. None uses the built-in text. Confidence and other figures are in the answer's fields.",
     )
     deadline: float | None = Field(
         default=None,
         gt=0,
-        description="Seconds from asking a question to its answer (those of a batch are asked at the same time). "
-        "What is not done then is given up, and the engine ends with what it has or abstains.",
+        description="Seconds from question to answer (questions of a batch start together). Unfinished work is "
+        "cancelled, and the engine answers with what it has or abstains.",
     )
     max_calls: int | None = Field(
-        default=None, ge=1, description="Requests to language models for a question at most; then as at the deadline."
+        default=None, ge=1, description="Maximum language model requests per question; then as at the deadline."
     )
     max_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="Tokens that models read and write for a question: once so many are spent, nothing more is asked.",
+        description="Maximum tokens that models read and write per question; no request starts after that.",
     )
-    where: dict[str, Any] | None = Field(default=None, description="Metadata filter for every retrieval.")
-    seed: int | None = Field(default=0, description="Of all sampling; None for a fresh one each time.")
+    where: dict[str, Any] | None = Field(default=None, description="Metadata filter of every retrieval.")
+    seed: int | None = Field(default=0, description="Seed of all sampling; None draws a new one each time.")
     calibration: Path | None = Field(default=None, description="File written by `selfreflect calibrate`.")
-    seakr: SeakrSettings = Field(default_factory=SeakrSettings)
-    reclaim: ReclaimSettings = Field(default_factory=ReclaimSettings)
-    self_rag: SelfRagSettings = Field(default_factory=SelfRagSettings)
-    research: ResearchSettings = Field(default_factory=ResearchSettings)
+    seakr: SeakrSettings = Field(default_factory=SeakrSettings, description="SeaKR, gate and uncertainty re-ranker.")
+    reclaim: ReclaimSettings = Field(default_factory=ReclaimSettings, description="ReClaim.")
+    self_rag: SelfRagSettings = Field(default_factory=SelfRagSettings, description="Self-RAG.")
+    research: ResearchSettings = Field(default_factory=ResearchSettings, description="ReSearch.")
 
     @field_validator("expected_answerable")
     @classmethod
@@ -411,7 +491,7 @@ class SelfReflectSettings(Settings):
     @field_validator("abstain_text")
     @classmethod
     def _fill_in(cls, text: str | None) -> str | None:
-        """Refuse a template that could not be filled in when it is needed."""
+        """Refuse a template that could not be filled in later."""
         for _, name, form, conversion in string.Formatter().parse(text or ""):
             if name is not None and (name not in ("question", "reason") or form or conversion):
                 raise ValueError(

@@ -57,7 +57,7 @@ class FirstSentenceReader:
 
 def published(**values: Any) -> SelfReflectSettings:
     """Settings under which a claim's support is its judge's word alone: no reader and no critic is asked."""
-    return SelfReflectSettings(witnesses="judge", **values)
+    return SelfReflectSettings(signals="support_only", **values)
 
 
 class Critic:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from shared_core.errors import CalibrationError
 from shared_core.lm.identity import WEIGHTS
+from shared_core.settings import SelfReflectSettings
 
 BindingValue = str | int | float | bool | None
 """One entry of a configuration; ``None`` is as if it were left out."""
@@ -29,6 +30,7 @@ _BY_NAME = (
     " It knows the model by its name or path only, as earlier versions did: whether that one had these weights cannot "
     "be told."
 )
+_OLD_SETTINGS = " It was fitted by version 0.1.0, whose settings had other names and places."
 
 
 def require_same(
@@ -45,8 +47,9 @@ def require_same(
     Raises:
         CalibrationError: they differ; names every difference.
     """
-    names = sorted({*bound_to, *configuration})
-    different = [(n, bound_to.get(n), configuration.get(n)) for n in names if bound_to.get(n) != configuration.get(n)]
+    before = SelfReflectSettings.upgrade(bound_to)
+    names = sorted({*before, *configuration})
+    different = [(n, before.get(n), configuration.get(n)) for n in names if before.get(n) != configuration.get(n)]
     if not different:
         return
     told = "; ".join(f"{name} {ours!r}, not {theirs!r}" for name, ours, theirs in different)
@@ -54,4 +57,5 @@ def require_same(
         name.endswith("model") and isinstance(ours, str) and WEIGHTS not in ours and WEIGHTS in str(theirs)
         for name, ours, theirs in different
     )
-    raise CalibrationError(f"{what} was fitted for {told}.{_BY_NAME if older else ''}", hint=hint)
+    notes = (_BY_NAME if older else "") + (_OLD_SETTINGS if before.keys() != bound_to.keys() else "")
+    raise CalibrationError(f"{what} was fitted for {told}.{notes}", hint=hint)

@@ -180,7 +180,10 @@ def calibrate_command(
     asked.remove()
     out.print(f"written: {output}", markup=False, highlight=False)
     if "gate" in fitted and pipeline == "composed":
-        note("Where the gate stays shut the answer is from memory, without a quote: shown only with allow_uncited.")
+        note(
+            "Where the gate skips retrieval the answer is from memory, without a quote: it is shown only with "
+            "allow_answers_without_citation."
+        )
     if "gate" in fitted and pipeline == "seakr":
         note("Where the gate stays shut the answer is from memory, without a quote; its text says so.")
     if plots is not None:

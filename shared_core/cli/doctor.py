@@ -16,7 +16,7 @@ from rich.text import Text
 
 from shared_core import __version__
 from shared_core.cli.common import FAILED, build_model, reports_errors
-from shared_core.cli.console import cell, err, out, write_json
+from shared_core.cli.console import Verbosity, cell, err, note, out, write_json
 from shared_core.errors import IndexMissingError, SelfReflectError, StoreError
 from shared_core.settings import SelfReflectSettings, Settings
 
@@ -240,13 +240,16 @@ def _show_settings(as_json: bool) -> None:
     table = Table("setting", "type", "default", "meaning")
     _add_settings(table, SelfReflectSettings, "")
     out.print(table)
+    if Verbosity.level < 1:
+        note("Settings that exist to compare papers with their code (published.*) are listed with -v.")
 
 
 def _add_settings(table: Table, group: type[Settings], prefix: str) -> None:
     for name, field in group.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Settings):
-            _add_settings(table, kind, f"{prefix}{name}.")
+            if name != "published" or Verbosity.level >= 1:
+                _add_settings(table, kind, f"{prefix}{name}.")
             continue
         label = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
         limits = ", ".join(str(m) for m in field.metadata)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -59,13 +59,16 @@ def with_set(settings: SelfReflectSettings, pairs: Sequence[str]) -> SelfReflect
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise InputError(f"--set takes NAME=VALUE, not {pair!r}.", hint="--set research.samples=4")
-        group, dot, inner = name.strip().partition(".")
-        if not dot:
-            changes[group] = _read(value)
-            continue
-        own = changes.get(group, getattr(settings, group, None))
-        values = own.model_dump(include=own.model_fields_set) if isinstance(own, Settings) else dict(own or {})
-        changes[group] = {**values, inner: _read(value)}
+        *groups, last = name.strip().split(".")
+        own: object = settings
+        values = changes
+        for group in groups:
+            own = getattr(own, group, None) if isinstance(own, Settings) else None
+            if not isinstance(values.get(group), dict):  # the first change in this group: begin with what is set
+                given = own.model_dump(exclude_unset=True) if isinstance(own, Settings) else own
+                values[group] = dict(given) if isinstance(given, Mapping) else {}
+            values = values[group]
+        values[last] = _read(value)
     return settings.replace(**changes) if changes else settings
 
 

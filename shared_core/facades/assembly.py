@@ -82,7 +82,7 @@ class Parts:
         context = Abilities.of(
             resources, of_scores, expected, stack if isinstance(stack, Stack) else None, _guarantee_of(settings, loaded)
         )
-        if settings.witnesses == "judge":
+        if settings.signals == "support_only":
             context = dataclasses.replace(context, critic=None, has_reader=False)
         return cls(settings, resources, context)
 

@@ -181,15 +181,15 @@ class SelfReflectEngine:
             "judge": self.context.scorer,
             "critic": self.context.critic,
             "top_k": self.settings.top_k,
-            "witnesses": self.settings.witnesses,
-            "second_reading": self._second_reading,
+            "signals": self.settings.signals,
+            "retry_short_answer": self._retry_form,
         }
 
     @property
-    def _second_reading(self) -> str | None:
-        """How claims come about besides quoting; ``None`` where they do not."""
+    def _retry_form(self) -> str | None:
+        """Name the prompt that asks for a short answer once more; ``None`` where it is never used."""
         settings = self.settings
-        if settings.pipeline != "composed" or not settings.second_reading:
+        if settings.pipeline != "composed" or not settings.retry_short_answer:
             return None
         return "steps" if settings.seakr.multi_hop else "short"
 
@@ -207,7 +207,7 @@ class SelfReflectEngine:
             "rerank": settings.rerank,
             "candidates": settings.candidates,
             "max_claims": settings.max_claims,
-            "unsupported": settings.unsupported,
+            "unsupported_claims": settings.unsupported_claims,
             "expected_answerable": settings.expected_answerable,
             "pipeline settings": _digest(written),
             "calibrations": _digest(json.dumps(others, sort_keys=True)) if others else None,

@@ -97,7 +97,7 @@ def short_prompt(question: Question, passages: Sequence[Passage] = ()) -> Prompt
 
 def _chain_prompt(question: Question, passages: Sequence[Passage] = ()) -> Prompt:
     """Return the prompt that asks for an answer step by step."""
-    return step_prompt(question.text, (), passages, demonstrations(SeakrSettings().task))
+    return step_prompt(question.text, (), passages, demonstrations(SeakrSettings().published.task))
 
 
 def _measured(question: Question, found: Measurement, name: str, stepwise: bool) -> MeasuredAnswer:

@@ -61,15 +61,15 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
 def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
     """The model's own answer where a calibrated gate says that it knows; ``None`` where passages are needed.
 
-    Only where answers without a quote are asked for (``allow_uncited``). An uncalibrated gate decides nothing here:
-    such an answer needs a confidence that means something.
+    Only with ``allow_answers_without_citation``. An uncalibrated gate decides nothing here: such an answer needs a
+    confidence that means something.
     """
     settings, context = run.settings, run.abilities
     if not {"gate", "answer"} <= set(context.calibrations):
         yield run.note("gate", "retrieve", "no calibration says when the model knows by itself")
         return None
-    if not settings.allow_uncited:
-        yield run.note("gate", "retrieve", "an answer from memory would have no quote (allow_uncited)")
+    if not settings.allow_answers_without_citation:
+        yield run.note("gate", "retrieve", "an answer from memory would have no quote (allow_answers_without_citation)")
         return None
     gauge = choose_gauge(settings, context)
     threshold = choose_threshold(gauge, settings, context)

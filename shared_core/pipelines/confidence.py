@@ -95,7 +95,7 @@ def weigh(
 
 
 def _judge_alone(run: QuestionRun) -> bool:
-    return run.settings.witnesses == "judge"
+    return run.settings.signals == "support_only"
 
 
 def _gather(

@@ -81,7 +81,7 @@ def answer_without_model(
 ) -> Flow[Answer]:
     """What is answered where a model's replies are of no use: the documents' own sentences.
 
-    Log, trace and ``metadata["answered_by"]`` say so. Where the reader is not asked (``witnesses="judge"``), an
+    Log, trace and ``metadata["answered_by"]`` say so. Where the reader is not asked (``signals="support_only"``), an
     abstention.
     """
     _LOG.warning("%s The embedded default answers instead.", error.message)

@@ -38,9 +38,9 @@ def read_again(question: str, before: Weighed, passages: Sequence[Passage], run:
         question: as asked.
         before: claims that were quoted, weighed.
         passages: read, best first.
-        run: of the question; ``settings.second_reading`` turns this off.
+        run: of the question; ``settings.retry_short_answer`` turns this off.
     """
-    wanted = run.settings.second_reading and passages and run.trace.limit is None
+    wanted = run.settings.retry_short_answer and passages and run.trace.limit is None
     if not wanted or _declined(run) or _worth_showing(before, run):
         return before
     try:
@@ -123,7 +123,7 @@ def _ask(question: str, passages: list[Passage], run: QuestionRun) -> Flow[Sampl
 
 def _demonstrations(run: QuestionRun) -> Sequence[Demonstration]:
     options = run.settings.seakr
-    return options.demonstrations or demonstrations(options.task if options.multi_hop else "simple")
+    return options.demonstrations or demonstrations(options.published.task if options.multi_hop else "simple")
 
 
 def _mean_probability(sample: Sample) -> float | None:

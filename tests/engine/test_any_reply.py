@@ -100,7 +100,7 @@ def test_so_does_one_whose_words_stand_in_no_passage(pipeline: Any, reply: str) 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_without_a_reader_the_reason_is_that_nothing_was_written(pipeline: Any) -> None:
-    answer, _ = ask(pipeline, lambda request: "", witnesses="judge")
+    answer, _ = ask(pipeline, lambda request: "", signals="support_only")
     assert (answer.abstained, answer.reason) == (True, "replies unusable")
 
 

@@ -223,7 +223,9 @@ def test_gate_and_answer_are_applied_or_refused(pipeline: Any, tmp_path: Path) -
     answers = calibrate_answer(engine, QUESTIONS, gate=gate).calibration
     calibration_io.save(file, {"gate": gate, "answer": answers})
     known = QUESTIONS[4].question
-    answer = lamps(pipeline, lamp_model("white-box"), calibration=file, allow_uncited=True).answer(known)
+    answer = lamps(pipeline, lamp_model("white-box"), calibration=file, allow_answers_without_citation=True).answer(
+        known
+    )
     (value,) = [d.values["uncertainty"] for d in answer.trace if d.kind == "uncertainty"]
     assert answer.calibrated
     assert answer.confidence == pytest.approx(answers.probability(float(value or 0.0)), abs=1e-4)
@@ -231,7 +233,7 @@ def test_gate_and_answer_are_applied_or_refused(pipeline: Any, tmp_path: Path) -
     if pipeline == "composed":  # by default what is shown has a quote
         cited = lamps(pipeline, lamp_model("white-box"), calibration=file).answer(known)
         assert all(c.citations for c in cited.claims)
-        assert "allow_uncited" in next(d.reason for d in cited.trace if d.kind == "gate")
+        assert "allow_answers_without_citation" in next(d.reason for d in cited.trace if d.kind == "gate")
 
 
 def test_the_confidence_of_quoted_answers(tmp_path: Path) -> None:

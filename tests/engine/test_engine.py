@@ -96,7 +96,7 @@ def test_an_unknown_support_is_never_kept_beside_a_known_one() -> None:
 
 
 def test_weak_claims_can_be_flagged_instead_of_dropped() -> None:
-    answer = engine(0.9, 0.2, unsupported="flag").answer("the lamp and the captain")
+    answer = engine(0.9, 0.2, unsupported_claims="flag").answer("the lamp and the captain")
     assert [c.status for c in answer.claims] == ["kept", "flagged"]
     assert answer.text.endswith("[2] (unsupported)")
 

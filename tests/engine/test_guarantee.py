@@ -143,7 +143,7 @@ def test_asking_for_what_was_not_fitted_is_refused() -> None:
         {"top_k": 2},
         {"guarantee": "conformal_risk_control"},
         {"max_claims": 1},
-        {"witnesses": "judge"},
+        {"signals": "support_only"},
     ],
 )
 def test_another_configuration_is_refused(other: dict[str, Any]) -> None:

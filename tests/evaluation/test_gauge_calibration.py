@@ -56,7 +56,7 @@ def engine(lm: Any = None, pipeline: str = "composed", passages: int = 1, **seak
 
 def judging(lm: Any) -> SelfReflectEngine:
     """The engine with nobody but its model to judge support."""
-    return SelfReflectEngine(Library(1), lm, made("composed").replace(witnesses="judge"))
+    return SelfReflectEngine(Library(1), lm, made("composed").replace(signals="support_only"))
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic", "auto"])
@@ -82,7 +82,7 @@ def test_the_fitted_gate_is_used_and_refused_elsewhere(tmp_path: Path) -> None:
     settings = engine().settings.replace(calibration=file)
     gated = GatedRetriever(Library(), scripted(reply), settings)
     assert [gated.ask(q.question).retrieved for q in QUESTIONS[1:5]] == [True, False, True, False]
-    for other in ({"samples": 5}, {"layer": 1}):
+    for other in ({"samples": 5}, {"published": {"layer": 1}}):
         changed = settings.replace(seakr=settings.seakr.replace(**other))
         with pytest.raises(CalibrationError, match="fitted for"):
             GatedRetriever(Library(), scripted(reply), changed).ask(QUESTIONS[0].question)

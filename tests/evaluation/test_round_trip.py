@@ -25,7 +25,7 @@ class Words(LampCritic):
 
 def asked(door: str, pipeline: Any, question: str, **more: Any) -> tuple[float | None, bool]:
     """(confidence, whether it is calibrated) through that door."""
-    settings = SelfReflectSettings(pipeline=pipeline, target_accuracy=0.05, witnesses="judge", **SMALL, **more)
+    settings = SelfReflectSettings(pipeline=pipeline, target_accuracy=0.05, signals="support_only", **SMALL, **more)
     lm = lamp_model("text-only")
     given: dict[str, Any] = {"settings": settings, "judge": Words(), "embedder": Embedder()}
     if door == "llamaindex":
@@ -41,7 +41,7 @@ def asked(door: str, pipeline: Any, question: str, **more: Any) -> tuple[float |
 
 @pytest.mark.parametrize("pipeline", get_args(PipelineName))
 def test_claims_are_applied_through_every_door(pipeline: Any, tmp_path: Path) -> None:
-    settings = SelfReflectSettings(pipeline=pipeline, target_accuracy=0.05, witnesses="judge", **SMALL)
+    settings = SelfReflectSettings(pipeline=pipeline, target_accuracy=0.05, signals="support_only", **SMALL)
     engine = SelfReflectEngine(Lamps(), lamp_model("text-only"), settings, judge=Words(), embedder=Embedder())
     fitted = calibrate_claims(engine, QUESTIONS).calibration
     calibration_io.save(tmp_path / "c.json", {"claims": fitted})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core import ResearchSettings, SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import FittedGuarantee
 from shared_core.calibration import io as calibration_io
 from shared_core.cli import app
@@ -56,11 +56,14 @@ class Boaster(Model):
 
 
 QUESTIONS = [Question(str(i), f"What is item {i}?", (f"name{i}",), True) for i in range(1, 41)]
-CLOSED = {"closed_book": True, "samples": 1, "rounds": 1, "splitter": "sentences", "self_consistency_samples": 2}
+CLOSED = {"closed_book": True, "samples": 1, "rounds": 1, "splitter": "sentences"}
+TWICE = {"self_consistency_samples": 2}  # of the group published
 
 
 def engine(model: Model | None = None, calibrations: Any = None, **research: Any) -> SelfReflectEngine:
-    settings = SelfReflectSettings(pipeline="research", research={**CLOSED, **research})
+    settings = SelfReflectSettings(
+        pipeline="research", research=ResearchSettings.upgrade({**CLOSED, **TWICE, **research})
+    )
     return SelfReflectEngine(Shelf(), (model or Boaster()).lm, settings, calibrations=calibrations)
 
 
@@ -218,6 +221,7 @@ def test_labels_of_another_shape_are_refused_before_anything_is_asked(claims: An
 def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
     monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url: Boaster().lm)
     settings = [f"--set=research.{name}={json.dumps(value)}" for name, value in CLOSED.items()]
+    settings += [f"--set=research.published.{name}={json.dumps(value)}" for name, value in TWICE.items()]
     return CliRunner().invoke(app, [*map(str, arguments), "--pipeline", "research", "--model", "m", *settings])
 
 

@@ -73,7 +73,11 @@ PIPELINES: list[tuple[PipelineName, dict[str, Any]]] = [
         "research",
         {
             "research": ResearchSettings(
-                rounds=1, samples=2, max_tokens=48, closed_book=True, prompts="biography", safe_prompt=True
+                rounds=1,
+                samples=2,
+                max_tokens=48,
+                closed_book=True,
+                published={"prompts": "biography", "safe_prompt": True},
             )
         },
     ),
@@ -90,7 +94,11 @@ def test_every_wording_that_a_pipeline_sends_is_in_the_rows(
     settings = SelfReflectSettings(pipeline=pipeline, top_k=2, **changes)
     engine = SelfReflectEngine(BM25Retriever(world.documents()), recorder, settings)
     for question in world.questions(kind="single", split="test")[:2]:
-        asked = question.text if settings.research.prompts == "neutral" else world.entity(question.entities[0]).phrase
+        asked = (
+            question.text
+            if settings.research.published.prompts == "neutral"
+            else world.entity(question.entities[0]).phrase
+        )
         engine.answer(asked)
     assert recorder.prompts
     sent = {wording for prompt in recorder.prompts for wording in ours(prompt)}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core import ResearchSettings, SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import LanguageModelError
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
@@ -92,9 +92,9 @@ class Judge:
 def settings(*, target: float = 0.5, **research: Any) -> SelfReflectSettings:
     """Small numbers, and a judge's word alone (``published``)."""
     top = {k: research.pop(k) for k in list(research) if k in SelfReflectSettings.model_fields}
-    values = {"samples": 2, "rounds": 2, "own_word": False, **research}
+    values = ResearchSettings.upgrade({"samples": 2, "rounds": 2, "own_word": False, **research})
     return SelfReflectSettings(
-        target_accuracy=target, pipeline="research", witnesses="judge", **{"research": values, **top}
+        target_accuracy=target, pipeline="research", signals="support_only", **{"research": values, **top}
     )
 
 

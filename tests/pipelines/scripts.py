@@ -73,5 +73,8 @@ def made(
 ) -> SelfReflectSettings:
     values = {"samples": 4, "threshold": 0.0, "demonstrations": (DEMO,), **seakr}
     return SelfReflectSettings(
-        pipeline=pipeline, on_overflow=on_overflow, target_accuracy=target, seakr=SeakrSettings(**values)
+        pipeline=pipeline,
+        on_overflow=on_overflow,
+        target_accuracy=target,
+        seakr=SeakrSettings(**SeakrSettings.upgrade(values)),
     )

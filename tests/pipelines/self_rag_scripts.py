@@ -13,7 +13,7 @@ from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reflection import REFLECTION_TOKENS, RELEASED_IDS, TOKEN_GROUPS, VERDICT_TOKENS
-from shared_core.settings import SelfReflectSettings
+from shared_core.settings import SelfRagSettings, SelfReflectSettings
 from shared_core.types import Passage
 from tests.fakes import published
 
@@ -111,7 +111,7 @@ SHIP = Passage("ship", "The Marrow sailed under Ila Venn. She carried salt.", "S
 
 
 def made(target: float = 0.5, **self_rag: Any) -> SelfReflectSettings:
-    return published(pipeline="self_rag", target_accuracy=target, self_rag=self_rag)
+    return published(pipeline="self_rag", target_accuracy=target, self_rag=SelfRagSettings.upgrade(self_rag))
 
 
 def engine(lm: Any, *passages: Passage, settings: SelfReflectSettings | None = None, **self_rag: Any) -> Any:

@@ -278,7 +278,7 @@ def test_the_model_is_asked_what_nobody_else_can_judge_once_for_each_claim() -> 
 
 def test_with_a_model_alone_it_is_asked_about_each_claim() -> None:
     lm = ScriptedLM(lambda request: "20" if "moon" in request.prompt.text else "95%", capabilities=Capabilities())
-    answer = checker(lm=lm, witnesses="judge").check(f"{LIT} {ELSEWHERE}", passages=PASSAGES)
+    answer = checker(lm=lm, signals="support_only").check(f"{LIT} {ELSEWHERE}", passages=PASSAGES)
     assert [c.support for c in answer.claims] == [0.95, 0.2]
     assert answer.metadata["judged_by"] == "verbalised"
     assert quotes(answer.claims[0]) == ["The lamp was lit in 1871."]
@@ -287,19 +287,19 @@ def test_with_a_model_alone_it_is_asked_about_each_claim() -> None:
 @pytest.mark.parametrize("reply", ["", "lorem ipsum", "nan", "101"])
 def test_replies_that_are_no_verdict_are_unknown(reply: str) -> None:
     lm = ScriptedLM(lambda request: reply, capabilities=Capabilities())
-    answer = checker(lm=lm, witnesses="judge").check("The keeper slept.", passages=PASSAGES)
+    answer = checker(lm=lm, signals="support_only").check("The keeper slept.", passages=PASSAGES)
     assert answer.claims[0].verdict == "unknown"
 
 
 def test_nobody_who_could_judge_is_said() -> None:
-    answer = checker(witnesses="judge").check(LIT, passages=PASSAGES)
+    answer = checker(signals="support_only").check(LIT, passages=PASSAGES)
     assert (verdicts(answer), answer.reason, answer.metadata["judged_by"]) == (["unknown"], "cannot be judged", None)
 
 
 def test_calls_over_the_budget_leave_claims_unknown() -> None:
     lm = ScriptedLM(lambda request: "95", capabilities=Capabilities())
     text = f"{LIT} {ELSEWHERE} Ships carried salt."
-    answer = checker(lm=lm, witnesses="judge", max_calls=1).check(text, passages=PASSAGES)
+    answer = checker(lm=lm, signals="support_only", max_calls=1).check(text, passages=PASSAGES)
     assert verdicts(answer) == ["supported", "unknown", "unknown"]
     assert answer.confidence is None
 

@@ -113,7 +113,7 @@ def test_a_supported_claim_that_is_dropped_for_the_one_before_it_is_not_called_u
     claims = ("Ila Venn built the lamp.", "She died at sea.", "Mira Dorn built it.")
     reply = "".join(f"<reference>S1</reference><claim>{c}</claim>\n" for c in claims)
     judge = ByClaim(dict(zip(claims, (0.1, 0.9, 0.9))))
-    settings = SelfReflectSettings(pipeline="reclaim", witnesses="judge", unsupported="flag")
+    settings = SelfReflectSettings(pipeline="reclaim", signals="support_only", unsupported_claims="flag")
     answer = SelfReflectEngine(Shelf((MIRA,)), ScriptedLM([reply]), settings, judge=judge).answer(QUESTION)
     assert {c.text: c.status for c in answer.claims} == dict(zip(claims, ("flagged", "dropped", "kept")))
     assert "She died" not in answer.text

@@ -54,7 +54,7 @@ def context(lm: Any, judge: bool = False, embedder: bool = True, calibrations: A
 
 
 def settings(**seakr: Any) -> SelfReflectSettings:
-    return SelfReflectSettings(seakr=SeakrSettings(**{"samples": 4, **seakr}))
+    return SelfReflectSettings(seakr=SeakrSettings(**SeakrSettings.upgrade({"samples": 4, **seakr})))
 
 
 def run(lm: Any, prompts: Sequence[Prompt] = PROMPTS, also: Sequence[str] = (), **more: Any) -> list[Measurement]:
@@ -95,10 +95,10 @@ def test_sampling_is_as_the_settings_say() -> None:
 
 
 def test_the_paper_s_sampling_is_the_default() -> None:
-    options = SeakrSettings()
-    assert (options.samples, options.temperature, options.top_k_sampling, options.top_p) == (20, 1.0, 50, 0.9)
-    assert (options.alpha, options.hidden, options.position, options.max_step_tokens) == (1e-3, "mlp", "eos", 100)
-    assert options.layer is None  # the middle one
+    options, paper = SeakrSettings(), SeakrSettings().published
+    assert (options.samples, paper.temperature, paper.top_k_sampling, paper.top_p) == (20, 1.0, 50, 0.9)
+    assert (paper.alpha, paper.hidden, paper.position, options.max_step_tokens) == (1e-3, "mlp", "eos", 100)
+    assert paper.layer is None  # the middle one
 
 
 def test_alpha_of_the_settings_counts() -> None:

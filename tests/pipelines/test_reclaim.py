@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared_core import SelfReflectEngine, SelfReflectSettings
+from shared_core import ReclaimSettings, SelfReflectEngine, SelfReflectSettings
 from shared_core.citation import CitationIndex
 from shared_core.errors import ContextOverflowError, SettingsError
 from shared_core.lm.base import Capabilities, Generate, Sample
@@ -36,7 +36,7 @@ class Yes:
 
 def engine(lm: Any, **reclaim: Any) -> SelfReflectEngine:
     reclaim = {"max_claim_tokens": 24, "max_pairs": 3, "min_pairs": 2, **reclaim}
-    made = SelfReflectSettings(pipeline="reclaim", reclaim=reclaim)
+    made = SelfReflectSettings(pipeline="reclaim", reclaim=ReclaimSettings.upgrade(reclaim))
     return SelfReflectEngine(Everything(), lm, made, judge=Yes())
 
 
@@ -153,7 +153,7 @@ def test_passages_too_long_for_the_context_are_left_out_from_the_end(tiny_lm: An
 
 def test_limits_that_cannot_be_held_are_refused() -> None:
     with pytest.raises(SettingsError, match="minimum"):
-        SelfReflectSettings(reclaim={"min_pairs": 4, "max_pairs": 2})
+        SelfReflectSettings(reclaim={"published": {"min_pairs": 4}, "max_pairs": 2})
 
 
 # --- sentences, claims and references at their limits ----------------------------------------------------------------
@@ -169,7 +169,9 @@ class Library(Shelf):
 
 def asked(lm: Any, shelf: Any, **reclaim: Any) -> Answer:
     reclaim = {"max_claim_tokens": 24, "max_pairs": 2, "min_pairs": 1, "max_sentences": 1, **reclaim}
-    settings = SelfReflectSettings(pipeline="reclaim", reclaim=reclaim, witnesses="judge", target_accuracy=0.1)
+    settings = SelfReflectSettings(
+        pipeline="reclaim", reclaim=ReclaimSettings.upgrade(reclaim), signals="support_only", target_accuracy=0.1
+    )
     return SelfReflectEngine(shelf, lm, settings, judge=Yes()).answer(QUESTION)
 
 

@@ -14,7 +14,7 @@ from shared_core.citation import CitationIndex
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.reclaim.free import parse_reply
-from shared_core.settings import SelfReflectSettings
+from shared_core.settings import ReclaimSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
 
@@ -37,7 +37,7 @@ def lm(writes: Sequence[str], judges: Callable[[str], str] = lambda claim: "90")
 
 
 def ask(model: ScriptedLM, **reclaim: Any) -> Answer:
-    made = published(pipeline="reclaim", reclaim=reclaim)
+    made = published(pipeline="reclaim", reclaim=ReclaimSettings.upgrade(reclaim))
     return SelfReflectEngine(Shelf(), model, made).answer(QUESTION)
 
 
@@ -238,7 +238,7 @@ def test_prose_is_split_and_each_sentence_laid_beside_the_one_it_is_most_like() 
     prose = (
         "Based on the passages, I can say this. The lamp was first lit in 1871! **It burned oil of the whale.** Why?"
     )
-    made, _ = alone([prose], witnesses="judge")
+    made, _ = alone([prose], signals="support_only")
     claims = made.answer(QUESTION).claims
     assert [c.text for c in claims] == ["The lamp was first lit in 1871!", "It burned oil of the whale."]
     assert [c.citations[0].quote for c in claims] == ["The lamp was lit in 1871.", "It burned whale oil."]

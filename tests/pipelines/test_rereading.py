@@ -66,7 +66,7 @@ def test_a_model_that_says_that_nothing_answers_is_not_asked_to_think_again() ->
 
 
 def test_it_can_be_turned_off() -> None:
-    answer, asked = ask(writes(FOUND), second_reading=False)
+    answer, asked = ask(writes(FOUND), retry_short_answer=False)
     assert asked == 0
     assert answer.abstained
 

@@ -51,7 +51,7 @@ def test_what_the_passages_do_not_support_is_left_out() -> None:
 
 
 def test_or_marked() -> None:
-    answer = ask(Model([[f"{LIT} {OIL} {SANK}"]]), unsupported="flag")
+    answer = ask(Model([[f"{LIT} {OIL} {SANK}"]]), unsupported_claims="flag")
     assert answer.text == f"{LIT} [1] {OIL} [2] {SANK} [1] (unsupported)"
     assert [c.status for c in answer.claims] == ["kept", "kept", "flagged"]
 
@@ -64,7 +64,7 @@ def test_a_sentence_that_is_partly_supported_is_left_out_whole_or_marked_so() ->
 
     written = f"{both} The lamp burned whale oil."
     assert ask(Model([[written]], split=split)).text == "The lamp burned whale oil. [1]"
-    marked = ask(Model([[written]], split=split), unsupported="flag")
+    marked = ask(Model([[written]], split=split), unsupported_claims="flag")
     assert marked.text == f"{both} [1] (partly unsupported) The lamp burned whale oil. [2]"
 
 

@@ -214,7 +214,15 @@ def test_a_target_of_nothing_or_certainty_is_refused(target: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rounds": 0}, {"samples": 0}, {"subset_sentences": 0}, {"patience": 0}, {"splitter": "magic"}, {"x": 1}]
+    "wrong",
+    [
+        {"rounds": 0},
+        {"samples": 0},
+        {"published": {"subset_sentences": 0}},
+        {"patience": 0},
+        {"splitter": "magic"},
+        {"x": 1},
+    ],
 )
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
@@ -247,7 +255,8 @@ def test_answers_of_many_questions_are_those_of_one() -> None:
 def test_a_real_model_that_makes_no_sense_leads_to_an_abstention_or_quotes(
     tiny_lm: Any, closed_book: bool, evaluation: str
 ) -> None:
-    research = {"closed_book": closed_book, "samples": 2, "rounds": 2, "max_tokens": 12, "evaluation": evaluation}
+    research: dict[str, Any] = {"closed_book": closed_book, "samples": 2, "rounds": 2, "max_tokens": 12}
+    research["published"] = {"evaluation": evaluation}
     values = SelfReflectSettings(pipeline="research", target_accuracy=0.9, research=research)
     engine = SelfReflectEngine(Shelf(), tiny_lm, values, reader=FirstSentenceReader(0.9), judge=Judge({}))
     for answer in engine.answer_many(["When was the lamp lit?", "Who was the captain?"]):

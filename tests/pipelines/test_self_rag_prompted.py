@@ -105,7 +105,7 @@ def context(lm: ScriptedLM) -> Abilities:
 
 
 def ask(lm: ScriptedLM, *questions: Any, **self_rag: Any) -> list[dict[str, float]]:
-    settings = SelfReflectSettings(self_rag=SelfRagSettings(**self_rag))
+    settings = SelfReflectSettings(self_rag=SelfRagSettings(**SelfRagSettings.upgrade(self_rag)))
     return run(ask_critic(questions, QuestionRun(settings, context(lm))), Resources(models={"default": lm}))
 
 

@@ -104,7 +104,7 @@ def replay(made: RowSet, generation: str) -> tuple[list[Generate], list[str]]:
         def retrieve(self, query: str, k: int = 5) -> Any:
             return list(PASSAGES)
 
-    config = SelfReflectSettings(pipeline="reclaim", reclaim={"generation": generation})
+    config = SelfReflectSettings(pipeline="reclaim", reclaim={"published": {"generation": generation}})
     answer = SelfReflectEngine(All(), lm, config, judge=Judge()).answer(QUESTION)
     assert len(answer.claims) == made.report.pairs
     assert [c.text for c in answer.claims] == [s.text for s in GOOD]

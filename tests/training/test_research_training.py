@@ -209,7 +209,7 @@ def test_dpo_that_was_interrupted_goes_on(pairs: list[Preference], checkpoint: P
 
 def judge(think: Any = None) -> tuple[SelfReflectEngine, Model]:
     model = Model([[GOOD]], think=think or believes(lit="90", sank="20"))
-    research = {"closed_book": True, "splitter": "sentences", "self_consistency_samples": 2}
+    research = {"closed_book": True, "splitter": "sentences", "published": {"self_consistency_samples": 2}}
     settings = SelfReflectSettings(pipeline="research", research=research)
     return SelfReflectEngine(BM25Retriever(), model.lm, settings), model
 
@@ -287,7 +287,7 @@ def test_by_passages_the_reward_is_what_they_say() -> None:
     rows = [Prompted.from_dict(row) for row in make_rows([searched(0, (passage,))]).rloo]
     assert rows[0].passages == (passage,)
     model = Model([[GOOD]])
-    settings = SelfReflectSettings(pipeline="research", witnesses="judge", research={"splitter": "sentences"})
+    settings = SelfReflectSettings(pipeline="research", signals="support_only", research={"splitter": "sentences"})
     engine = SelfReflectEngine(
         Shelf(), model.lm, settings, judge=Judge({"1871": 0.95, "sank": 0.1}), reader=FirstSentenceReader()
     )
@@ -386,7 +386,7 @@ def test_the_command_trains_on_preferences_and_online(run: Path, checkpoint: Pat
     assert done.exit_code == 0, done.output
     assert "pairs told apart" in done.output
     online = ["rloo", "-r", str(run / "rloo.jsonl"), "-o", str(tmp_path / "rloo"), "--batch-size", "8"]
-    online += ["--samples", "4", "--max-new-tokens", "8", "--set", 'research.evaluation="logits"']
+    online += ["--samples", "4", "--max-new-tokens", "8", "--set", 'research.published.evaluation="logits"']
     done = CliRunner().invoke(app, [*base, *online, *options])
     assert done.exit_code == 0, done.output
     assert "reward" in done.output

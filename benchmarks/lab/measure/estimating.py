@@ -139,7 +139,7 @@ def gram_by_state(lab: Lab, counts: Counts) -> Figures:
     figures: Figures = {}
     for kind, position in (("mlp", "eos"), ("mlp", "last"), ("residual", "last")):
         for layer in (2, 3, 5):
-            options = SeakrSettings(layer=layer, hidden=kind, position=position)
+            options = SeakrSettings(published={"layer": layer, "hidden": kind, "position": position})
             rows = measure_answers(lab, questions, options=options)
             figures[f"auroc_gram_{kind}_{position}_{layer}"] = _auroc(rows, "gram", [m.question.known for m in rows])
     return figures

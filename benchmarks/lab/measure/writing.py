@@ -33,8 +33,8 @@ def iterative_and_wide(lab: Lab, counts: Counts) -> Figures:
     figures: Figures = {}
     for name, rounds, samples in (("iterative", 3, 4), ("wide", 1, 12)):
         options = ResearchSettings(
-            closed_book=True, prompts="biography", rounds=rounds, samples=samples, max_tokens=96, patience=None,
-            own_word=False, splitter="sentences", self_consistency_samples=2,
+            closed_book=True, rounds=rounds, samples=samples, max_tokens=96, patience=None, splitter="sentences",
+            published={"prompts": "biography", "own_word": False, "self_consistency_samples": 2},
         )  # fmt: skip
         engine = lab.engine(SelfReflectSettings(pipeline="research", research=options))
         answers: list[Answer] = []

@@ -21,7 +21,7 @@ DECLINED = "The passages do not say."
 NOT_KNOWN = "I do not know."
 _OPEN = ResearchSettings()
 _CLOSED = ResearchSettings(closed_book=True)
-_SAFE = ResearchSettings(closed_book=True, safe_prompt=True)
+_SAFE = ResearchSettings(closed_book=True, published={"safe_prompt": True})
 
 
 def candidates(library: Library, dice: Dice) -> list[LabRow]:

@@ -20,7 +20,7 @@ from shared_core.pipelines.support import JudgeWay, judge_prompt
 from shared_core.settings import ResearchSettings
 from shared_core.types import Passage
 
-PAPER, NEUTRAL = ResearchSettings(prompts="biography"), ResearchSettings()
+PAPER, NEUTRAL = ResearchSettings(published={"prompts": "biography"}), ResearchSettings()
 """Whose prompts: those of the paper, or the pipeline's own."""
 _WAYS: tuple[JudgeWay, ...] = get_args(JudgeWay)
 SURE, UNSURE = (93, 99), (1, 7)

@@ -16,6 +16,7 @@ from typing import Any
 
 from shared_core.errors import DocumentError, InputError
 from shared_core.evaluation.compare.rows import Row
+from shared_core.settings import SelfReflectSettings
 from shared_core.support.run_log import Configuration, RunLog
 
 ROWS, CARD = "rows.jsonl", "run.json"
@@ -50,7 +51,7 @@ def read_run(folder: str | Path) -> Run:
     if not configurations:
         hint = "Name one that selfreflect eval -o made."
         raise InputError(f"{folder} is not the folder of an evaluation.", hint=hint)
-    return Run(configurations, sessions, _read_rows(log))
+    return Run(_with_present_names(configurations), sessions, _read_rows(log))
 
 
 @contextmanager
@@ -71,6 +72,9 @@ def continue_run(
     """
     log = _log_of(Path(folder))
     with log.locked():
+        before, sessions = log.description()
+        if (renamed := _with_present_names(before)) != before:
+            log.describe(renamed, sessions)
         log.bind(configurations, session)
         rows = _read_rows(log)
         known, sessions = log.description()
@@ -78,6 +82,15 @@ def continue_run(
         if unknown:
             raise InputError(f"{folder} has answers of {unknown[0]!r}, which {CARD} does not list.", hint=_OWN_FOLDER)
         yield Run(known, sessions, rows), lambda rows: log.append([row.to_dict() for row in rows])
+
+
+def _with_present_names(configurations: Mapping[str, Configuration]) -> dict[str, dict[str, Any]]:
+    """Translate the settings of runs that 0.1.0 recorded under other names."""
+    made = {name: dict(configuration) for name, configuration in configurations.items()}
+    for configuration in made.values():
+        if isinstance(settings := configuration.get("settings"), Mapping):
+            configuration["settings"] = SelfReflectSettings.upgrade(settings)
+    return made
 
 
 def write_run(folder: str | Path, run: Run) -> None:

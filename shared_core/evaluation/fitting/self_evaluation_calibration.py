@@ -107,7 +107,7 @@ def calibrate_self_evaluation(
     if missing == len(rows):
         raise CalibrationError(
             f"No probability could be read from the model's replies about {missing} claims.",
-            hint="Use research.evaluation=logits, or a model that states whole numbers from 0 to 100.",
+            hint="Use research.published.evaluation=logits, or a model that states whole numbers from 0 to 100.",
         )
     bound = evaluation_binding(settings, engine.context)
     seen = digests_of(known)

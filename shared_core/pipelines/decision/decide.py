@@ -138,7 +138,7 @@ def _status(kept: bool, supported: bool, whole: bool, settings: SelfReflectSetti
     if kept:
         return "kept"
     # A supported claim that is not kept leans on a dropped one: marking it "unsupported" would be untrue.
-    return "flagged" if settings.unsupported == "flag" and not supported else "dropped"
+    return "flagged" if settings.unsupported_claims == "flag" and not supported else "dropped"
 
 
 def _show(request: DecisionRequest, choice: _Choice, metadata: dict[str, object], run: QuestionRun) -> Flow[Answer]:

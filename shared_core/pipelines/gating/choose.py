@@ -47,7 +47,7 @@ def form_of(settings: SelfReflectSettings) -> Form:
         return "answer"
     if settings.seakr.multi_hop:
         return "step"
-    return "answer" if settings.seakr.published else "thought"
+    return "answer" if settings.seakr.published.follows_code else "thought"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ class Gauge:
             "form": self.form,
             "demonstrations": self._demonstrations,
             "k": options.samples if sampled else None,
-            "temperature": options.temperature if sampled else None,
-            "top_p": options.top_p if sampled else None,
-            "sample_top_k": options.top_k_sampling if sampled else None,
+            "temperature": options.published.temperature if sampled else None,
+            "top_p": options.published.top_p if sampled else None,
+            "sample_top_k": options.published.top_k_sampling if sampled else None,
             "meanings": self.witness if compared else self.inferring if inferred else None,
-            "layer": options.layer if hidden else None,
-            "hidden": options.hidden if hidden else None,
-            "position": options.position if hidden else None,
-            "alpha": options.alpha if hidden else None,
+            "layer": options.published.layer if hidden else None,
+            "hidden": options.published.hidden if hidden else None,
+            "position": options.published.position if hidden else None,
+            "alpha": options.published.alpha if hidden else None,
             "max_step_tokens": options.max_step_tokens,
         }
 
@@ -112,7 +112,7 @@ class Gauge:
         own = self.options.demonstrations
         if own:
             return "own " + hashlib.sha256("\n".join(d.render() for d in own).encode()).hexdigest()[:12]
-        return self.options.task if self.form == "step" else "simple"
+        return self.options.published.task if self.form == "step" else "simple"
 
 
 def choose_gauge(
@@ -234,7 +234,7 @@ def choose_threshold(
     """
     options = settings.seakr
     if options.gate in ("flare", "dragin"):
-        value = options.flare_threshold if options.gate == "flare" else options.dragin_threshold
+        value = options.published.flare_threshold if options.gate == "flare" else options.published.dragin_threshold
         return Threshold(value, f"{options.gate}'s, from the settings")
     if options.gate == "always":
         return Threshold(None, "the gate is always open")
@@ -270,12 +270,13 @@ def with_gate(settings: SelfReflectSettings, gate: Gate) -> SelfReflectSettings:
 def answer_binding(gauge: Gauge, settings: SelfReflectSettings, context: Abilities) -> dict[str, BindingValue]:
     """What a calibration of answers is bound to: model and gauge, and how the answers come about."""
     options = settings.seakr
+    reasoning = "published_code" if options.published.measures_answer else "paper"
     return {
         "model": context.model_identity("default"),
         "pipeline": settings.pipeline,
         **gauge.binding,
         "gate": options.gate,
         "rerank_passages": options.rerank_passages,
-        "reasoning": ("published_code" if options.measures_answer else "paper") if gauge.form == "step" else None,
-        "published": options.form,
+        "reasoning": reasoning if gauge.form == "step" else None,
+        "published": options.published.form,
     }

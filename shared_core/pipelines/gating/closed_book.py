@@ -43,7 +43,7 @@ def closed_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[
         return Recalled(_real_answer(final_answer(f"the answer is {draft.text}")), draft.uncertainty)
     if form == "thought":
         return (yield from _think(question, run, gauge))
-    demos = _demos(settings, options.task)
+    demos = _demos(settings, options.published.task)
     steps: list[str] = []
     worst = float("-inf")
     said: str | None = None
@@ -76,7 +76,7 @@ def _think(question: str, run: QuestionRun, gauge: Gauge) -> Flow[Recalled]:
 def open_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[str | None]:
     """The answer with all the passages that one retrieval finds, as far as they fit; ``None`` where there is none."""
     settings = run.settings
-    demos = _demos(settings, settings.seakr.task if form == "step" else "simple")
+    demos = _demos(settings, settings.seakr.published.task if form == "step" else "simple")
     found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
     while found:
         try:

@@ -178,13 +178,13 @@ def _greedy(gauge: Gauge, needs: set[str], stop: tuple[str, ...], limit: int, at
 
 def _sampling(gauge: Gauge, needs: set[str], stop: tuple[str, ...], limit: int) -> SamplingParams:
     options = gauge.options
-    capture = Capture(options.layer, options.hidden, options.position)
+    capture = Capture(options.published.layer, options.published.hidden, options.published.position)
     return SamplingParams(
         n=options.samples,
         max_tokens=limit,
-        temperature=options.temperature,
-        top_k=options.top_k_sampling,
-        top_p=options.top_p,
+        temperature=options.published.temperature,
+        top_k=options.published.top_k_sampling,
+        top_p=options.published.top_p,
         stop=stop,
         include_stop=True,
         logprobs="token_logprobs" in needs,

@@ -36,8 +36,8 @@ def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSet
         found = probabilities(draft.greedy)
         if found is None:
             return True, "token probabilities are not known"
-        wanted = flare_triggered(found[1], options.flare_threshold)
-        return wanted, f"{'a' if wanted else 'no'} token has p ≤ {options.flare_threshold:g}"
+        wanted = flare_triggered(found[1], options.published.flare_threshold)
+        return wanted, f"{'a' if wanted else 'no'} token has p ≤ {options.published.flare_threshold:g}"
     if options.gate == "dragin":
         return _decide_by_attention(draft, options)
     if threshold.value is None:
@@ -53,20 +53,21 @@ def _decide_by_attention(draft: Measurement, options: SeakrSettings) -> tuple[bo
     if words is None or not words.words:
         return True, "attention weights are not known"
     trigger = _find_trigger(draft, options)
+    limit = options.published.dragin_threshold
     if trigger is None:
-        return False, f"no word has a value > {options.dragin_threshold:g}"
+        return False, f"no word has a value > {limit:g}"
     value = trigger.values[trigger.word]
     if math.isnan(value):
         return True, "the values of its words are unknown"
-    return True, f"the word {words.words[trigger.word].text!r} has the value {value:.3f} > {options.dragin_threshold:g}"
+    return True, f"the word {words.words[trigger.word].text!r} has the value {value:.3f} > {limit:g}"
 
 
 def _find_trigger(draft: Measurement, options: SeakrSettings) -> Trigger | None:
     words = attended_words(draft.greedy)
     if words is None or not words.words:
         return None
-    entropies = words.weighted_entropies(published=options.published)
-    return dragin_trigger(words.attention, entropies, [len(words.words)], options.dragin_threshold)
+    entropies = words.weighted_entropies(published=options.published.follows_code)
+    return dragin_trigger(words.attention, entropies, [len(words.words)], options.published.dragin_threshold)
 
 
 def formulate(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
@@ -83,17 +84,17 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
     found = probabilities(draft.greedy)
     if found is None or not draft.text:
         return question
-    pieces, p = found if options.published else _without_lead(*found)
+    pieces, p = found if options.published.follows_code else _without_lead(*found)
     if options.gate == "flare":
-        return masked_query(pieces, p, threshold=options.flare_mask) or question
+        return masked_query(pieces, p, threshold=options.published.flare_mask) or question
     return seakr_query(
         question,
         pieces,
         p,
         previous_step=steps[-1] if steps else "",
-        threshold=options.query_token_probability,
-        max_tokens=options.max_query_tokens,
-        ignored=_PUBLISHED_IGNORED if options.published else frozenset(),
+        threshold=options.published.query_token_probability,
+        max_tokens=options.published.max_query_tokens,
+        ignored=_PUBLISHED_IGNORED if options.published.follows_code else frozenset(),
     )
 
 
@@ -116,4 +117,4 @@ def _query_by_attention(question: str, draft: Measurement, steps: list[str], opt
     if words is None or trigger is None:
         return ""
     before, weights = attention_from(draft.greedy, words, trigger.word, question, " ".join(steps))
-    return dragin_query(before, weights, options.dragin_words)
+    return dragin_query(before, weights, options.published.dragin_words)

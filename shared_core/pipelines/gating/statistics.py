@@ -95,6 +95,7 @@ def gather(
     truth: Sequence[tuple[float, float] | None] = [None] * len(drawn)
     if "p_true" in needs:
         truth = yield from _ask_for_truth(drawn, gauge, model)
+    as_code = gauge.options.published.follows_code
     found = []
     for i, (one, meant, rivals) in enumerate(zip(drawn, meanings, judged)):
         words = attended_words(one.draft) if "attention" in needs else None
@@ -114,7 +115,7 @@ def gather(
                     answer_entropies=one.draft.entropy,
                     answer_logsumexp=one.draft.logsumexp,
                     word_attention=words.attention if words else (),
-                    word_entropies=words.weighted_entropies(published=gauge.options.published) if words else (),
+                    word_entropies=words.weighted_entropies(published=as_code) if words else (),
                     previous_attention=_previous(one.draft),
                     alternative_logprobs=rivals.logprobs if rivals else None,
                     alternative_classes=rivals.classes if rivals else None,
@@ -122,7 +123,7 @@ def gather(
                     verbalised=stated["verbalised"][i],
                     sufficiency=stated["sufficiency"][i],
                     p_true=truth[i],
-                    alpha=gauge.options.alpha,
+                    alpha=gauge.options.published.alpha,
                 ),
                 rivals.claims if rivals else (),
             )

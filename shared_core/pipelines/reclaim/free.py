@@ -99,7 +99,7 @@ def write_freely(
         if salvaged:
             yield run.note("write", f"{len(salvaged)} sentences of prose aligned", problems)
             best = salvaged
-    if options.isolate_claims:
+    if options.published.isolate_claims:
         best = yield from _isolate(best, run)
     return [_claim(p) for p in best]
 

@@ -114,7 +114,7 @@ def _write(draft: _Draft) -> Flow[list[Claim]]:
     if model is None or not model.grammar:
         yield run.note("citation", "by number or aligned", f"{run.abilities.model_name('reference')} has no grammar")
         return (yield from write_freely(draft.question, draft.passages, draft.index, run))
-    yield from _write_at_once(draft) if draft.options.generation == "unified" else _write_in_turns(draft)
+    yield from _write_at_once(draft) if draft.options.published.generation == "unified" else _write_in_turns(draft)
     return draft.claims
 
 
@@ -202,11 +202,11 @@ def _reference_grammar(draft: _Draft) -> Grammar | None:
         UnusableReplies: every one was left out for its length.
     """
     options, pairs = draft.options, draft.pairs
-    used = () if options.reuse else tuple(s.text for s in iter_spans(tuple(draft.claims)))
+    used = () if options.published.reuse else tuple(s.text for s in iter_spans(tuple(draft.claims)))
     try:
         grammar = draft.index.grammar(
             options.mode,
-            min_sentences=options.min_sentences,
+            min_sentences=options.published.min_sentences,
             max_sentences=options.max_sentences,
             open_tag=(PAIR_GAP if pairs else "") + REFERENCE_LEAD,
             close_tag=REFERENCE_END,
@@ -220,7 +220,7 @@ def _reference_grammar(draft: _Draft) -> Grammar | None:
         if not pairs and not draft.left_out:
             raise
         return None
-    return _optional(grammar) if len(pairs) >= options.min_pairs else grammar
+    return _optional(grammar) if len(pairs) >= options.published.min_pairs else grammar
 
 
 def _cut_reference(quote: str, index: CitationIndex, options: ReclaimSettings) -> Citation | set[str]:
@@ -305,18 +305,18 @@ def _answer_grammar(draft: _Draft) -> Grammar:
     try:
         grammar = draft.index.answer_grammar(
             options.mode,
-            min_pairs=max(options.min_pairs, 1),
+            min_pairs=max(options.published.min_pairs, 1),
             max_pairs=options.max_pairs,
-            min_sentences=options.min_sentences,
+            min_sentences=options.published.min_sentences,
             max_sentences=options.max_sentences,
-            reuse=options.reuse,
+            reuse=options.published.reuse,
             exclude=draft.too_long,
         )
     except GrammarError as error:
         if not draft.too_long:
             raise
         raise UnusableReplies("Every sentence of the passages is too long to be quoted.", hint=_RAISE_IT) from error
-    return grammar if options.min_pairs else _optional(grammar)
+    return grammar if options.published.min_pairs else _optional(grammar)
 
 
 def _finished_sentences(written: Generation) -> str:

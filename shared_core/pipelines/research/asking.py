@@ -48,18 +48,19 @@ def write_prompt(
     question: str, passages: Sequence[Passage], facts: Sequence[Fact], options: ResearchSettings
 ) -> Prompt:
     """Ask for one candidate answer; with ``facts`` it is P_rewrite, without P_write."""
-    if options.prompts == "biography":
+    if options.published.prompts == "biography":
         if facts:
             prompt = paper.rewrite_prompt(question, [f.claim for f in facts])
         else:
-            prompt = (paper.safe_write_prompt if options.safe_prompt else paper.write_prompt)(question)
+            prompt = (paper.safe_write_prompt if options.published.safe_prompt else paper.write_prompt)(question)
         return prompt + _passages(passages)
     about = " from the passages and from nothing else" if passages else ""
+    most = options.published.max_sentences
     prompt = _say(
-        f"Answer the question{about} in up to {options.max_sentences} full sentences, each understandable by itself. "
+        f"Answer the question{about} in up to {most} full sentences, each understandable by itself. "
         "Write nothing but the answer."
     )
-    if options.safe_prompt:
+    if options.published.safe_prompt:
         prompt += _say(" If you do not know the answer, reply only: I do not know.")
     if facts:
         prompt += _say(" The answer should include, but not be limited to, the following facts. Facts:")
@@ -80,7 +81,7 @@ def _passages(passages: Sequence[Passage]) -> Prompt:
 
 def split_prompt(question: str, answer: str, sentence: str, options: ResearchSettings) -> Prompt:
     """Ask for the independent claims of one sentence of an answer, one on each line."""
-    if options.prompts == "biography":
+    if options.published.prompts == "biography":
         return paper.split_prompt(question, sentence)
     return (
         _say(
@@ -101,13 +102,13 @@ def evaluate_prompt(
     question: str, sources: Sequence[str], claim: str, options: ResearchSettings, *, yes_no: bool = False
 ) -> Prompt:
     """Ask how probable a claim is by ``sources`` (earlier sentences of the model's own), in per cent or yes or no."""
-    if options.prompts == "biography" and not yes_no:
+    if options.published.prompts == "biography" and not yes_no:
         return paper.evaluate_prompt(sources, question, claim)
     prompt = Prompt()
     for source in sources:
         prompt += _told(source) + _say("\n")
     by = "Based on these sources, what" if sources else "What"
-    about = "The biography is of" if options.prompts == "biography" else "The question was"
+    about = "The biography is of" if options.published.prompts == "biography" else "The question was"
     prompt += _say(f"\n{about}: ") + _told(question)
     prompt += _say(f"\n{by} is the probability of the following claim being true? Claim: ") + _told(claim)
     if yes_no:

@@ -117,7 +117,7 @@ def _ask(question: str, todo: Mapping[str, tuple[str, str]], splits: Splits, run
     replies = yield Together(tuple(requests), return_errors=True)
     raise_faults(replies)
     for (key, (text, sentence)), reply in zip(todo.items(), replies):
-        claims, left_out = read_claims(reply, sentence, f"{question}\n{text}", options.max_sentence_claims)
+        claims, left_out = read_claims(reply, sentence, f"{question}\n{text}", options.published.max_sentence_claims)
         splits.asked += 1
         splits.fallbacks += not claims
         splits.left_out += left_out

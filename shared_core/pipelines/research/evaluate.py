@@ -31,10 +31,10 @@ def evaluation_binding(settings: SelfReflectSettings, context: Abilities) -> dic
     return {
         "model": context.model_name("default"),
         "judge model": context.model_name("judge"),
-        "evaluation": options.evaluation,
-        "prompts": options.prompts,
-        "self_consistency_samples": options.self_consistency_samples,
-        "subset_sentences": options.subset_sentences,
+        "evaluation": options.published.evaluation,
+        "prompts": options.published.prompts,
+        "self_consistency_samples": options.published.self_consistency_samples,
+        "subset_sentences": options.published.subset_sentences,
     }
 
 
@@ -81,18 +81,18 @@ def evaluate(
         CapabilityError: ``evaluation="logits"`` and the model gives neither scores nor log-probabilities.
     """
     options = run.settings.research
-    count = options.self_consistency_samples if sources else 1
+    count = options.published.self_consistency_samples if sources else 1
     seeds = [None if run.settings.seed is None else run.settings.seed + start + i for i in range(len(claims))]
-    subsets = [random_subsets(sources, count, options.subset_sentences, seed) for seed in seeds]
+    subsets = [random_subsets(sources, count, options.published.subset_sentences, seed) for seed in seeds]
     done = yield from _together(_requests(question, list(zip(claims, subsets)), run), count)
-    said = [_said(r, stated=options.evaluation == "verbalised") for r in done.replies]
+    said = [_said(r, stated=options.published.evaluation == "verbalised") for r in done.replies]
     found = [self_consistency(said[i : i + count]) for i in range(0, len(said), count)]
     missing = sum(f.missing for f in found)
     example = next((r.text for r, p in zip(done.replies, said) if p is None and isinstance(r, Generation)), "")
     yield run.note(
         "evaluate",
         f"{sum(f.probability is not None for f in found)} of {len(claims)} claims",
-        f"the model's own word ({options.evaluation}), mean over {count} subsets"
+        f"the model's own word ({options.published.evaluation}), mean over {count} subsets"
         + (f"; {missing} replies state no probability, for instance “{example.strip()[:60]}”" if missing else ""),
         missing=missing,
     )
@@ -129,7 +129,7 @@ def _requests(
     """One for each claim and subset, as the settings say."""
     options, seed = run.settings.research, run.settings.seed
     asked = [(claim, subset) for claim, subsets in claims for subset in subsets]
-    if options.evaluation == "verbalised":
+    if options.published.evaluation == "verbalised":
         params = SamplingParams(max_tokens=12, seed=seed)
         return tuple(Generate(evaluate_prompt(question, s, c, options), params, model="judge") for c, s in asked)
     prompts = [evaluate_prompt(question, s, c, options, yes_no=True) for c, s in asked]
@@ -140,7 +140,7 @@ def _requests(
         raise CapabilityError(
             "token_logprobs",
             run.abilities.model_name("judge"),
-            hint="research.evaluation='verbalised' needs none; or use a model that gives log-probabilities.",
+            hint="research.published.evaluation='verbalised' needs none; or use a model that gives log-probabilities.",
         )
     params = SamplingParams(max_tokens=3, logprobs=True)
     return tuple(Generate(p, params, model="judge") for p in prompts)

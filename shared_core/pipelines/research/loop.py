@@ -3,7 +3,7 @@
 ``closed_book`` is the paper's form: the model's own knowledge, judged by its self-consistency; the answer is a whole
 candidate, as it was written. With retrieval (ours) a claim is judged by what the passages say of it; the answer is a
 candidate as it was written too, but sentences that nothing can be quoted for, or whose support is below the target,
-are left out or marked (``unsupported``).
+are left out or marked (``unsupported_claims``).
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _verdicts(state: Search, claims: Sequence[Claim]) -> Flow[dict[str, Verdict]
         else:
             found[claim_key(claim.text)] = "supported" if above else "unsupported here"
     doubted = [c.text for c in claims if found[claim_key(c.text)] == "unsupported here"]
-    if not doubted or not state.options.own_word or state.run.trace.limit is not None:
+    if not doubted or not state.options.published.own_word or state.run.trace.limit is not None:
         return found
     try:
         asked = yield from evaluate(state.question, doubted, (), 0, state.run)

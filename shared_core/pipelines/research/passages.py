@@ -49,7 +49,7 @@ def weigh_claims(
         run: of the question.
         first: it is the first time for this question; later ones do not count as further questions.
     """
-    near = quotes.nearest(claims, run.settings.research.quotes)
+    near = quotes.nearest(claims, run.settings.research.published.quotes)
     best = yield from _choose(claims, near, run)
     cited = [Claim(c, None, (Citation((s,)),) if s is not None else ()) for c, s in zip(claims, best)]
     yield run.note("quote", f"{sum(s is not None for s in best)} of {len(claims)} claims", "by words, then by support")

@@ -86,7 +86,7 @@ class Search:
         """What each of its claims is shown by: what its sentence is, unless the unsupported is only marked."""
         closed = self.options.closed_book
         known = {key: c.support if c.citations or closed else None for key, c in self.claims.items()}
-        if self.run.settings.unsupported == "flag":
+        if self.run.settings.unsupported_claims == "flag":
             return [known.get(claim_key(claim)) for claim in candidate.claims]
         return shown_scores(candidate, known)
 
@@ -109,7 +109,7 @@ class Search:
     def facts(self) -> list[Fact]:
         """The likely claims with their quotes, the surest first."""
         likely = sorted(self.cache.likely(self.target), key=lambda c: -(self.cache.get(c) or 0.0))
-        known = [(c, self.claims[claim_key(c)]) for c in likely[: self.options.max_facts]]
+        known = [(c, self.claims[claim_key(c)]) for c in likely[: self.options.published.max_facts]]
         return [Fact(c, claim.citations[0].quote if claim.citations else "") for c, claim in known]
 
     def sentences(self) -> list[str]:
@@ -152,7 +152,7 @@ def _why_end(state: Search) -> str:
         return f"{state.tokens} tokens are spent of token_budget={options.token_budget}"
     if options.patience is not None and len(history) > options.patience:
         before = history[-1 - options.patience]
-        if history[-1] <= before + options.min_gain:
+        if history[-1] <= before + options.published.min_gain:
             return f"the best utility has not grown in {options.patience} round(s)"
     return ""
 
@@ -202,10 +202,10 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
     params = SamplingParams(
         n=options.samples,
         max_tokens=options.max_tokens,
-        temperature=options.temperature,
+        temperature=options.published.temperature,
         # another one each round: where nothing is likely the same prompt is written from again
         seed=None if settings.seed is None else settings.seed + number - 1,
-        stop=("\n\nQuestion:",) if options.prompts == "neutral" else (),
+        stop=("\n\nQuestion:",) if options.published.prompts == "neutral" else (),
     )
     while True:
         prompt = write_prompt(state.question, state.passages, facts, options)

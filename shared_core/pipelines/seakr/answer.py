@@ -76,13 +76,13 @@ def weigh_answer(
 
     An answer of which a calibration says how often it is right keeps that probability, unless a stack was fitted for
     this pipeline, which then hears it as ``certain``. So does an answer without citations, of which no other witness
-    knows anything, and, without a stack, every answer where only the judge counts (``witnesses="judge"``). Reader and
-    critic read one passage beside the question: of an answer that rests on several steps they say nothing by rule, but
+    knows anything, and, without a stack, every answer with ``signals="support_only"``. Reader and critic
+    read one passage beside the question: of an answer that rests on several steps they say nothing by rule, but
     the model is asked whether it follows from the passages of all steps; a stack hears them even so.
     """
     context = run.abilities
     fitted = "answer" in context.calibrations
-    unheard = run.settings.witnesses == "judge" or fitted
+    unheard = run.settings.signals == "support_only" or fitted
     if not claim.citations or (unheard and context.stack is None):
         return Weighed([claim], calibrated=fitted)
     weighed = yield from weigh(question, [claim], passages, run, judged=claim.signals.entailed is not None)

@@ -81,7 +81,7 @@ class _State:
 
     def prompt(self, extra: Sequence[Passage] = (), lead: str = "") -> Prompt:
         """The steps so far, under no passage but ``extra`` (paper), or under those kept as well (published code)."""
-        shown = [*self.kept, *extra] if self.options.published else list(extra)
+        shown = [*self.kept, *extra] if self.options.published.follows_code else list(extra)
         return step_prompt(self.question, self.steps, shown, self.demos, lead)
 
 
@@ -95,7 +95,7 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     threshold = choose_threshold(gauge, run.settings, run.abilities)
     yield gauge_report(gauge, threshold, run.trace, why)
     options = run.settings.seakr
-    demos = options.demonstrations or demonstrations(options.task if multi_hop else "simple")
+    demos = options.demonstrations or demonstrations(options.published.task if multi_hop else "simple")
     state = _State(question, run, gauge, threshold, demos)
     weighed = Weighed([])
     try:
@@ -154,7 +154,7 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
         said = final_answer(step.text)
         if said is not None:
             break
-        if len(state.kept) >= state.options.max_passages and not state.options.published:
+        if len(state.kept) >= state.options.published.max_passages and not state.options.published.follows_code:
             yield state.run.note("stop", "retrieval limit", passages=len(state.kept))
             break
     else:
@@ -206,7 +206,7 @@ def _gate(state: _State, draft: Measurement) -> Flow[bool]:
 def _new_passages(state: _State, draft: Measurement | None) -> Flow[list[Passage]]:
     """Up to N passages not kept yet; none if a limit is reached, the query repeats or nothing new is found."""
     options = state.options
-    if len(state.kept) >= options.max_passages:
+    if len(state.kept) >= options.published.max_passages:
         yield state.run.note("query", "none", "the limit of passages is reached", passages=len(state.kept))
         return []
     query = formulate(state.question, draft, state.steps, options) if draft is not None else state.question
@@ -278,7 +278,7 @@ def _measure_each(
         errors = [m.error for m in measured if m.error is not None]
         if not errors:
             return measured
-        if len(errors) < len(measured) or not (state.kept and state.options.published):
+        if len(errors) < len(measured) or not (state.kept and state.options.published.follows_code):
             yield state.run.note("context", f"{len(errors)} of {len(measured)} prompts left out", errors[0].message)
             return measured
         yield from _give_up_oldest(state, errors[0])
@@ -293,14 +293,14 @@ def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
     """Self-aware reasoning: the answer from the rationales against one from all kept passages at once."""
     options = state.options
     own = math.inf
-    if said is None or options.measures_answer or options.published:
+    if said is None or options.published.measures_answer or options.published.follows_code:
         if said is not None:
             state.steps.pop()  # the step that says the answer: it is said again, and measured, after the lead
         (short,) = yield from _measure_each(state, [()], ANSWER_LEAD, ANSWER_STOPS)
         own = short.uncertainty
         again = final_answer(f"the answer is {short.text}")
-        said = (again or said) if options.published else (said or again)
-    averaged = state.uncertainties and not options.measures_answer
+        said = (again or said) if options.published.follows_code else (said or again)
+    averaged = state.uncertainties and not options.published.measures_answer
     from_rationales = rationale_uncertainty(state.uncertainties) if averaged else own
     known, uncertainty = yield from _from_knowledge(state)
     answer, source = choose_answer(said, from_rationales, known, uncertainty)
@@ -351,8 +351,8 @@ def _read_off(state: _State, thought: Measurement, passages: Sequence[Passage]) 
 def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
     """At most one retrieval, with the question itself as query: a chain of thought, or the answer (published code)."""
     options = state.options
-    lead = ANSWER_LEAD if options.published else ""
-    limit = None if options.published else 4 * options.max_step_tokens
+    lead = ANSWER_LEAD if options.published.follows_code else ""
+    limit = None if options.published.follows_code else 4 * options.max_step_tokens
     draft: Measurement | None = None
     if state.decides:
         draft = yield from _draft(state, lead, ANSWER_STOPS, draft_only=False, max_tokens=limit)
@@ -370,7 +370,7 @@ def _single_hop(state: _State) -> Flow[tuple[str | None, float]]:
             draft = best or draft
     if draft is None:
         draft = yield from _draft(state, lead, ANSWER_STOPS, draft_only=False, max_tokens=limit)
-    if options.published:
+    if options.published.follows_code:
         return final_answer(f"the answer is {draft.text}"), draft.uncertainty
     return (yield from _read_off(state, draft, state.kept)), draft.uncertainty
 

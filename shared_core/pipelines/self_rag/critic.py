@@ -30,8 +30,8 @@ def ask_critic(questions: Sequence[CriticQuestion], run: QuestionRun) -> Flow[li
 
     By ``score``: each word as a continuation, in its usual spellings. By ``logprobs``: the probability of the first
     token of the word it says; what is left goes to the most doubtful other word. By ``votes``: the share of
-    ``settings.self_rag.votes`` samples that say a word, with half a vote for each word on top, so that a few votes for
-    one are not certainty; a sample that says none of the words is no vote.
+    samples (``self_rag.published.votes``) that say a word, with half a vote for each word on top, so that a few votes
+    for one are not certainty; a sample that says none of the words is no vote.
     """
     method = critic_method(run.abilities)
     params = _params(method, run)
@@ -52,7 +52,7 @@ def _params(method: str, run: QuestionRun) -> SamplingParams | None:
     seed = run.settings.seed
     if method == "logprobs":
         return SamplingParams(max_tokens=_TOKENS, logprobs=True, seed=seed)
-    votes = run.settings.self_rag.votes
+    votes = run.settings.self_rag.published.votes
     return SamplingParams(max_tokens=_TOKENS, n=votes, temperature=1.0 if votes > 1 else 0.0, seed=seed)
 
 

@@ -58,7 +58,7 @@ def judge_rows(row: Mapping[str, float], options: SelfRagSettings) -> Judged:
     relevant, support, utility = (
         group_logprobs(row, group) for group in (RELEVANCE_TOKENS, SUPPORT_TOKENS, UTILITY_TOKENS)
     )
-    published = options.scores == "published"
+    published = options.published.scores == "published"
     parts = (
         (relevance_score if published else plain_relevance_score)(relevant) if relevant else None,
         (support_score if published else plain_support_score)(support) if support else None,
@@ -79,9 +79,10 @@ def _share(utility: Mapping[str, float]) -> float | None:
 
 def score_of(judged: Judged, sample: Sample, tokens: int, options: SelfRagSettings) -> float:
     """A segment's score: its critique, and how likely its first so many tokens are, where that counts and is known."""
-    if options.sequence == "none" or sample.logprobs is None:
+    form = options.published.sequence
+    if form == "none" or sample.logprobs is None:
         return segment_score(judged.critique.score)
-    return segment_score(judged.critique.score, float(sum(sample.logprobs[:tokens])), tokens, options.sequence)
+    return segment_score(judged.critique.score, float(sum(sample.logprobs[:tokens])), tokens, form)
 
 
 def whole_sentences(text: str) -> str:

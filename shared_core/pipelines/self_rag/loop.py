@@ -40,7 +40,7 @@ def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
         short = options.form == "short"
         shape = Shape(run.settings.top_k, 1) if short else Shape(options.beam_width, options.max_depth)
         paths = yield from search(shelf, writer, shape, _later if short else sealed.add)
-        best, agreement = _winner(paths, closed=options.closed_set)
+        best, agreement = _winner(paths, closed=options.published.closed_set)
         yield run.note(
             "path",
             f"{len(best.segments)} segments",

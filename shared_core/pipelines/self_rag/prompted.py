@@ -108,7 +108,7 @@ class PromptedWriter:
     def _request(self, job: Job) -> Generate:
         options, model = self.run.settings.self_rag, self.run.abilities.model("default")
         prompt = write_prompt(
-            self.question, job.path, job.passage, short=options.form == "short", closed=options.closed_set
+            self.question, job.path, job.passage, short=options.form == "short", closed=options.published.closed_set
         )
         params = SamplingParams(
             max_tokens=options.max_segment_tokens,

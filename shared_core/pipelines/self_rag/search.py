@@ -56,7 +56,7 @@ class Shelf:
 
     def query(self, path: WrittenPath) -> str:
         """The question, and for a later segment the segment before it."""
-        if not path.segments or not self.run.settings.self_rag.retrieve_again:
+        if not path.segments or not self.run.settings.self_rag.published.retrieve_again:
             return self.question
         return f"{self.question} {path.segments[-1].payload.text}"
 
@@ -82,8 +82,8 @@ def search(shelf: Shelf, writer: Writer, shape: Shape, seal: Sealer) -> Flow[tup
     ``segment`` for each step.
     """
     run, options = shelf.run, shelf.run.settings.self_rag
-    rank: Literal["sum", "mean"] = options.compare
-    beam: Beam[Written] = Beam((Path(),), shape.width, shape.depth, options.hard_constraint, rank)
+    rank: Literal["sum", "mean"] = options.published.compare
+    beam: Beam[Written] = Beam((Path(),), shape.width, shape.depth, options.published.hard_constraint, rank)
     sealed = 0
     depth = 0
     while beam.open and run.trace.limit is None:

@@ -112,7 +112,7 @@ class UtilityReward:
             raise GenerationError(
                 f"Not one of {silent} answers could be judged: {self._problem or 'no probability could be read'}.",
                 hint="Check the judge: its replies must state whole numbers from 0 to 100, or use "
-                "research.evaluation=logits.",
+                "research.published.evaluation=logits.",
             )
         return found
 

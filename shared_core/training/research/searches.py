@@ -79,7 +79,7 @@ def configuration(engine: SelfReflectEngine, abstention: str) -> dict[str, Any]:
 
 def _settings_of_0_1_0(old: Mapping[str, Any]) -> dict[str, Any]:
     names = ("target_accuracy", "seed", "top_k", "witnesses", "research")
-    return {name: old[name] for name in names if name in old}
+    return SelfReflectSettings.upgrade({name: old[name] for name in names if name in old})
 
 
 def _upgraded(old: Mapping[str, Any], engine: SelfReflectEngine) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _upgraded(old: Mapping[str, Any], engine: SelfReflectEngine) -> dict[str, An
     settings = SelfReflectSettings(**{**recorded, "pipeline": "research"})  # which knows settings by former names, too
     now = engine.settings.model_dump(mode="json", exclude=_FREE)
     then = settings.model_dump(mode="json", include=settings.model_fields_set)
-    rest = {name: value for name, value in old.items() if name not in recorded}
+    rest = {name: value for name, value in old.items() if name not in {*recorded, "witnesses"}}
     return {"calibration": None, **without_names(rest, engine.resources), "settings": {**now, **then}}
 
 

@@ -136,7 +136,7 @@ class _Work:
 
     def __init__(self, subject: Subject, options: LabelSettings, resources: Resources) -> None:
         self.subject, self.options = subject, options
-        settings = SelfReflectSettings(seed=options.seed, self_rag={"votes": options.votes})
+        settings = SelfReflectSettings(seed=options.seed, self_rag={"published": {"votes": options.votes}})
         self.run = QuestionRun(settings, Abilities.of(resources))
         self.vocabulary: ReflectionVocabulary | None = None
         self.labels: list[dict[str, Any]] = []
