@@ -1,8 +1,7 @@
-"""A second reading: where what the model quoted is refused, its short answer from the same passages.
+"""Read the passages again for a short answer, where no claim that the model quoted for is worth showing.
 
 Choosing a sentence and reading an answer are two skills, and models are often better at the second (docs/lab.md). The
-answer counts only where it stands in a passage: the sentences that hold it are its citations, and every witness judges
-it as any other claim.
+answer counts only if a passage holds it: the sentences that do are its citations, and it is weighed like any claim.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from shared_core.errors import ContextOverflowError, LanguageModelError, LimitError
+from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.declining import is_refusal
@@ -29,16 +28,23 @@ from shared_core.uncertainty import final_answer, is_answer
 
 
 def read_again(question: str, before: Weighed, passages: Sequence[Passage], run: QuestionRun) -> Flow[Weighed]:
-    """``before`` with the model's short answer among its claims, where none of them is worth showing.
+    """Add the model's short answer to the claims, if none of them is worth showing.
 
-    Costs a generation or two, and only then. Answers that stand in no passage (a bare yes or no, what is known from
-    elsewhere) are left out: they have no quote. A model that has said that the passages do not answer is not asked.
+    Costs one generation or two, and only then. Answers that no passage holds (a bare yes or no, something known from
+    elsewhere) are left out, since they have no quote. A model that has declined to answer is not asked again.
 
     Args:
-        question: as asked.
-        before: claims that were quoted, weighed.
-        passages: read, best first.
+        question: the user's question.
+        before: the claims that the model quoted for, weighed.
+        passages: that were read, best first.
         run: of the question; ``settings.retry_short_answer`` turns this off.
+
+    Returns:
+        ``before``, with one claim more where the model gave a short answer.
+
+    Raises:
+        LanguageModelError: the model or its provider failed. To abstain instead would say that the documents do not
+            answer, and would hide the failure from retries and fallbacks.
     """
     wanted = run.settings.retry_short_answer and passages and run.trace.limit is None
     if not wanted or _declined(run) or _worth_showing(before, run):
@@ -48,8 +54,10 @@ def read_again(question: str, before: Weighed, passages: Sequence[Passage], run:
     except LimitError as error:
         yield run.stop(error)
         return before
-    except LanguageModelError as error:  # it could not be asked: as if it had nothing to say
-        yield run.note("read again", "left out", error.message)
+    except ContextOverflowError as error:
+        if run.settings.on_overflow == "raise":
+            raise
+        yield run.note("read again", "left out", error.message)  # not even one passage fits beside the examples
         return before
     if claim is None:
         return before
@@ -66,7 +74,7 @@ def read_again(question: str, before: Weighed, passages: Sequence[Passage], run:
 
 
 def _declined(run: QuestionRun) -> bool:
-    """Whether the model has said in words that the passages do not answer: it is not asked to think again."""
+    """Return whether the model has said in words that the passages do not answer."""
     return any(d.kind == "write" and d.outcome == DECLINED for d in run.trace.decisions)
 
 
@@ -75,30 +83,35 @@ def _worth_showing(weighed: Weighed, run: QuestionRun) -> bool:
 
 
 def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[Claim | None]:
-    """The answer with the sentences that hold it; ``None`` where there is none, or where it stands in no passage."""
-    read = list(passages)
+    """Ask for the short answer and cite the sentences that hold it; ``None`` if there is none, or no passage does."""
+    read = list(passages)  # shrinks where not all of them fit the context
     written = yield from _ask(question, read, run)
     text = " ".join(written.text.split())
-    said = final_answer(text if run.settings.seakr.multi_hop else f"the answer is {text}")
-    if said is None and text:
-        said = yield from conclude(question, [text], read, _demonstrations(run), run.settings)
-    if said is None or not is_answer(said) or is_refusal(said) or _repeats(said, question):
+    # Without steps the prompt ended in "So the answer is", and the reply begins right after it.
+    short = final_answer(text if run.settings.seakr.multi_hop else f"the answer is {text}")
+    if short is None and text:  # steps that came to no end: ask for the answer that follows from them
+        short = yield from conclude(question, [text], read, _demonstrations(run), run.settings)
+    if short is None or not is_answer(short) or is_refusal(short) or _repeats(short, question):
         yield run.note("read again", "declined", text[:200])
         return None
-    citations = yield from choose_citations(said, state_answer(question, said), passages, run)
+    # ``passages``, not ``read``: a sentence may be cited that the model was not shown for lack of context.
+    citations = yield from choose_citations(short, state_answer(question, short), passages, run)
     likely = _mean_probability(written)
-    yield run.note("read again", "answered" if citations else "stands in no passage", text[:200], likely=likely)
-    return Claim(said, None, citations, short_answer=said, signals=Signals(likely=likely)) if citations else None
+    yield run.note("read again", "answered" if citations else "in no passage", text[:200], likely=likely)
+    return Claim(short, None, citations, short_answer=short, signals=Signals(likely=likely)) if citations else None
 
 
-def _repeats(said: str, question: str) -> bool:
-    """Whether an answer only says what was asked about; one of several that are offered is an answer."""
+def _repeats(answer: str, question: str) -> bool:
+    """Return whether an answer only repeats the question; of "1871 or 1872?" either one is an answer."""
     asked = set(words(question))
-    return asked.issuperset(words(said)) and "or" not in asked
+    return asked.issuperset(words(answer)) and "or" not in asked
 
 
 def _ask(question: str, passages: list[Passage], run: QuestionRun) -> Flow[Sample]:
-    """What the model writes with as many of the passages as fit: the answer, or steps that end in it."""
+    """Generate with as many of the passages as fit: the answer, or reasoning steps that end in it.
+
+    ``passages`` loses those that do not fit, the lowest-ranked first.
+    """
     settings, options = run.settings, run.settings.seakr
     model = run.abilities.model("default")
     params = SamplingParams(
@@ -116,7 +129,7 @@ def _ask(question: str, passages: list[Passage], run: QuestionRun) -> Flow[Sampl
         except ContextOverflowError as error:
             if settings.on_overflow == "raise" or len(passages) == 1:
                 raise
-            dropped = max(1, int(error.excess * len(passages)))
+            dropped = max(1, int(error.excess * len(passages)))  # in proportion: each try encodes the whole prompt
             del passages[-dropped:]
             yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
 
@@ -127,6 +140,6 @@ def _demonstrations(run: QuestionRun) -> Sequence[Demonstration]:
 
 
 def _mean_probability(sample: Sample) -> float | None:
-    """Geometric mean of the probabilities of the tokens written; ``None`` where they are not known."""
+    """Return the geometric mean of the tokens' probabilities, in (0, 1]; ``None`` if none is known."""
     known = [p for p in sample.logprobs or () if math.isfinite(p)]
     return math.exp(min(0.0, math.fsum(known) / len(known))) if known else None

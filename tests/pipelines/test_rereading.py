@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared_core import SelfReflectEngine
-from shared_core.errors import ContextOverflowError, GenerationError
+from shared_core.errors import BackendUnavailableError, ContextOverflowError, GenerationError, ResponseError
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer
@@ -81,7 +81,6 @@ def test_it_can_be_turned_off() -> None:
         " yes",
         "\x00",
         " The passages do not say.",
-        GenerationError("x"),
     ],
 )
 def test_an_answer_that_stands_in_no_passage_is_none(short: Any) -> None:
@@ -89,6 +88,26 @@ def test_an_answer_that_stands_in_no_passage_is_none(short: Any) -> None:
     assert asked == 1
     assert answer.abstained
     assert all(c.citations for c in answer.claims)
+
+
+@pytest.mark.parametrize(
+    "failure", [BackendUnavailableError("rate limit"), ResponseError("no JSON"), GenerationError("NaN")]
+)
+def test_a_failure_on_the_second_call_is_raised_and_not_called_a_lack_of_the_documents(failure: Any) -> None:
+    with pytest.raises(type(failure), match=failure.message):
+        ask(writes(failure))
+
+
+@pytest.mark.parametrize("on_overflow", ["drop", "raise"])
+def test_a_second_prompt_that_fits_with_no_passage_is_left_out_or_raised_as_asked(on_overflow: str) -> None:
+    if on_overflow == "raise":
+        with pytest.raises(ContextOverflowError):
+            ask(writes(ContextOverflowError(200, 100)), on_overflow=on_overflow)
+        return
+    answer, asked = ask(writes(ContextOverflowError(200, 100)), on_overflow=on_overflow)
+    assert asked == 1
+    assert answer.abstained
+    assert any(d.kind == "read again" and d.outcome == "left out" for d in answer.trace)
 
 
 @pytest.mark.parametrize(("short", "shown"), [(" The lamp", False), (" lamp", False), (" 1871", True)])
