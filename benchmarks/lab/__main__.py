@@ -1,32 +1,31 @@
-"""The closed-world lab: every paper's claim, measured with the lab's own model on a world where all is known.
+"""The papers' claims, measured on the closed-world lab with its own model.
 
     python benchmarks/lab.py [--quick] [--json FILE] [--seed N] [--only PART ...] [--plots DIR] [--model DIR]
 
-Everything is fitted on the tuning split (a quarter of the world) and measured on the test split (another quarter, which
-no training row about reading was made of); ``…_other_seed`` on a world of other names. ``--seed`` chooses other
-questions. Figures:
+Calibrations are fitted on the tuning split (a quarter of the world), figures measured on the test split (another
+quarter, which no training row about reading was made from), ``…_other_seed`` on a world with other names. ``--seed``
+chooses other questions. Figures:
 
-- ``auroc_ESTIMATOR``: facts that the model was trained on against others, answered from memory;
-  ``auroc_answer_ESTIMATOR``: right against wrong answers from three retrieved passages; ``auroc_multihop_ESTIMATOR``:
-  the same for questions of two facts, answered step by step from a passage for each and a third;
-  ``lowered_by_irrelevant_ESTIMATOR``: share of unknown facts whose uncertainty falls when a passage about something
-  else is put before an answer; ``seconds_ESTIMATOR``, ``tokens_ESTIMATOR``, ``pairs_ESTIMATOR``: what one question
-  takes beyond its answer, on the clock, read and written by the model, compared by the critic. Estimators that ask
-  what samples mean are judged by the shipped critic (8 samples, fewer questions) and, as ``…_by_embedder``, by MiniLM's
-  cosines. ``auroc_composed``: the composed confidence, right against wrong.
-- ``retrievals_skipped_known``, ``accuracy_lost_by_gate``: SeaKR's gate; ``rerank_hit``: its re-ranking, where BM25's
-  first passage is not the one that answers and another of its first five is.
+- ``auroc_ESTIMATOR``: known against unknown facts, answered from memory; ``auroc_answer_ESTIMATOR``: right against
+  wrong answers from three retrieved passages; ``auroc_multihop_ESTIMATOR``: the same for questions of two facts,
+  answered step by step from a passage for each and a third; ``lowered_by_irrelevant_ESTIMATOR``: share of unknown facts
+  whose uncertainty falls beside an irrelevant passage; ``seconds_ESTIMATOR``, ``tokens_ESTIMATOR``,
+  ``pairs_ESTIMATOR``: cost of one question beyond its answer: time, tokens read and written by the model, pairs
+  compared by the critic. Estimators that compare meanings use the shipped critic (8 samples, fewer questions) and, as
+  ``…_by_embedder``, MiniLM's cosines. ``auroc_composed``: the composed confidence, right against wrong.
+- ``retrievals_skipped_known``, ``accuracy_lost_by_gate``: SeaKR's gate; ``rerank_hit``: its re-ranking, on questions
+  for which BM25's first passage is not the one that answers, but another of its first five is.
 - ``verdict_accuracy``: Self-RAG's verdicts against the truth; ``spoof_success_safe``, ``_unsafe``: how often control
-  strings in a document turn a verdict, with untrusted text kept text and with all text trusted.
-- ``verbatim_share``, ``cas``, ``cas_unconstrained``: ReClaim's quotes; ``quote_answers``: questions of which one
-  holds the answer; ``relevant_gold``, ``relevant_other``: P([Relevant]) behind passages that answer, and others.
-- ``utility_PIPELINE``: at ρ* = .5, per question (1 for right, -1 for wrong, 0 for silence) on the same mixture of
-  questions, a quarter of which has no answer; ``utility_iterative``, ``utility_wide``: ReSearch's texts, true claims
+  strings in a document change a verdict, with untrusted text kept as text and with all text trusted.
+- ``verbatim_share``, ``cas``, ``cas_unconstrained``: ReClaim's quotes; ``quote_answers``: share of questions of which a
+  quote holds the answer; ``relevant_gold``, ``relevant_other``: P([Relevant]) after passages that answer, and others.
+- ``utility_PIPELINE``: utility per question at ρ* = .5 (1 for right, -1 for wrong, 0 for abstention) on one mixture of
+  questions, a quarter of them unanswerable; ``utility_iterative``, ``utility_wide``: ReSearch's texts, true claims
   less false ones.
-- ``utility_base``, ``utility_sft``, ``utility_dpo``: what the model writes at once to ReSearch's prompt, before and
-  after training on rows of its own searches (needs trl).
-- ``abstention_invented``, ``abstention_unanswerable``, ``answerable_lost``: of the composed pipeline.
-- ``check_…``: sentences that the documents state, contradict, or say nothing of.
+- ``utility_base``, ``utility_sft``, ``utility_dpo``: answers to ReSearch's prompt without a search, before and after
+  training on rows of the model's own searches (needs trl).
+- ``abstention_invented``, ``abstention_unanswerable``, ``answerable_lost``: abstention of the composed pipeline.
+- ``check_…``: sentences that the documents state, contradict, or do not mention.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -58,33 +58,38 @@ from shared_core.lab.setup import calibration_file
 
 PASSAGES = 4
 OTHER_SEED = 1
-KEEP: Path | None = None
-"""Where to keep what was fitted."""
 
 
-def knowing(lab: Lab, counts: Counts, plots: Path | None) -> Figures:
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Folders for plots and fitted calibrations; ``None`` to write none."""
+
+    plots: Path | None = None
+    calibrations: Path | None = None
+
+
+def known_and_right(lab: Lab, counts: Counts, folders: Folders) -> Figures:
     figures, _, opened = estimators(lab, counts)
-    if plots is not None:
-        draw(figures, opened, plots)
+    if folders.plots is not None:
+        draw(figures, opened, folders.plots)
     return figures | cost(lab, counts) | gram_by_state(lab, counts)
 
 
-def pipelines(lab: Lab, counts: Counts, plots: Path | None) -> Figures:
+def pipelines(lab: Lab, counts: Counts, folders: Folders) -> Figures:
     figures, fitted = compare(lab, counts, say=lambda line: print(f"  {line}", flush=True))
-    if KEEP is not None:
+    if folders.calibrations is not None:
         for pipeline, one in fitted.items():
-            calibration_io.save(calibration_file(pipeline, KEEP), one.calibrations)
+            calibration_io.save(calibration_file(pipeline, folders.calibrations), one.calibrations)
     questions = lab.mixture(counts.compare, "test")
     for name, chain in (("plain_llamaindex", chains.llamaindex), ("plain_langchain", chains.langchain)):
         figures |= outcome(name, chain(lab, questions, PASSAGES), questions)
-    if plots is not None:
-        draw_utilities(figures, plots)
+    if folders.plots is not None:
+        draw_utilities(figures, folders.plots)
     return figures | other_world(lab, fitted["composed"], counts, lab.world.seed + OTHER_SEED)
 
 
-Part = Callable[[Lab, Counts, "Path | None"], Figures]
-PARTS: dict[str, Part] = {
-    "estimators": knowing,
+PARTS: dict[str, Callable[[Lab, Counts, Folders], Figures]] = {
+    "estimators": known_and_right,
     "gate": lambda lab, counts, _: gate(lab, counts),
     "rerank": lambda lab, counts, _: rerank(lab, counts),
     "verdicts": lambda lab, counts, _: verdicts(lab, counts) | self_rag(lab, counts),
@@ -98,24 +103,24 @@ PARTS: dict[str, Part] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/lab.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="few questions of each kind")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file to write the figures to, after each part")
-    parser.add_argument("--seed", type=int, default=0, help="of the choice of questions")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the choice of questions")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="some parts")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="folder for the plots; beside the JSON if not given")
-    parser.add_argument("--model", type=Path, metavar="DIR", help="another checkpoint of `selfreflect lab train`")
-    parser.add_argument("--calibrations", type=Path, metavar="DIR", help="keep what was fitted for each pipeline there")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="folder for the plots; by default that of the JSON")
+    parser.add_argument("--model", type=Path, metavar="DIR", help="another checkpoint of benchmarks.lab.train")
+    parser.add_argument("--calibrations", type=Path, metavar="DIR", help="folder for the calibrations of each pipeline")
     options = parser.parse_args()
-    global KEEP
-    KEEP = options.calibrations
     lab = Lab(World(0), load_lab_model(options.model), options.seed, options.model or CHECKPOINT)
     counts = Counts.quick() if options.quick else Counts()
-    plots = options.plots or (options.json.parent if options.json else None)
+    folders = Folders(options.plots or (options.json.parent if options.json else None), options.calibrations)
     figures: Figures = {}
     for name in options.only:
         started = time.monotonic()
-        found = PARTS[name](lab, counts, plots)
+        found = PARTS[name](lab, counts, folders)
         show(name, found, time.monotonic() - started)
         figures |= found
         if options.json is not None:

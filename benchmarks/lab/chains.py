@@ -1,7 +1,7 @@
-"""The plain retrieve-and-answer chains of both frameworks over the lab's model and documents.
+"""The frameworks' plain retrieve-and-answer chains over the lab's model and documents.
 
-The prompt is the one that the model was trained to read with, so that only the chain differs:
-no gate, no re-ranking, no quotes, no abstention but the model's own "unknown".
+The prompt is the one the model was trained with, so that only the chain differs: no gate, no re-ranking, no quotes,
+no abstention but the model's own "unknown".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared_core.types import Passage
 from shared_core.uncertainty import final_answer, is_answer
 
 _MARK = "\x1f"
-"""Stands between the parts of what a framework hands over: question and passages."""
+"""Separator of question and passages in a framework's prompt."""
 
 
 def _answer(lm: LanguageModel, question: str, passages: Sequence[Passage]) -> str:
@@ -29,13 +29,13 @@ def _answer(lm: LanguageModel, question: str, passages: Sequence[Passage]) -> st
     return result.text
 
 
-def _said(text: str) -> str:
+def _short_answer(text: str) -> str:
     found = final_answer(f"the answer is {' '.join(text.split())}")
     return found if found and is_answer(found) else ""
 
 
 def llamaindex(lab: Lab, questions: Sequence[Question], k: int) -> list[str]:
-    """A ``RetrieverQueryEngine`` that stuffs the passages into one prompt."""
+    """Answer with a ``RetrieverQueryEngine`` that puts all passages into one prompt."""
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.llms import CompletionResponse, CompletionResponseGen, CustomLLM, LLMMetadata
     from llama_index.core.prompts import PromptTemplate
@@ -64,11 +64,11 @@ def llamaindex(lab: Lab, questions: Sequence[Question], k: int) -> list[str]:
     mode = ResponseMode.SIMPLE_SUMMARIZE
     synthesizer = get_response_synthesizer(llm=Model(), text_qa_template=template, response_mode=mode)
     engine = RetrieverQueryEngine(Documents(), synthesizer)
-    return [_said(str(engine.query(q.text))) for q in questions]
+    return [_short_answer(str(engine.query(q.text))) for q in questions]
 
 
 def langchain(lab: Lab, questions: Sequence[Question], k: int) -> list[str]:
-    """Retriever, prompt, model and parser in a row."""
+    """Answer with a chain of retriever, prompt, model and parser."""
     from langchain_core.language_models.llms import LLM
     from langchain_core.output_parsers import StrOutputParser
     from langchain_core.prompts import PromptTemplate
@@ -92,7 +92,7 @@ def langchain(lab: Lab, questions: Sequence[Question], k: int) -> list[str]:
         | Model()
         | StrOutputParser()
     )
-    return [_said(chain.invoke(q.text)) for q in questions]
+    return [_short_answer(chain.invoke(q.text)) for q in questions]
 
 
 def _as_text(passage: Passage) -> str:
@@ -100,7 +100,7 @@ def _as_text(passage: Passage) -> str:
 
 
 def _passages(context: str) -> list[Passage]:
-    """The passages as they were joined, one a paragraph."""
+    """Split the joined passages again, one a paragraph."""
     found = []
     for number, block in enumerate(b for b in context.strip().split("\n\n") if b.strip()):
         title, _, text = block.partition("\t")

@@ -1,4 +1,4 @@
-"""Whether a sentence is true in the world: every claim that is put as the documents put it can be judged."""
+"""Judge whether sentences are true in the world, for all claims in the documents' own wordings."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _FIELDS = {"{s}": r"(?P<s>.+?)", "{p}": r"(?P<p>.+?)", "{own}": r"(?:her|his|its
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One claim as read.
+    """A claim that was understood, with its truth.
 
     Attributes:
-        attribute: key of what it says.
-        subject: id of whom or what it says it of; empty where nobody has that name.
-        value: as said.
-        true: whether it is so.
+        attribute: key of the attribute that it states.
+        subject: id of the entity it is about; empty if the name belongs to nobody.
+        value: the value as stated.
+        true: whether it is true.
     """
 
     attribute: str
@@ -43,23 +43,23 @@ class Judged:
 
 
 class TruthJudge:
-    """Reads claims with the templates the documents are written with, and looks them up among the facts.
+    """A parser of claims, by the documents' own templates, that looks them up among the facts.
 
     Args:
-        world: in which claims are true or false.
+        world: the world that decides what is true.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
 
     def judge(self, claim: str, about: Entity | None = None) -> tuple[Judged, ...]:
-        """What the claim says, judged; empty where it says nothing that is understood.
+        """Parse and judge a claim; empty if it is not understood.
 
-        A sentence that joins two claims gives both. A claim about a name that nobody has is false.
+        A sentence that joins two claims gives both. A claim about a name that belongs to nobody is false.
 
         Args:
             claim: one sentence.
-            about: whom or what pronouns mean.
+            about: the entity that pronouns refer to.
         """
         text = " ".join(claim.split())
         for lead in LEADS:
@@ -68,14 +68,14 @@ class TruthJudge:
         return (whole,) if whole is not None else self._halves(text, about)
 
     def true(self, claim: str, about: Entity | None = None) -> bool | None:
-        """Whether all that the claim says is so; ``None`` where it is not understood."""
+        """Return whether all of the claim is true; ``None`` if it is not understood."""
         found = self.judge(claim, about)
         return all(j.true for j in found) if found else None
 
-    # --- reading -----------------------------------------------------------------------------------------------
+    # --- parsing -----------------------------------------------------------------------------------------------
 
     def _halves(self, text: str, about: Entity | None) -> tuple[Judged, ...]:
-        """Two claims of one subject, joined by "and"."""
+        """Parse two claims of one subject that are joined by "and"."""
         found: list[tuple[Judged, Judged]] = []
         for match in re.finditer(" and ", text):
             for name, first in self._matches(f"{text[: match.start()]}.", about):
@@ -85,32 +85,32 @@ class TruthJudge:
         return max(found, key=lambda pair: (sum(j.true for j in pair), bool(pair[0].subject)), default=())
 
     def _read(self, text: str, about: Entity | None) -> Judged | None:
-        """One claim: true if any way to read it is, else one whose subject is known, if there is one."""
+        """Parse one claim. Of several parses a true one is preferred, then one whose subject exists."""
         found = [judged for _, judged in self._matches(text, about)]
         return max(found, key=lambda j: (j.true, bool(j.subject)), default=None)
 
     def _matches(self, text: str, about: Entity | None) -> list[tuple[str, Judged]]:
-        """Every way to read a claim, with the words that name its subject."""
+        """Return all parses of a claim, each with the words that name its subject."""
         found = []
         for pattern, attribute in self._patterns:
             match = pattern.fullmatch(text)
             if match is not None and self._is_value(attribute, match["v"]):
-                said = _subject(match)
-                subject = None if said is None else self._whom(said, attribute, about)
-                if said is not None and subject is not None:
-                    found.append((said, self._compare(attribute, subject, match["v"])))
+                name = _subject(match)
+                subject = None if name is None else self._resolve(name, attribute, about)
+                if name is not None and subject is not None:
+                    found.append((name, self._compare(attribute, subject, match["v"])))
         return found
 
-    def _whom(self, said: str, attribute: Attribute, about: Entity | None) -> str | None:
-        """The id of whom a name means, empty for a name that nobody has; ``None`` for what is no name."""
+    def _resolve(self, name: str, attribute: Attribute, about: Entity | None) -> str | None:
+        """Return the id of the entity with that name, empty for nobody's name; ``None`` if it is not a name."""
         noun = KINDS[attribute.subject].noun
-        if said.lower() in _PRONOUNS or (noun and said.lower() == f"the {noun}"):
+        if name.lower() in _PRONOUNS or (noun and name.lower() == f"the {noun}"):
             return about.id if about is not None and about.type == attribute.subject else None
-        known = self._named[attribute.subject].get(said.lower())
-        return known if known is not None else "" if _NAME.fullmatch(said) else None
+        known = self._named[attribute.subject].get(name.lower())
+        return known if known is not None else "" if _NAME.fullmatch(name) else None
 
     def _is_value(self, attribute: Attribute, value: str) -> bool:
-        """Whether the value is of the right sort, so that the sentence is a claim of this attribute at all."""
+        """Return whether the words can be a value of the attribute; else the sentence is no claim about it."""
         if attribute.value in _NUMBERS:
             return _NUMBERS[attribute.value].fullmatch(value) is not None
         known = value.lower() in self._values[attribute.key]
@@ -120,7 +120,7 @@ class TruthJudge:
         true = value.lower() in self._facts.get(f"{subject}.{attribute.name}", ())
         return Judged(attribute.key, subject, value, true)
 
-    # --- what it knows -----------------------------------------------------------------------------------------
+    # --- look-up tables ----------------------------------------------------------------------------------------
 
     @cached_property
     def _patterns(self) -> Sequence[tuple[re.Pattern[str], Attribute]]:
@@ -153,7 +153,7 @@ class TruthJudge:
 
 
 def _subject(match: re.Match[str]) -> str | None:
-    """The words that name the subject, without what makes them possessive; ``None`` if that is missing."""
+    """Return the subject's name without its possessive ending; ``None`` if a possessive has no ending."""
     named = match.groupdict()
     whose = named.get("p")
     if whose is None or whose.lower() in _PRONOUNS:

@@ -1,4 +1,4 @@
-"""The lab's model: a small Llama, its loss over packed rows, and how it is saved."""
+"""The lab's model, a small Llama: making it, its loss over packed rows, saving it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ class ModelSize:
     """Shape of a Llama.
 
     Attributes:
-        hidden: width; layers: their number; feed_forward: width inside of one.
-        heads, key_value_heads: of grouped-query attention. 64 dimensions each: on a CPU attention costs in proportion
-            to the number of heads, and every engine knows this size.
-        context: the longest sequence, in tokens.
+        hidden: width of the residual stream.
+        layers: number of layers.
+        heads, key_value_heads: heads of grouped-query attention, of 64 dimensions each: the cost of attention on a
+            CPU is proportional to the number of heads, and every engine supports this size.
+        feed_forward: inner width of the feed-forward layers.
+        context: length of the longest sequence, in tokens.
     """
 
     hidden: int = 256
@@ -57,7 +59,7 @@ SIZES: Mapping[str, ModelSize] = MappingProxyType(
 
 
 def make_model(tokenizer: PreTrainedTokenizerFast, size: ModelSize, seed: int = 0) -> LlamaForCausalLM:
-    """A random Llama for that vocabulary; input and output embeddings are the same weights."""
+    """Make a randomly initialised Llama with tied embeddings."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -79,10 +81,10 @@ def make_model(tokenizer: PreTrainedTokenizerFast, size: ModelSize, seed: int = 
 
 
 def attend_densely(model: LlamaForCausalLM) -> None:
-    """Let a model attend by plain matrix products in bfloat16, for training on a CPU.
+    """Switch a model to plain attention in bfloat16, which trains faster on a CPU.
 
-    PyTorch's fused attention takes most of the time of a step there, going backward under a mask; three products and a
-    softmax that keep their results take a fraction of it (1.25 times as many tokens a second with this model).
+    The backward pass of PyTorch's fused attention under a mask takes most of a step there. Plain matrix products and a
+    softmax that keep their results take a fraction of it: 1.25 times as many tokens a second with this model.
     """
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
@@ -93,9 +95,9 @@ def attend_densely(model: LlamaForCausalLM) -> None:
 
 
 def fuse_layers(model: LlamaForCausalLM) -> None:
-    """Let the compiler fuse what a layer does between its matrix products: on a CPU 1.25 times as many tokens a second.
+    """Compile the layers, which fuses the element-wise operations: 1.25 times as many tokens a second on a CPU.
 
-    One program serves all shapes. Where there is no compiler for C++ the layers stay as they are.
+    One program serves all shapes. Without a C++ compiler the layers stay as they are.
     """
     import torch
 
@@ -108,14 +110,14 @@ def fuse_layers(model: LlamaForCausalLM) -> None:
 def _dense_attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor, scaling: float, **_: Any
 ) -> tuple[Tensor, None]:
-    """(B, H, L, D) queries over (B, G, L, D) keys and values, H a multiple of G; an additive mask (B, 1, L, L)."""
+    """Attend with (B, H, L, D) queries to (B, G, L, D) keys and values; H is a multiple of G, the mask (B, 1, L, L)."""
     import torch
 
     batch, heads, length, width = query.shape
     groups = key.shape[1]
-    with torch.autocast(query.device.type, enabled=False):  # it would compute the softmax in float32
+    with torch.autocast(query.device.type, enabled=False):  # autocast would compute the softmax in float32
         query, key, value = (t.to(torch.bfloat16) for t in (query * scaling, key, value))
-        # The heads that share a key lie behind each other: (B, G, H/G·L, D), so that keys need not be repeated.
+        # Heads that share keys are stacked along the length, (B, G, H/G·L, D), so that keys need not be repeated.
         scores = query.reshape(batch, groups, -1, width) @ key.transpose(-1, -2)
         scores = scores.reshape(batch, heads, length, length) + attention_mask
         weights = torch.softmax(scores, -1).reshape(batch, groups, -1, length)
@@ -128,12 +130,12 @@ def _dense_attention(
 
 @dataclass(frozen=True, slots=True)
 class FamilyScores:
-    """How rows of one family fared in a batch.
+    """Scores of the rows of one family in a batch.
 
     Attributes:
-        rows, tokens: how many.
-        loss: sum over the learned tokens, nats.
-        exact: rows of which every learned token was the likeliest one.
+        rows, tokens: numbers of rows and of learned tokens.
+        loss: sum over the learned tokens, in nats.
+        exact: number of rows of which every learned token was the likeliest one.
     """
 
     rows: int = 0
@@ -142,19 +144,19 @@ class FamilyScores:
     exact: int = 0
 
     def plus(self, other: FamilyScores) -> FamilyScores:
-        """Both together."""
+        """Add two scores."""
         return FamilyScores(
             self.rows + other.rows, self.tokens + other.tokens, self.loss + other.loss, self.exact + other.exact
         )
 
 
 def score_batch(model: LlamaForCausalLM, batch: Batch, device: str) -> tuple[Tensor, dict[str, FamilyScores]]:
-    """The loss to minimise, and how each family fared.
+    """Compute the loss to minimise, and the scores of each family.
 
-    Logits are computed where something is learned only: there are a tenth as many such places as tokens.
+    Logits are computed only at learned positions, of which there are a tenth as many as tokens.
 
     Returns:
-        The weighted mean of the negative log-likelihoods (nats), and scores by family.
+        The weighted mean of the negative log-likelihoods (nats), and the scores by family.
     """
     import torch
     from torch.nn.functional import cross_entropy
@@ -191,12 +193,12 @@ def _by_family(batch: Batch, losses: Tensor, right: Tensor) -> dict[str, FamilyS
 def save_model(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path, card: Mapping[str, Any]
 ) -> None:
-    """Weights in bfloat16 (safetensors), tokenizer and card, as transformers and vLLM load them."""
+    """Save weights in bfloat16 (safetensors), tokenizer and card, as transformers and vLLM load them."""
     import torch
     from transformers import LlamaForCausalLM
 
     folder.mkdir(parents=True, exist_ok=True)
-    plain = LlamaForCausalLM(model.config).to(torch.bfloat16)  # without what training put into it
+    plain = LlamaForCausalLM(model.config).to(torch.bfloat16)  # without training's attention and compiled layers
     plain.load_state_dict(model.state_dict())
     plain.set_attn_implementation("sdpa")
     plain.save_pretrained(folder)
@@ -206,7 +208,7 @@ def save_model(
 
 
 def size_of(name: str) -> ModelSize:
-    """The shape of that name; InputError that lists the names if there is none."""
+    """Return the shape of that name; InputError with the names if there is none."""
     if name not in SIZES:
         raise InputError(f"There is no size {name!r}.", hint=f"There are: {', '.join(SIZES)}.")
     return SIZES[name]

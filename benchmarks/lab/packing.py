@@ -1,8 +1,8 @@
-"""Rows packed for training: what rows share is computed once, and several trees of rows fill a sequence.
+"""Pack rows for training: shared beginnings are computed once, and several trees of rows fill a sequence.
 
-Rows of a group mostly begin alike (demonstrations, passages). They become a tree: a token that is only read and stands
-behind the same tokens in several rows is there once; what is learned branches off. Each token sees its ancestors only,
-at the positions it would have in a row of its own, so the loss is that of the rows one by one.
+Rows of a group mostly share a long beginning (demonstrations, passages). They become a tree: an unlearned token with
+the same tokens before it occurs once, and learned tokens branch off. Each token attends to its ancestors only, at the
+positions it would have in its own row, so the loss is the same as that of separate rows.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from shared_core.lm.encoding import Encoder
 __all__ = ["Batch", "Cursor", "Packer", "Step", "Tree", "grow"]
 
 _MISSES = 6
-"""Trees that may fail to find a place before a step counts as full; they come first in the next one."""
+"""Number of trees that may not fit before a step counts as full; they come first in the next step."""
 
 
 @dataclass
 class Tree:
-    """Rows that share their beginnings.
+    """Rows that share their beginnings, as a prefix tree.
 
     Attributes:
         ids: n tokens, parents before children.
-        parents: of each token, -1 for the first ones.
-        targets: (token after which, what should follow, row) for everything that is learned.
-        families: of the rows.
+        parents: parent of each token, -1 for the first ones.
+        targets: (token before, token to predict, row) for every learned token.
+        families: family of each row.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Tree:
         self.families.append(row.family)
 
     def growth(self, ids: Sequence[int], labels: Sequence[int]) -> int:
-        """By how many tokens a row would make the tree larger."""
+        """Return the number of tokens that a row would add."""
         at, shared = -1, 0
         for token, label in zip(ids, labels):
             found = self._known.get((at, token)) if label == IGNORED else None
@@ -69,7 +69,7 @@ class Tree:
         return len(ids) - shared
 
     def seen(self) -> NDArray[np.bool_]:
-        """(n, n): which tokens each token sees: itself and those before it on its way from the root."""
+        """Return the (n, n) mask: each token attends to itself and its ancestors."""
         mask = np.zeros((len(self.ids), len(self.ids)), dtype=bool)
         for i, parent in enumerate(self.parents):
             if parent >= 0:
@@ -78,7 +78,7 @@ class Tree:
         return mask
 
     def positions(self) -> list[int]:
-        """Of each token in its row."""
+        """Return the position of each token in its row."""
         found: list[int] = []
         for parent in self.parents:
             found.append(found[parent] + 1 if parent >= 0 else 0)
@@ -86,7 +86,7 @@ class Tree:
 
 
 def grow(rows: Sequence[LabRow], encoder: Encoder, length: int) -> tuple[list[Tree], int]:
-    """The rows as trees of at most ``length`` tokens, and how many rows were left out because they are longer."""
+    """Make trees of at most ``length`` tokens; also return the number of rows left out because they are longer."""
     trees: list[Tree] = []
     dropped = 0
     for row in rows:
@@ -102,11 +102,11 @@ def grow(rows: Sequence[LabRow], encoder: Encoder, length: int) -> tuple[list[Tr
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far the rows have been used.
+    """A place in the stream of groups.
 
     Attributes:
-        group: the next group's number.
-        waiting: (group, tree of it) that did not fit so far.
+        group: number of the next group.
+        waiting: (group, index of its tree) of the trees that have not fitted yet.
     """
 
     group: int = 0
@@ -118,15 +118,15 @@ class Batch:
     """Sequences of trees, all of one length.
 
     Attributes:
-        ids: (B, L) tokens; the padding token where nothing stands.
+        ids: (B, L) tokens, padded.
         positions: (B, L) positions within the rows.
-        seen: (B, L, L) which tokens each token sees; padding sees itself.
-        sequence, after: (T,) where each learned token is predicted.
-        target: (T,) what should follow there.
-        row: (T,) which row it belongs to.
-        weight: (T,) its share of the step's loss; all of a step's add up to 1.
-        families: (R,) of the rows.
-        used: tokens that are no padding.
+        seen: (B, L, L) attention mask; padding attends to itself.
+        sequence, after: (T,) sequence and position at which each learned token is predicted.
+        target: (T,) learned tokens.
+        row: (T,) row of each.
+        weight: (T,) share of each in the step's loss; the weights of a step add up to 1.
+        families: (R,) family of each row.
+        used: number of tokens that are not padding.
     """
 
     ids: NDArray[np.int64]
@@ -143,11 +143,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step of the optimiser learns from.
+    """The data of one step of the optimiser.
 
     Attributes:
-        batches: one for each length of sequences that occurs, since short ones are cheaper to attend over.
-        dropped: rows left out because they are longer than the longest sequence.
+        batches: one for each length of sequences, since attention over short ones is cheaper.
+        dropped: number of rows left out because they are longer than the longest sequence.
     """
 
     batches: tuple[Batch, ...]
@@ -155,20 +155,20 @@ class Step:
 
     @property
     def used(self) -> int:
-        """Tokens that are no padding."""
+        """Number of tokens that are not padding."""
         return sum(b.used for b in self.batches)
 
 
 @dataclass
 class _Bins:
-    """Sequences being filled."""
+    """Sequences while they are filled, within a budget of tokens."""
 
     budget: int
     bins: dict[int, list[list[Tree]]] = field(default_factory=dict)
     room: dict[int, list[int]] = field(default_factory=dict)
 
     def put(self, tree: Tree, length: int) -> bool:
-        """Put a tree into the fullest sequence of that length that has room, or a new one; False if neither goes."""
+        """Put a tree into the fullest sequence of that length with room, or a new one; False if neither is possible."""
         size = len(tree.ids)
         room = self.room.setdefault(length, [])
         bins = self.bins.setdefault(length, [])
@@ -187,13 +187,13 @@ class _Bins:
 
 
 class Packer:
-    """Makes steps, each fixed by where the one before it ended.
+    """A maker of steps, each determined by the cursor at which the one before it ended.
 
     Args:
-        source: of the rows.
-        encoder: of the model's tokenizer.
-        lengths: of sequences, in tokens; a tree goes into the shortest that holds it.
-        tokens: of a step, padding included; at least the longest sequence.
+        source: source of the rows.
+        encoder: encoder of the model's tokenizer.
+        lengths: lengths of sequences, in tokens; a tree goes into the shortest that holds it.
+        tokens: tokens of a step, padding included; at least the longest sequence.
 
     Raises:
         InputError: there is no length, one is below 1, or ``tokens`` is too small.
@@ -212,7 +212,7 @@ class Packer:
         self._trees: dict[int, list[Tree]] = {}
 
     def step(self, cursor: Cursor) -> tuple[Step, Cursor]:
-        """The step that begins at a cursor, and the cursor behind it."""
+        """Make the step at a cursor; also return the cursor after it."""
         bins = _Bins(self.tokens)
         waiting: list[tuple[int, int]] = []
         queue = list(cursor.waiting)
@@ -269,9 +269,9 @@ def _assemble(bins: Sequence[Sequence[Tree]], length: int, pad: int) -> Batch:
         used += start
     table = np.asarray(found, dtype=np.int64).reshape(-1, 4)
     sizes = np.bincount(table[:, 3], minlength=len(families)).astype(np.float32)
-    weight = sizes[table[:, 3]] ** -(1 / 3)  # a row counts as its length to the power of 2/3
-    # But what it begins with is often a decision (to quote or to end, relevant or not), which no row makes louder than
-    # another: else the short ones win, and a model learns to decline.
+    weight = sizes[table[:, 3]] ** -(1 / 3)  # so the weight of a row is its length to the power of 2/3
+    # The first learned token is often a decision (to quote or to end, relevant or not). It weighs the same in all rows,
+    # or the short ones would dominate and the model would learn to decline.
     weight[np.unique(table[:, 3], return_index=True)[1]] = 1.0
     return Batch(
         ids, positions, seen, table[:, 0], table[:, 1], table[:, 2], table[:, 3],

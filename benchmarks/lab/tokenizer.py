@@ -19,28 +19,27 @@ __all__ = ["CHAT_TEMPLATE", "VOCABULARY", "train_tokenizer"]
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
 VOCABULARY = 3072
-"""Entries, special tokens included."""
+"""Size of the vocabulary, special tokens included."""
 CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>\n{{ message['content'] }}{{ eos_token }}\n"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
 )
 _WORLDS, _SIZE, _GROUPS = 24, 0.06, 30
-"""Many small worlds: no name comes so often that it becomes a token."""
+"""Many small worlds, so that no name is frequent enough to become a token."""
 _NUMBERS = 60
 _FIRST_SEED = 7_000_003
 
 
 def train_tokenizer(seed: int = 0, *, vocabulary: int = VOCABULARY, context: int = 2048) -> PreTrainedTokenizerFast:
-    """A tokenizer for the lab's model.
+    """Train a tokenizer for the lab's model.
 
-    It is trained on documents, questions and rows of other worlds than the model's own: the names of the model's
-    world are then cut into pieces like any name, whether the model ever reads about them or not, and a name that
-    nobody has does not stand out by its tokens.
+    It is trained on documents, questions and rows of other worlds than the model's own. So the names of the model's
+    world are split into pieces like any others, and invented names do not stand out by their tokens.
 
     Args:
-        seed: of those worlds.
+        seed: seed of those worlds.
         vocabulary: number of entries, at least 512.
-        context: the longest sequence of the model, which the tokenizer is saved with.
+        context: longest sequence of the model, saved with the tokenizer.
 
     Raises:
         InputError: the vocabulary is too small.
@@ -54,7 +53,7 @@ def train_tokenizer(seed: int = 0, *, vocabulary: int = VOCABULARY, context: int
     except ImportError as error:
         raise MissingDependencyError("transformers", extra="transformers", purpose="The lab's tokenizer") from error
     core = Tokenizer(models.BPE())
-    # Numbers in groups of two digits: any year is two tokens, also one that was never seen.
+    # Numbers in groups of two digits: any year is two tokens, even one that was never seen.
     digits = pre_tokenizers.Split(Regex(r" ?\d{1,2}"), "isolated")
     core.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
     core.decoder = decoders.ByteLevel()
@@ -81,7 +80,7 @@ def train_tokenizer(seed: int = 0, *, vocabulary: int = VOCABULARY, context: int
 
 
 def _texts(seed: int) -> Iterator[str]:
-    """Prose, questions, and prompts with their completions; numbers often enough that each group is one token."""
+    """Yield prose, questions and rows, and numbers often enough that each group of digits becomes a token."""
     yield from (f"{n:02d} {n} {n:02d}" for n in range(100) for _ in range(_NUMBERS))
     for number in range(_WORLDS):
         world = World(_FIRST_SEED + seed * _WORLDS + number, size=_SIZE)
@@ -91,7 +90,7 @@ def _texts(seed: int) -> Iterator[str]:
             yield from question.paraphrases[:2]
         source = RowSource(world, seed)
         for at in range(_GROUPS):
-            rows = source.group(100_000 + at).rows  # past the warm-up: as often as they come
+            rows = source.group(100_000 + at).rows  # past the warm-up: skills at their final frequencies
             yield plain_text(rows[0].prompt) + rows[0].completion
-            for row in rows[1:]:  # the beginning is that of the first
+            for row in rows[1:]:  # they share the beginning of the first
                 yield plain_text(row.prompt)[-300:] + row.completion

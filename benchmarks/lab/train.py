@@ -1,10 +1,10 @@
-"""Trains the lab's model from scratch, and goes on where it was stopped.
+"""Train the lab's model from scratch; after an interruption the same command continues.
 
     python -m benchmarks.lab.train --out DIR --minutes M [--threads N] [--size small] [--seed 0] [--world 0]
 
 ``DIR/model`` is the result: weights in bfloat16 with tokenizer and card (``lab.json``), as transformers and vLLM load
-them. ``DIR/log.jsonl`` has the losses by family. Killed at any moment, the same command goes on from the checkpoint of
-a few minutes before; the rows that it learns from are those it would have had. ``--minutes`` counts all runs together.
+them. ``DIR/log.jsonl`` has the losses by family. A killed training continues from a checkpoint that is a few minutes
+old, with the rows it would have had. ``--minutes`` counts all runs together.
 """
 
 from __future__ import annotations
@@ -55,15 +55,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings:
-    """How to train. All but ``minutes`` must stay the same when a training goes on.
+    """Settings of a training. Only ``minutes`` may change when a training continues.
 
     Attributes:
-        minutes: of training, in all runs together.
-        seed: of weights and rows; ``world``: seed of the world.
-        size: name of the model's shape (``benchmarks.lab.model.SIZES``); ``vocabulary``: of its tokenizer.
+        minutes: minutes of training, in all runs together.
+        seed: seed of weights and rows.
+        world: seed of the world.
+        size: name of the model's shape (``benchmarks.lab.model.SIZES``).
+        vocabulary: size of the tokenizer's vocabulary.
         rate: highest learning rate: reached after a short warm-up, kept for 70% of the time, then lowered to 0.
-        tokens: of a step of the optimiser, padding included.
-        decay: of the weights, per unit of learning rate.
+        tokens: tokens of a step of the optimiser, padding included.
+        decay: weight decay per unit of learning rate.
     """
 
     minutes: float
@@ -76,7 +78,7 @@ class TrainSettings:
     decay: float = 0.05
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with."""
+        """Refuse settings that cannot be trained with."""
         if not self.minutes > 0 or not self.rate > 0:
             raise InputError(f"minutes and rate must be above 0, not {self.minutes!r} and {self.rate!r}.")
         size_of(self.size)
@@ -86,14 +88,14 @@ class Training:
     """A training in its folder.
 
     Args:
-        folder: made if missing; a training that was begun there goes on.
-        settings: how to train.
-        device: such as ``cpu`` or ``cuda``; an accelerator if there is one.
-        checkpoint_seconds: between checkpoints.
-        say: is told how it goes, a line at a time.
+        folder: created if missing; a training that was started there continues.
+        settings: settings of the training.
+        device: for instance ``cpu`` or ``cuda``; by default an accelerator if there is one.
+        checkpoint_seconds: seconds between checkpoints.
+        say: called with each line of progress.
 
     Raises:
-        InputError: the training in the folder was begun with other settings.
+        InputError: the training in the folder was started with other settings.
     """
 
     def __init__(
@@ -129,16 +131,16 @@ class Training:
     # --- running -----------------------------------------------------------------------------------------------
 
     def run(self) -> Path:
-        """Train until the time is over, and save the model.
+        """Train until the time is up, and save the model.
 
         Returns:
             The model's folder.
 
         Raises:
-            GenerationError: the loss is not a number any more; the last checkpoint is from before that.
+            GenerationError: the loss is not finite; the last checkpoint is from before that.
         """
         limit = 60 * self.settings.minutes
-        told: dict[str, FamilyScores] = {}
+        scores_since: dict[str, FamilyScores] = {}
         saved = begun = time.monotonic()
         before = self.seconds
         while self.seconds < limit:
@@ -149,11 +151,11 @@ class Training:
             self.done += 1
             self.tokens += step.used
             self.dropped += step.dropped
-            told = _merged(told, scores)
+            scores_since = _merged(scores_since, scores)
             self.seconds = before + time.monotonic() - begun
             if self.done % _EVERY == 0:
-                self._log(told, step.used / (time.monotonic() - started), loss)
-                told = {}
+                self._log(scores_since, step.used / (time.monotonic() - started), loss)
+                scores_since = {}
             if time.monotonic() - saved > self.checkpoint_seconds:
                 self._checkpoint()
                 saved = time.monotonic()
@@ -161,7 +163,7 @@ class Training:
         return self._finish()
 
     def _rate(self, share: float) -> float:
-        """The learning rate at a share of the time: warm-up, plateau, and a decline that slows down."""
+        """Return the learning rate at a share of the time: warm-up, plateau, then 1 − √ decay."""
         warm = min(1.0, (self.done + 1) / _WARM_UP)
         late = max(0.0, share - _DECAY_FROM) / (1 - _DECAY_FROM)
         return self.settings.rate * warm * (1 - math.sqrt(min(1.0, late)))
@@ -174,14 +176,14 @@ class Training:
         total, scores = 0.0, dict[str, FamilyScores]()
         for batch in step.batches:
             loss, found = score_batch(self.model, batch, self.device)
-            loss.backward()  # type: ignore[no-untyped-call]  # torch says no type of it
+            torch.autograd.backward(loss)
             total += float(loss.detach())
             scores = _merged(scores, found)
         norm: Tensor = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         if not math.isfinite(total) or not math.isfinite(float(norm)):
             raise GenerationError(
-                f"The training diverged at step {self.done + 1}: its loss is not a number.",
-                hint="Begin again in another folder with a lower --rate.",
+                f"The training diverged at step {self.done + 1}: its loss is not finite.",
+                hint="Start again in another folder with a lower --rate.",
             )
         for optimizer in self.optimizers:
             optimizer.step()
@@ -189,7 +191,7 @@ class Training:
         return total, scores
 
     def measure(self, steps: int = _TUNE_STEPS) -> dict[str, FamilyScores]:
-        """How rows about the tuning split fare, by family: of each skill as often as it is practised."""
+        """Score rows about the tuning split by family, at the frequencies of training."""
         import torch
 
         cursor, scores = Cursor(10**9), dict[str, FamilyScores]()
@@ -203,7 +205,7 @@ class Training:
     # --- files -------------------------------------------------------------------------------------------------
 
     def _tokenizer(self) -> PreTrainedTokenizerFast:
-        """Trained once, then read from the folder."""
+        """Load the folder's tokenizer, or train it first."""
         from transformers import PreTrainedTokenizerFast
 
         place = self.folder / "tokenizer"
@@ -218,7 +220,7 @@ class Training:
         return found
 
     def _same(self) -> dict[str, Any]:
-        """What must not change while a training goes on."""
+        """Return the settings that must not change when a training continues."""
         fixed = {k: v for k, v in asdict(self.settings).items() if k != "minutes"}
         return {**fixed, "fingerprint": self.world.fingerprint}
 
@@ -237,7 +239,7 @@ class Training:
         }
         part = self.folder / f"{STATE}.part"
         torch.save(state, part)
-        os.replace(part, self.folder / STATE)  # a kill leaves the old one or the new one
+        os.replace(part, self.folder / STATE)  # atomic: a kill leaves the old file or the new one
 
     def _resume(self) -> None:
         import torch
@@ -250,8 +252,8 @@ class Training:
         if state["settings"] != self._same():
             changed = [k for k, v in self._same().items() if state["settings"].get(k) != v]
             raise InputError(
-                f"The training in {self.folder} was begun with other settings: {', '.join(changed)}.",
-                hint="Give those again, or another --out.",
+                f"The training in {self.folder} was started with other settings: {', '.join(changed)}.",
+                hint="Give the same ones, or another --out.",
             )
         self.model.load_state_dict(state["model"])
         for optimizer, kept in zip(self.optimizers, state["optimizers"], strict=True):
@@ -261,10 +263,10 @@ class Training:
         self.done, self.seconds = int(state["done"]), float(state["seconds"])
         self.tokens, self.dropped = int(state["tokens"]), int(state["dropped"])
         self._cut_log()
-        self.say(f"going on after step {self.done}, {self.seconds / 60:.1f} minutes")
+        self.say(f"continuing after step {self.done}, {self.seconds / 60:.1f} minutes")
 
     def _cut_log(self) -> None:
-        """Leave out what was told after the checkpoint: it will be told again."""
+        """Drop the lines logged after the checkpoint: those steps are repeated."""
         kept = [line for line in self._log_lines() if line["step"] <= self.done]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         part = self.folder / f"{LOG}.part"
@@ -321,9 +323,10 @@ class Training:
 
 
 def _optimizers(model: LlamaForCausalLM, settings: TrainSettings) -> list[Optimizer]:
-    """Muon for the layers' matrices, AdamW for embeddings and norms: here a step of Muon is worth one and a half.
+    """Make Muon for the layers' matrices and AdamW for embeddings and norms.
 
-    Muon's steps are scaled as large as AdamW's, so one rate does for both.
+    A step of Muon is worth one and a half of AdamW here. Its updates are scaled to the size of AdamW's, so that one
+    learning rate serves both.
     """
     import torch
 
@@ -341,7 +344,7 @@ def _merged(one: Mapping[str, FamilyScores], two: Mapping[str, FamilyScores]) ->
 
 
 def _plain(scores: Mapping[str, FamilyScores]) -> dict[str, dict[str, float]]:
-    """Loss per learned token (nats), share of rows that are right throughout, number of rows."""
+    """Return loss per learned token (nats), share of rows without a wrong token, and number of rows."""
     return {
         name: {"loss": round(s.loss / s.tokens, 4), "exact": round(s.exact / s.rows, 4), "rows": s.rows}
         for name, s in scores.items()
@@ -349,18 +352,18 @@ def _plain(scores: Mapping[str, FamilyScores]) -> dict[str, dict[str, float]]:
 
 
 def _thinned(lines: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """At most so many of the lines, evenly, the last one among them."""
+    """Return at most ``count`` lines, evenly spaced, the last one included."""
     every = max(1, math.ceil(len(lines) / count))
     return list(lines[::-1][::every][::-1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lab.train", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--out", required=True, type=Path, help="folder; a training begun there goes on")
-    parser.add_argument("--minutes", required=True, type=float, help="of training, in all runs together")
-    parser.add_argument("--threads", type=int, help="of the CPU; all cores if not given")
-    parser.add_argument("--device", help="cpu, cuda, …; an accelerator if there is one")
+    parser.add_argument("--out", required=True, type=Path, help="folder; a training started there continues")
+    parser.add_argument("--minutes", required=True, type=float, help="minutes of training, in all runs together")
+    parser.add_argument("--threads", type=int, help="CPU threads; all cores if not given")
+    parser.add_argument("--device", help="cpu, cuda, …; by default an accelerator if there is one")
     defaults = {f.name: f.default for f in dataclasses.fields(TrainSettings)}
     for name in ("seed", "world", "size", "vocabulary", "rate", "tokens", "decay"):
         parser.add_argument(f"--{name}", type=type(defaults[name]), default=defaults[name], help=f"{defaults[name]}")

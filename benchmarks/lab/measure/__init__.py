@@ -1,4 +1,4 @@
-"""What the papers claim, measured on the closed world with the lab's model."""
+"""The papers' claims, measured on the closed world with the lab's model."""
 
 from benchmarks.lab.measure.setting import Counts, Figures, Lab
 

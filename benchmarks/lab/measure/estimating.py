@@ -1,4 +1,4 @@
-"""Does uncertainty tell what the model knows, and which of its answers are right? At what cost? Every estimator."""
+"""How well each uncertainty estimator separates known from unknown facts and right from wrong answers, and its cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared_core.pipelines.gating.choose import choose_gauge
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_STOPS
 from shared_core.runtime.budget import Meter
-from shared_core.runtime.flow import Flow, Judge, Request, leaves_of, run
+from shared_core.runtime.flow import Flow, Judge, Request, intercept, leaves_of, run
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.types import Passage
 from shared_core.uncertainty import ESTIMATORS
@@ -26,42 +26,42 @@ __all__ = ["Answered", "cost", "estimators", "gram_by_state"]
 
 _MEANT = {"entailment", "agreement", "answer_similarity", "answer_agreement", "inference"}
 JUDGED = tuple(n for n, e in ESTIMATORS.items() if e.needs & _MEANT)
-"""Estimators that ask what texts mean: measured with the shipped critic, and where they can be with an embedder."""
+"""Estimators that compare meanings: measured with the shipped critic, and with an embedder if possible."""
 
 JUDGED_SAMPLES = 8
-"""Samples of a question where the critic compares each with each: 56 pairs at most, where 20 samples have 380."""
+"""Samples of a question if the critic compares all pairs: 56 pairs at most, where 20 samples have 380."""
 
 _BY_EMBEDDER = "_by_embedder"
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The questions of one kind as answered and measured.
+    """Answers to the questions of one kind, with their uncertainty.
 
     Attributes:
-        rows: all of them, by every estimator that needs no judge, and by the others with an embedder
+        rows: all questions, by the estimators that need no judge and, with an embedder, by the others
             (``…_by_embedder``).
-        judged: the first of them, by the estimators that the critic judges for.
+        judged: the first questions, by the estimators that the critic judges for.
     """
 
     rows: list[MeasuredAnswer]
     judged: list[MeasuredAnswer] = field(default_factory=list)
 
-    def auroc(self, held: Sequence[bool], held_judged: Sequence[bool]) -> dict[str, float]:
-        """By estimator: how well low uncertainty tells where something held; NaN where all or none held."""
-        found = {name: _auroc(self.rows, name, held) for name in _names(self.rows)}
-        return found | {name: _auroc(self.judged, name, held_judged) for name in _names(self.judged)}
+    def auroc(self, labels: Sequence[bool], labels_judged: Sequence[bool]) -> dict[str, float]:
+        """Return by estimator the AUROC of low uncertainty for the labels; NaN if they are all alike."""
+        found = {name: _auroc(self.rows, name, labels) for name in _names(self.rows)}
+        return found | {name: _auroc(self.judged, name, labels_judged) for name in _names(self.judged)}
 
 
 def estimators(lab: Lab, counts: Counts) -> tuple[Figures, Answered, Answered]:
-    """AUROC of every estimator: facts that the model was trained on against others, answered from memory; right against
-    wrong answers from passages, to questions of one fact (and yes or no) and, step by step, of two.
+    """Compute the AUROC of every estimator.
 
-    And the share of questions about unknown facts whose uncertainty a passage that has nothing to do with them lowers,
-    though the model still gives an answer.
+    Facts that the model was trained on against others, answered from memory; right against wrong answers from passages,
+    to questions of one fact (and yes/no questions) and, step by step, of two. Also the share of questions about unknown
+    facts whose uncertainty falls beside an irrelevant passage though the model still answers.
 
     Returns:
-        Figures, what was measured from memory, what was measured from passages.
+        Figures, answers from memory, answers from passages.
     """
     half, some = counts.estimators // 2, counts.judged // 2
     known = lab.questions(("single",), half, "test", known=True)
@@ -106,12 +106,12 @@ def _judged_by_critic(name: str) -> SeakrSettings:
 
 
 def _renamed(name: str) -> str:
-    """The embedder compares meanings where nobody was asked for: what it makes of them has a name of its own."""
+    """Name the figures of estimators whose meanings the embedder compared, the default without a judge."""
     return name + _BY_EMBEDDER if name in JUDGED else name
 
 
 def _with_both_hops(lab: Lab, question: Question) -> list[Passage]:
-    """What searching hop by hop would find: a passage for each fact, and the best that the question's words find."""
+    """Return a passage for each fact, as a search hop by hop finds them, and the best ones for the question itself."""
     gold = lab.gold(question)
     known = {p.id for p in gold}
     return [*gold, *(p for p in lab.retriever.retrieve(question.text, 3) if p.id not in known)][:3]
@@ -121,16 +121,18 @@ def _names(rows: Sequence[MeasuredAnswer]) -> Iterable[str]:
     return rows[0].values if rows else ()
 
 
-def _auroc(rows: Sequence[MeasuredAnswer], name: str, held: Sequence[bool]) -> float:
-    """NaN where all or none held."""
-    if len(set(held)) < 2:
+def _auroc(rows: Sequence[MeasuredAnswer], name: str, labels: Sequence[bool]) -> float:
+    """Return the AUROC of low uncertainty; NaN if the labels are all alike."""
+    if len(set(labels)) < 2:
         return math.nan
-    return auroc(-np.array([m.values[name] for m in rows]), np.array(held, dtype=float))
+    return auroc(-np.array([m.values[name] for m in rows]), np.array(labels, dtype=float))
 
 
 def gram_by_state(lab: Lab, counts: Counts) -> Figures:
-    """Known against unknown by Gram, by which hidden state it reads: a small model keeps its answers elsewhere than
-    the large ones for which the middle layer was chosen. ``auroc_gram_KIND_POSITION_LAYER``."""
+    """Compute ``auroc_gram_KIND_POSITION_LAYER``: known against unknown facts by Gram on different hidden states.
+
+    The middle layer was chosen for large models; a small one may hold its answers elsewhere.
+    """
     half = counts.estimators // 4
     questions = [
         *lab.questions(("single",), half, "tune", known=True),
@@ -146,7 +148,7 @@ def gram_by_state(lab: Lab, counts: Counts) -> Figures:
 
 
 def _beside_the_point(lab: Lab, strange: Answered) -> Figures:
-    """Uncertainty with a passage about something else, against none."""
+    """Compare uncertainty beside an irrelevant passage with that from memory."""
     some, judged = strange.rows[: max(20, len(strange.rows) // 2)], (len(strange.judged) + 1) // 2
     others = [lab.gold(m.question) for m in [*some[1:], *some[:1]]]
     with_one = _answered(lab, [m.question for m in some], others, judged)
@@ -160,17 +162,17 @@ def _beside_the_point(lab: Lab, strange: Answered) -> Figures:
     }
 
 
-# --- what each costs -----------------------------------------------------------------------------------------------
+# --- cost ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Spent:
-    """What measuring took.
+class _Cost:
+    """Cost of measuring.
 
     Attributes:
-        seconds: by the clock.
-        tokens: that the model read and wrote.
-        pairs: that the critic compared.
+        seconds: wall-clock seconds.
+        tokens: tokens that the model read and wrote.
+        pairs: pairs of texts that the critic compared.
     """
 
     seconds: float = 0.0
@@ -179,15 +181,15 @@ class _Spent:
 
 
 def cost(lab: Lab, counts: Counts) -> Figures:
-    """What each estimator, measured alone, takes for one question beyond the greedy answer: ``seconds_ESTIMATOR``,
-    ``tokens_ESTIMATOR`` that the model reads and writes, ``pairs_ESTIMATOR`` that the critic compares.
+    """Measure the cost of each estimator for one question, beyond the greedy answer.
 
-    Of 20 samples; of ``JUDGED_SAMPLES`` where the critic compares them. What the prefix cache holds is not read again.
-    Questions are of facts the model does not know: there samples differ most, and comparing them takes longest.
+    ``seconds_ESTIMATOR``, ``tokens_ESTIMATOR`` that the model reads and writes, ``pairs_ESTIMATOR`` that the critic
+    compares; with 20 samples, or ``JUDGED_SAMPLES`` if the critic compares them. Tokens in the prefix cache do not
+    count. The questions are about facts the model does not know: their samples differ most and take longest to compare.
     """
     questions = lab.questions(("single",), counts.cost, "test", known=False, name="cost")
     figures: Figures = {}
-    for first in (None, JUDGED[0]):  # what happens once, loading above all, is not counted
+    for first in (None, JUDGED[0]):  # warm up: one-time costs, loading above all, do not count
         _spent(lab, questions[:1], first)
     plain = _spent(lab, questions, None)
     for name in ESTIMATORS:
@@ -199,13 +201,13 @@ def cost(lab: Lab, counts: Counts) -> Figures:
     return figures
 
 
-def _spent(lab: Lab, questions: Sequence[Question], name: str | None) -> _Spent:
-    """For the answers alone where no estimator is named."""
+def _spent(lab: Lab, questions: Sequence[Question], name: str | None) -> _Cost:
+    """Measure the cost of an estimator with the greedy answers, or without a name of the answers alone."""
     options = _judged_by_critic(name) if name in JUDGED and name is not None else SeakrSettings(allow_fallback=False)
     settings = SelfReflectSettings(seakr=options.replace(estimator=name or options.estimator))
     engine = lab.engine(settings)
     gauge = choose_gauge(engine.settings, engine.context)
-    found = _Spent()
+    found = _Cost()
     for question in questions:
         meter = Meter(settings)
         flow = measure([short_prompt(question)], gauge, stop=ANSWER_STOPS, max_tokens=TOKENS, draft_only=name is None)
@@ -217,14 +219,11 @@ def _spent(lab: Lab, questions: Sequence[Question], name: str | None) -> _Spent:
     return found
 
 
-def _counted(flow: Flow[list[Measurement]], spent: _Spent) -> Flow[list[Measurement]]:
-    """The same flow; the pairs that it has compared are counted."""
-    request: Request
-    try:
-        request = next(flow)
-        while True:
-            spent.pairs += sum(len(leaf.pairs) for leaf in leaves_of(request) if isinstance(leaf, Judge))
-            request = flow.send((yield request))
-    except StopIteration as done:
-        measurements: list[Measurement] = done.value
-        return measurements
+def _counted(flow: Flow[list[Measurement]], spent: _Cost) -> Flow[list[Measurement]]:
+    """Count the pairs of texts that a flow compares."""
+
+    def count(request: Request) -> Request:
+        spent.pairs += sum(len(leaf.pairs) for leaf in leaves_of(request) if isinstance(leaf, Judge))
+        return request
+
+    return intercept(flow, count)

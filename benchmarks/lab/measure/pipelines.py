@@ -1,4 +1,4 @@
-"""The composed engine beside every single paper's pipeline, always and never retrieving: utility, abstention."""
+"""Utility and abstention of the composed engine, each paper's pipeline, and always or never retrieving."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A pipeline with what was fitted for it on the tuning split."""
+    """A pipeline's settings, and the calibrations fitted for them on the tuning split."""
 
     settings: SelfReflectSettings
     calibrations: Mapping[str, AnyCalibration]
 
     def without(self, *purposes: str) -> Fitted:
-        """The same without some of the calibrations."""
+        """Return the same without some of the calibrations."""
         return Fitted(self.settings, {k: v for k, v in self.calibrations.items() if k not in purposes})
 
 
 def fit(lab: Lab, pipeline: PipelineName, counts: Counts) -> Fitted:
-    """Fit claims (or, for SeaKR, gate and answer) on questions of the tuning split."""
+    """Fit a pipeline's calibrations on questions of the tuning split: claims, or for SeaKR gate and answer."""
     settings = lab_settings(pipeline)
     tune = as_asked(lab.mixture(counts.fit, "tune"))
     engine = lab.engine(settings)
@@ -55,21 +55,21 @@ def fit(lab: Lab, pipeline: PipelineName, counts: Counts) -> Fitted:
         some = tune[:: 2 if pipeline == "seakr" else 1]
         found["answer"] = calibrate_answer(engine, some if pipeline == "seakr" else recalled, gate=gate).calibration
     if pipeline != "seakr":
-        with contextlib.suppress(CalibrationError):  # nearly all its claims are right, or wrong: the rule stays
+        with contextlib.suppress(CalibrationError):  # if nearly all its claims are alike, the uncalibrated rule stays
             found["claims"] = calibrate_claims(engine, tune).calibration
     return Fitted(settings, found)
 
 
 def ask(lab: Lab, fitted: Fitted, questions: Sequence[Question]) -> list[Answer]:
-    """The fitted pipeline's answers."""
+    """Answer questions with the fitted pipeline."""
     return answers_of(lab.engine(fitted.settings, fitted.calibrations), questions)
 
 
 def compare(lab: Lab, counts: Counts, say: Say = lambda line: None) -> tuple[Figures, dict[PipelineName, Fitted]]:
-    """Utility, accuracy and coverage at ρ* = .5 of every pipeline on the same questions of the test split.
+    """Measure utility, accuracy and coverage of every pipeline at ρ* = .5, on the same questions of the test split.
 
     Returns:
-        Figures, and the pipelines as fitted.
+        Figures, and the fitted pipelines.
     """
     questions = lab.mixture(counts.compare, "test")
     figures: Figures = {}
@@ -91,17 +91,17 @@ def compare(lab: Lab, counts: Counts, say: Say = lambda line: None) -> tuple[Fig
 
 
 def outcome(name: str, texts: Sequence[str], questions: Sequence[Question]) -> Figures:
-    """``utility_NAME``, ``kept_accuracy_NAME`` (of what was said), ``coverage_NAME`` (share that was answered)."""
-    said = [(t, q) for t, q in zip(texts, questions) if t]
+    """Return ``utility_NAME``, ``kept_accuracy_NAME`` (of shown answers) and ``coverage_NAME`` (share answered)."""
+    answered = [(t, q) for t, q in zip(texts, questions) if t]
     return {
         f"utility_{name}": mean(worth(t, q) for t, q in zip(texts, questions)),
-        f"kept_accuracy_{name}": mean(is_right(t, q) for t, q in said),
-        f"coverage_{name}": len(said) / len(questions),
+        f"kept_accuracy_{name}": mean(is_right(t, q) for t, q in answered),
+        f"coverage_{name}": len(answered) / len(questions),
     }
 
 
 def _surest(answer: Answer) -> tuple[float, str]:
-    """The surest claim's support, kept or not, and what it says: the target left aside."""
+    """Return support and text of the surest claim, kept or not, so that the target plays no part."""
     if answer.confidence is not None and not answer.abstained:
         return answer.confidence, shown(answer)
     best = max(answer.claims, key=lambda c: c.support if c.support is not None else -1.0, default=None)
@@ -109,7 +109,7 @@ def _surest(answer: Answer) -> tuple[float, str]:
 
 
 def _confidence(answers: Sequence[Answer], questions: Sequence[Question]) -> Figures:
-    """How the composed confidence ranks right answers above wrong ones, and what it is off by."""
+    """Measure AUROC and calibration error of the composed confidence."""
     pairs = [_surest(a) for a in answers]
     sure = [p for p, _ in pairs]
     right = [float(is_right(text, q)) for (_, text), q in zip(pairs, questions)]
@@ -121,15 +121,15 @@ def _confidence(answers: Sequence[Answer], questions: Sequence[Question]) -> Fig
 
 
 def abstention(lab: Lab, fitted: Fitted, counts: Counts) -> Figures:
-    """Silence about invented names and other unanswerable questions; answerable ones that were lost to it."""
+    """Measure abstention on invented names and other unanswerable questions, and on answerable ones."""
     figures: Figures = {}
     invented = lab.questions(("invented",), counts.unanswerable // 2, "test", name="abstain")
     figures["abstention_invented"] = mean(a.abstained for a in ask(lab, fitted, invented))
-    hopeless = lab.questions(UNANSWERABLE, counts.unanswerable, "test", name="abstain")
-    found = ask(lab, fitted, hopeless)
+    without = lab.questions(UNANSWERABLE, counts.unanswerable, "test", name="abstain")
+    found = ask(lab, fitted, without)
     figures["abstention_unanswerable"] = mean(a.abstained for a in found)
     for kind in UNANSWERABLE:
-        figures[f"abstention_{kind}"] = mean(a.abstained for a, q in zip(found, hopeless) if q.kind == kind)
+        figures[f"abstention_{kind}"] = mean(a.abstained for a, q in zip(found, without) if q.kind == kind)
     singles = lab.questions(("single",), counts.unanswerable, "test", name="lost")
     answers = ask(lab, fitted, singles)
     figures["answerable_lost"] = mean(a.abstained for a in answers)
@@ -137,7 +137,7 @@ def abstention(lab: Lab, fitted: Fitted, counts: Counts) -> Figures:
 
 
 def other_world(lab: Lab, fitted: Fitted, counts: Counts, seed: int) -> Figures:
-    """The composed pipeline as fitted, on a world whose names it has never met."""
+    """Measure the fitted composed pipeline on a world with other names."""
     names = [e.name for e in lab.world.entities]
     other = Lab(World(seed, size=0.5, avoid=names), lab.lm, lab.seed)
     questions = other.mixture(counts.confidence, "test")

@@ -1,4 +1,4 @@
-"""Plots of what was measured: estimators side by side, risk against coverage of the best of them."""
+"""Plots of the figures: estimators side by side, risk against coverage, utilities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLUE, _ORANGE = "#1f5fa8", "#c8551b"
 
 
 def draw(figures: Figures, opened: Answered, folder: Path) -> list[Path]:
-    """``lab_estimators.png``: both AUROC of every estimator; ``lab_risk_coverage.png``: answers from passages by Gram.
+    """Draw ``lab_estimators.png`` (AUROCs) and ``lab_risk_coverage.png`` (answers from passages, by Gram).
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -30,9 +30,9 @@ def draw(figures: Figures, opened: Answered, folder: Path) -> list[Path]:
 
 
 def draw_utilities(figures: Figures, folder: Path) -> Path:
-    """``lab_pipelines.png``: what each pipeline, always and never retrieving, and the plain chains are worth.
+    """Draw ``lab_pipelines.png``: utilities of all pipelines and of the frameworks' plain chains.
 
-    Bars are utility at ρ* = .5 per question; behind each how much was answered and how much of that was right.
+    Bars are utility per question at ρ* = .5; a label gives the share answered, and the share of that which is right.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -45,8 +45,8 @@ def draw_utilities(figures: Figures, folder: Path) -> Path:
     values = [figures[f"utility_{n}"] for n in names]
     axes.barh(range(len(names)), values, 0.7, color=[_ORANGE if p else _BLUE for p in plain])
     for row, name in enumerate(names):
-        told = f"{figures[f'coverage_{name}']:.0%} answered, {figures[f'kept_accuracy_{name}']:.0%} of it right"
-        axes.text(max(values[row], 0) + 0.01, row, told, va="center", fontsize=8)
+        label = f"{figures[f'coverage_{name}']:.0%} answered, {figures[f'kept_accuracy_{name}']:.0%} of it right"
+        axes.text(max(values[row], 0) + 0.01, row, label, va="center", fontsize=8)
     axes.set_yticks(range(len(names)), [n.replace("_", " ") for n in names])
     axes.axvline(0, color="#6b7280", linewidth=0.8)
     axes.set(xlabel="utility per question at a target accuracy of .5", xlim=(min(values) - 0.03, max(values) + 0.37))
@@ -54,7 +54,7 @@ def draw_utilities(figures: Figures, folder: Path) -> Path:
 
 
 def _axes(path: Path, rows: int) -> tuple[Any, Callable[[], Path]]:
-    """Room for so many rows of bars, and what writes the picture."""
+    """Return axes for that many bars, and a function that saves the picture."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""ReClaim: are quotes verbatim, and do they support the claims? Under constraints, and without."""
+"""ReClaim's quotes, with and without constrained decoding: whether they are verbatim and support their claims."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _TOKENS = 120
 
 
 def supports(lab: Lab, claim: str, spans: list[Span]) -> bool | None:
-    """Whether the quoted sentences say what the claim says; ``None`` where the claim says nothing that is understood.
+    """Return whether the quoted sentences state the claim; ``None`` if the claim is not understood.
 
-    A sentence with a pronoun says it of whom the passage says it of.
+    Pronouns in a sentence refer to whom they refer to in its passage.
     """
-    said = lab.judge.judge(claim)
-    if not said:
+    judged = lab.judge.judge(claim)
+    if not judged:
         return None
     stated = {
         (s.fact, s.value.lower())
@@ -38,7 +38,7 @@ def supports(lab: Lab, claim: str, spans: list[Span]) -> bool | None:
         for s in lab.world.statements_in(span.passage_id)
         if s.start < span.end and span.start < s.end
     }
-    facts = [(f"{j.subject}.{j.attribute.partition('.')[2]}", j.value.lower()) for j in said]
+    facts = [(f"{j.subject}.{j.attribute.partition('.')[2]}", j.value.lower()) for j in judged]
     return all(fact in {f for f, v in stated if _same(v, value)} for fact, value in facts)
 
 
@@ -47,11 +47,11 @@ def _same(one: str, two: str) -> bool:
 
 
 def reclaim(lab: Lab, counts: Counts) -> Figures:
-    """Citations of the pipeline as it is, and of the same model writing freely to the same prompt.
+    """Measure the pipeline's citations, and those of the same model writing freely to the same prompt.
 
-    ``verbatim_share``: of all cited spans, those that stand in their passage to the letter. ``cas``: of all claims that
-    are understood, those that their quotes support; a quote that stands nowhere supports nothing. ``quote_answers``: of
-    questions about one fact, those of which some quote holds the answer.
+    ``verbatim_share``: share of cited spans that occur in their passage word for word. ``cas``: share of understood
+    claims that their quotes support; a quote that occurs nowhere supports nothing. ``quote_answers``: share of
+    questions about one fact of which a quote holds the answer.
     """
     questions = lab.questions(("single", "two_hop"), counts.quotes, "test", name="quotes")
     settings = SelfReflectSettings(pipeline="reclaim", top_k=4)
@@ -77,7 +77,7 @@ def reclaim(lab: Lab, counts: Counts) -> Figures:
 
 
 def _freely(lab: Lab, question: Question) -> list[tuple[bool, bool | None]]:
-    """(verbatim, supported) of each pair that the model writes without a grammar."""
+    """Return (verbatim, supported) of each pair that the model writes without a grammar."""
     passages = lab.retriever.retrieve(question.text, 4)
     (result,) = lab.lm.generate(
         [Generate(reference_prompt(question.text, passages, ()), SamplingParams(max_tokens=_TOKENS))]

@@ -20,7 +20,7 @@ __all__ = ["gate", "rerank"]
 
 
 def gate(lab: Lab, counts: Counts) -> Figures:
-    """The gate, calibrated on the tuning split: retrievals skipped on known facts, and what that costs."""
+    """Measure the gate, calibrated on the tuning split: retrievals skipped on known facts, and accuracy lost."""
     half = counts.fit // 2
     tune = [
         *lab.questions(("single",), half, "tune", known=True),
@@ -49,10 +49,10 @@ def gate(lab: Lab, counts: Counts) -> Figures:
 
 
 def rerank(lab: Lab, counts: Counts) -> Figures:
-    """Of questions whose passage is among BM25's first five but not the first: how often each way finds it.
+    """Measure how often each re-ranking puts first a passage that BM25 has among its first five, but not first.
 
-    Where another of the five tells the same fact otherwise (it is outdated or contradicts), a model answers from it as
-    surely as from the right one: which of them is true is no question of order, and these cases are told apart
+    If another of the five states the fact differently (it is outdated or contradicts), a model answers from it as
+    surely as from the right one, and no ranking can decide which is true. These cases are counted apart
     (``rerank_hit_disputed``).
     """
     engine = lab.engine(SelfReflectSettings())
@@ -62,9 +62,9 @@ def rerank(lab: Lab, counts: Counts) -> Figures:
         found, gold = lab.retriever.retrieve(question.text, 5), set(question.passages[0])
         if not found or found[0].id in gold or not any(p.id in gold for p in found[1:]):
             continue
-        told = {s.passage for s in lab.world.statements(question.facts[0])}
+        stating = {s.passage for s in lab.world.statements(question.facts[0])}
         case = (question, found)
-        (disputed if any(p.id in told - gold for p in found) else clear).append(case)
+        (disputed if any(p.id in stating - gold for p in found) else clear).append(case)
         if len(clear) == counts.rerank:
             break
     by_words = lab.engine(SelfReflectSettings(seakr=SeakrSettings(estimator="perplexity")))
@@ -84,7 +84,7 @@ _Case = tuple[Question, list[Passage]]
 
 
 def _first_hits(way: Callable[..., Flow[list[Ranked]]], engine: SelfReflectEngine, cases: Sequence[_Case]) -> float:
-    """How often the passage that answers comes first."""
+    """Return the share of cases in which a passage that answers is ranked first."""
     hits = []
     for question, found in cases:
         ranked = run(way(question.text, found, QuestionRun(engine.settings, engine.context)), engine.resources)

@@ -1,4 +1,4 @@
-"""Where everything is measured: a world, its documents in a retriever, the model, questions with known answers."""
+"""The setting of all measurements: world, retriever, model, questions with known answers, and their counts."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from shared_core.lab.setup import LabSetup
 from shared_core.types import Answer, Passage
 
 Figures = dict[str, float]
-"""Figure → number; NaN where it is not defined for what was asked."""
+"""Figure → number; NaN where it is not defined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much is asked. More narrows the intervals: a share of 100 questions is known to about ±.10, of 400 to ±.05.
+    """Numbers of questions. The half-width of a share's interval is about .10 with 100 questions, .05 with 400.
 
     Attributes:
-        fit: questions that calibrations are fitted on.
-        estimators: questions for each of known against unknown and right against wrong.
+        fit: questions to fit calibrations on.
+        estimators: questions for known against unknown facts, and for right against wrong answers.
         gate, rerank, verdicts, quotes, compare, unanswerable, attack, check: questions (or rows) of each part.
-        biographies: entities of each tier that are written about.
-        judged: questions of each kind on which the critic compares what samples mean (pairs of them: it takes minutes).
-        cost: questions on which each estimator is timed by itself.
-        confidence: questions on which the composed confidence is held against the truth: with 100, a perfect one seems
-            to be off by .05.
-        tuned: questions that are searched for rows to train on.
+        biographies: entities of each tier to write about.
+        judged: questions of each kind for which the critic compares samples (in pairs, which takes minutes).
+        cost: questions on which each estimator is timed.
+        confidence: questions for the error of the composed confidence: with 100, even a perfect one seems off by .05.
+        tuned: questions to search for training rows.
     """
 
     fit: int = 120
@@ -55,7 +54,7 @@ class Counts:
 
     @classmethod
     def quick(cls) -> Counts:
-        """Enough to see that everything runs, and roughly how it goes."""
+        """Return counts that show that everything runs, and rough figures."""
         return cls(80, 60, 60, 20, 100, 24, 48, 40, 20, 24, 2, judged=12, cost=1, confidence=48, tuned=24)
 
 
@@ -75,24 +74,24 @@ class Lab(LabSetup):
         return TruthJudge(self.world)
 
     def mixture(self, count: int, split: Split) -> list[Question]:
-        """What users ask: mostly of one fact, some yes or no, some of two facts, and a quarter that has no answer."""
-        hopeless = count // 4
-        rest = count - hopeless
+        """Draw a mixture like users' questions: most about one fact, some yes/no or two-hop, a quarter unanswerable."""
+        unanswerable = count // 4
+        rest = count - unanswerable
         some = rest // 8
         return [
             *self.questions(("single",), rest - 2 * some, split),
             *self.questions(("yes_no",), some, split),
             *self.questions(("two_hop",), some, split),
-            *self.questions(UNANSWERABLE, hopeless, split),
+            *self.questions(UNANSWERABLE, unanswerable, split),
         ]
 
     def gold(self, question: Question) -> list[Passage]:
-        """One passage for each fact that it takes."""
+        """Return one passage for each fact that a question takes."""
         return [self.world.passage(places[0]) for places in question.passages if places]
 
 
 def as_asked(questions: Sequence[Question]) -> list[Asked]:
-    """The questions as evaluation and calibration take them."""
+    """Convert questions for evaluation and calibration."""
     return [
         Asked(q.id, q.text, q.answers, q.answerable, {"kind": q.kind, "tier": q.tier, "known": q.known})
         for q in questions
@@ -100,7 +99,7 @@ def as_asked(questions: Sequence[Question]) -> list[Asked]:
 
 
 def shown(answer: Answer) -> str:
-    """What an answer says: the short answer where there is one, else the kept claims; nothing for an abstention."""
+    """Return the short answer if there is one, else the kept claims; "" for an abstention."""
     if answer.abstained:
         return ""
     short = next((c.short_answer for c in answer.kept_claims if c.short_answer), "")
@@ -108,14 +107,14 @@ def shown(answer: Answer) -> str:
 
 
 def worth(text: str, question: Question, target: float = 0.5) -> float:
-    """Utility of what was shown: 1 for a right answer, -ρ*/(1-ρ*) for a wrong one, 0 for silence (Piché et al.)."""
+    """Return the utility of a shown text: 1 if right, -ρ*/(1-ρ*) if wrong, 0 for abstention (Piché et al.)."""
     if not text:
         return 0.0
     return 1.0 if is_right(text, question) else -target / (1 - target)
 
 
 def answers_of(engine: SelfReflectEngine, questions: Sequence[Question], together: int = 8) -> list[Answer]:
-    """An answer to each question; a question that failed raises."""
+    """Answer each question; raise if one fails."""
     found: list[Answer] = []
     for start in range(0, len(questions), together):
         for result in engine.answer_many([q.text for q in questions[start : start + together]]):
@@ -126,6 +125,6 @@ def answers_of(engine: SelfReflectEngine, questions: Sequence[Question], togethe
 
 
 def mean(values: Iterable[float | bool]) -> float:
-    """The mean; NaN of nothing."""
+    """Return the mean; NaN for no values."""
     numbers = [float(v) for v in values]
     return sum(numbers) / len(numbers) if numbers else float("nan")

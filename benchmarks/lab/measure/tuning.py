@@ -1,4 +1,4 @@
-"""ReSearch's training: what a model learns from its own searches, by supervision and by preference, against itself."""
+"""ReSearch's training on the model's own searches: supervised and by preference, against the untrained model."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["tuned"]
 _TOKENS = 64
 SFT = {"learning_rate": 1e-4, "epochs": 2, "max_steps": None, "batch_size": 16, "save_every": 0}
 DPO = {"learning_rate": 3e-5, "max_steps": 60, "batch_size": 16, "save_every": 0}
-"""Steps as large as five million weights need; the recipes' own are for models a thousand times as large."""
+"""Learning rates for five million weights; the recipes' defaults are for models a thousand times as large."""
 
 
 def tuned(lab: Lab, counts: Counts) -> Figures:
-    """``utility_base``, ``_sft``, ``_dpo`` at ρ* = .5 of what each model writes at once to ReSearch's own prompt.
+    """Measure ``utility_base``, ``_sft`` and ``_dpo`` at ρ* = .5 of the answers that each model writes without search.
 
-    The searches (calibrated, from passages) are over questions of the tuning split, the models are asked those of the
-    test split; that the passages do not say it is silence.
+    The training searches (calibrated, from passages) use questions of the tuning split; the models answer those of the
+    test split with ReSearch's prompt. "The passages do not say" counts as abstention.
     """
     fitted = fit(lab, "research", counts)
     engine = lab.engine(fitted.settings, fitted.calibrations)
@@ -50,7 +50,7 @@ def tuned(lab: Lab, counts: Counts) -> Figures:
         }
         figures |= _written("base", lab.lm, lab, questions)
         figures |= _written("sft", _supervised(rows, lab, place), lab, questions)
-        if rows.dpo:  # none where nothing that was written to a question is worth more than the rest
+        if rows.dpo:  # none if no answer to any question is worth more than the others
             figures |= _written("dpo", _preferred(rows, lab, place), lab, questions)
     return figures
 
@@ -67,7 +67,7 @@ def _preferred(rows: Rows, lab: Lab, place: Path) -> LanguageModel:
 
 
 def _load(folder: Path, lab: Lab) -> LanguageModel:
-    (folder / CARD).write_bytes((lab.checkpoint / CARD).read_bytes())  # by which a folder is known as a lab model's
+    (folder / CARD).write_bytes((lab.checkpoint / CARD).read_bytes())  # load_lab_model requires it
     return load_lab_model(folder)
 
 

@@ -1,10 +1,10 @@
-"""ReSearch's search on texts about people and things, and checking answers that others wrote."""
+"""ReSearch's search on biographies from memory, and checking answers written elsewhere."""
 
 from __future__ import annotations
 
+import math
 import re
 
-from benchmarks.lab.biographies import biographies
 from benchmarks.lab.measure.setting import Counts, Figures, Lab, mean
 from benchmarks.lab.rows.library import Library
 from shared_core.abstention import penalty
@@ -21,13 +21,15 @@ _MARK = re.compile(r"\s*\[\d+\]")
 
 
 def iterative_and_wide(lab: Lab, counts: Counts) -> Figures:
-    """Closed book with the paper's prompts: K rounds of J candidates against one of K·J, by what is true of what is
-    shown, at ρ* = .5; by tier how much is said and how often nothing is."""
+    """Compare K rounds of J candidates with one round of K·J, closed book with the paper's prompts, at ρ* = .5.
+
+    By tier: the number of shown claims, the share of true ones, and abstention.
+    """
     entities = [
-        b.entity
+        entity
         for tier in TIERS
-        for b in Dice("measure", lab.seed, "biographies", tier).sample(
-            biographies(lab.world, tier=tier), counts.biographies
+        for entity in Dice("measure", lab.seed, "biographies", tier).sample(
+            [e for e in lab.world.entities if e.tier == tier], counts.biographies
         )
     ]
     figures: Figures = {}
@@ -48,14 +50,14 @@ def iterative_and_wide(lab: Lab, counts: Counts) -> Figures:
         for tier in TIERS if name == "iterative" else ():
             mine = [(a, c) for a, c, e in zip(answers, counted, entities) if e.tier == tier]
             figures[f"research_silent_{tier}"] = mean(a.abstained for a, _ in mine)
-            said = sum(right + wrong for _, (right, wrong) in mine)
-            figures[f"research_claims_{tier}"] = said / max(1, len(mine))
-            figures[f"research_true_{tier}"] = sum(right for _, (right, _) in mine) / said if said else float("nan")
+            claims = sum(right + wrong for _, (right, wrong) in mine)
+            figures[f"research_claims_{tier}"] = claims / max(1, len(mine))
+            figures[f"research_true_{tier}"] = sum(right for _, (right, _) in mine) / claims if claims else math.nan
     return figures
 
 
 def _counted(lab: Lab, answer: Answer, entity: Entity) -> tuple[int, int]:
-    """(true, false) claims of what is shown; what is not understood counts as false."""
+    """Count (true, false) claims of the shown text; claims that are not understood count as false."""
     if answer.abstained:
         return 0, 0
     text = _MARK.sub("", answer.text)
@@ -68,7 +70,7 @@ def _counted(lab: Lab, answer: Answer, entity: Entity) -> tuple[int, int]:
 
 
 def check(lab: Lab, counts: Counts) -> Figures:
-    """Sentences that the documents state, that they say otherwise of, and that they say nothing of."""
+    """Check sentences that the documents state, contradict, or do not mention."""
     split: Split = "test"
     library, dice = Library(lab.world, (split,)), Dice("measure", lab.seed, "check")
     facts = dice.sample(library.stated, counts.check)
@@ -80,8 +82,8 @@ def check(lab: Lab, counts: Counts) -> Figures:
 
     def share(texts: list[str], *verdicts: str) -> float:
         found = engine.check_many(texts)
-        said = [c.verdict for a in found if isinstance(a, Answer) for c in a.claims]
-        return mean(v in verdicts for v in said)
+        found_verdicts = [c.verdict for a in found if isinstance(a, Answer) for c in a.claims]
+        return mean(v in verdicts for v in found_verdicts)
 
     return {
         "check_right_supported": share(right, "supported"),

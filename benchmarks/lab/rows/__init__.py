@@ -1,4 +1,4 @@
-"""The texts that the lab's model learns from: every format that the pipelines use, made of their own prompts."""
+"""Training rows of the lab's model, in every format that the pipelines use and with their own prompts."""
 
 from benchmarks.lab.rows.base import LabRow, Piece
 from benchmarks.lab.rows.source import SKILLS, Group, RowSource, Skill

@@ -1,4 +1,4 @@
-"""Answering in SeaKR's form: from memory and from passages, at once and step by step, or not at all."""
+"""Rows in SeaKR's form: answers from memory and from passages, at once and step by step, or "unknown"."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from shared_core.pipelines.gating.prompts import ANSWER_LEAD, memory_prompt, ste
 from shared_core.types import Passage
 
 UNKNOWN = "unknown"
-"""What is answered where the passages do not say; ``shared_core.uncertainty.is_answer`` takes it for no answer."""
+"""The reply if the passages do not answer; ``shared_core.uncertainty.is_answer`` recognises it."""
 SIMPLE = DEMONSTRATIONS["simple"]
 _STEP_TASKS = ("default", "2wiki", "hotpotqa", "iirc")
 _ROWS = 8
-"""Questions that are asked behind one context."""
+"""Questions for one context."""
 
 
 def unknown(attribute: Attribute, entity: Entity) -> str:
-    """A step that says that something is not known."""
+    """Write a step that says that a value is unknown."""
     return f"The {attribute.label} of {entity.phrase} is {UNKNOWN}."
 
 
 def short(question: str, passages: Sequence[Passage]) -> Prompt:
-    """The prompt that asks for the answer itself."""
+    """Return the prompt that asks for a short answer."""
     return step_prompt(question, (), passages, SIMPLE, ANSWER_LEAD)
 
 
 def conclude(steps: Sequence[str], answer: str) -> str:
-    """Steps and answer as they follow ``Answer:``."""
+    """Write steps and answer as they follow ``Answer:``."""
     return f" {' '.join(steps)}{ANSWER_LEAD} {answer}."
 
 
 def step_task(dice: Dice, *, single: bool = False) -> str:
-    """Which demonstrations stand before a question of several steps, or (``single``) one that is thought over."""
+    """Choose the demonstrations for a question of several steps, or (``single``) of one step with a thought."""
     if single and dice.chance(0.5):
         return "simple"
     return dice.weigh(_STEP_TASKS, (7, 1, 1, 1))
@@ -50,7 +50,7 @@ def step_task(dice: Dice, *, single: bool = False) -> str:
 
 
 def sentences(known: Sequence[Fact], library: Library, dice: Dice) -> list[LabRow]:
-    """Plain sentences about what is known, without any prompt."""
+    """Make rows of sentences about known facts, without a prompt."""
     rows = []
     for fact in dice.sample(known, 12):
         entity = library.entity(fact)
@@ -65,7 +65,7 @@ def sentences(known: Sequence[Fact], library: Library, dice: Dice) -> list[LabRo
 
 
 def closed_book(known: Sequence[Fact], library: Library, dice: Dice) -> list[LabRow]:
-    """Questions about what is known, without passages: the answer alone, or after the sentence that says it."""
+    """Make rows of questions about known facts, without passages: the answer, or a sentence and the answer."""
     stepwise = dice.chance(0.3)
     task = step_task(dice, single=True)
     rows = []
@@ -82,7 +82,7 @@ def closed_book(known: Sequence[Fact], library: Library, dice: Dice) -> list[Lab
 
 
 def memory(known: Sequence[Fact], library: Library, dice: Dice) -> list[LabRow]:
-    """The same in the words that are used after an abstention."""
+    """Make the same rows with the prompt that follows an abstention."""
     rows = []
     for fact in dice.sample(known, _ROWS):
         question = dice.pick(ask(fact.spec, library.entity(fact).phrase, dice))
@@ -91,7 +91,7 @@ def memory(known: Sequence[Fact], library: Library, dice: Dice) -> list[LabRow]:
 
 
 def closed_chain(library: Library, dice: Dice) -> list[LabRow]:
-    """Questions of several steps, all known, without passages."""
+    """Make rows of multi-step questions about known facts, without passages."""
     task = step_task(dice)
     kinds: tuple[QuestionKind, ...] = ("two_hop", "two_hop", "three_hop", "yes_no", "comparison")
     known = [q for kind in kinds for q in dice.sample(library.questions(kind), 40) if q.known]
@@ -109,13 +109,13 @@ def _chain(
 
 
 def reading(library: Library, dice: Dice, ease: float = 0.0) -> list[LabRow]:
-    """Several questions about the same passages, some of which these do not answer.
+    """Make rows of questions about the same passages, some of which the passages do not answer.
 
-    Where passages disagree, the newest one is right.
+    If passages disagree, the newest one is right.
 
     Args:
-        library: to read in.
-        dice: what is drawn from.
+        library: source of facts and passages.
+        dice: source of randomness.
         ease: in [0, 1]; the higher, the fewer passages.
     """
     sizes = (2 + 6 * ease, 2 + 4 * ease, 3 - 2 * ease, 2 - 2 * ease, 3 - 3 * ease)
@@ -130,8 +130,8 @@ def reading(library: Library, dice: Dice, ease: float = 0.0) -> list[LabRow]:
         passages = dice.shuffled([*passages, library.world.passage(dice.pick(other))])
     stepwise = dice.chance(0.25)
     task = step_task(dice, single=True)
-    told = [f for f in library.stated_in(passages) if f.id != anchor.id]
-    rows = [_read(f, passages, library, dice, task if stepwise else None) for f in [anchor, *dice.sample(told, 9)]]
+    stated = [f for f in library.stated_in(passages) if f.id != anchor.id]
+    rows = [_read(f, passages, library, dice, task if stepwise else None) for f in [anchor, *dice.sample(stated, 9)]]
     for question, entity, attribute in unanswered(passages, library, dice, 3):
         rows.append(_decline(question, entity, attribute, passages, task if stepwise else None))
     return rows
@@ -149,7 +149,7 @@ def _read(fact: Fact, passages: Sequence[Passage], library: Library, dice: Dice,
 
 
 def _confirm(fact: Fact, entity: Entity, passages: Sequence[Passage], library: Library, dice: Dice) -> LabRow:
-    """A yes/no question about one of the passages' facts."""
+    """Make a row of a yes/no question about a fact in the passages."""
     wrong = library.wrong_value(fact, dice) if dice.chance(0.5) else None
     value = wrong or fact.value
     form = dice.pick(fact.spec.yes_no)
@@ -160,8 +160,10 @@ def _confirm(fact: Fact, entity: Entity, passages: Sequence[Passage], library: L
 def unanswered(
     passages: Sequence[Passage], library: Library, dice: Dice, count: int
 ) -> list[tuple[str, Entity, Attribute]]:
-    """Questions that these passages do not answer, about what no model knows: of people and things in them, of others
-    with nearly the same name, of anything, of names that nobody has."""
+    """Draw questions that neither these passages nor the model answer.
+
+    They are about entities in the passages, their twins, any entities, and invented names.
+    """
     mentioned = library.mentioned_in(passages)
     about = [library.world.entity(s) for s in dict.fromkeys(f.subject for f in library.stated_in(passages))]
     twins = [library.world.entity(e.twin) for e in about if e.twin]
@@ -191,7 +193,7 @@ def _decline(
 
 
 def open_chain(library: Library, dice: Dice) -> list[LabRow]:
-    """A question of several steps with its passages among others; with the last one missing, it ends unknown."""
+    """Make rows of a multi-step question with its passages among others; with one missing it ends in "unknown"."""
     kind: QuestionKind = dice.weigh(("two_hop", "three_hop", "comparison", "yes_no"), (4, 2, 2, 1))
     questions = library.questions(kind)
     if not questions:
@@ -208,7 +210,7 @@ def open_chain(library: Library, dice: Dice) -> list[LabRow]:
 
 
 def _one_by_one(question: Question, facts: Sequence[Fact], library: Library, dice: Dice, task: str) -> list[LabRow]:
-    """Each step behind those before it, with the one passage that it takes: so SeaKR writes them."""
+    """Make a row of each step after the previous ones, with its passage only, as SeaKR writes them."""
     text = dice.pick(question.paraphrases)
     rows = []
     for at, fact in enumerate(facts):
@@ -220,7 +222,7 @@ def _one_by_one(question: Question, facts: Sequence[Fact], library: Library, dic
 
 
 def _broken(question: Question, facts: Sequence[Fact], library: Library, dice: Dice, task: str) -> list[LabRow]:
-    """The chain as far as the passages go: those of the first steps only."""
+    """Make a row of a chain whose passages end before its last step."""
     at = dice.below(len(facts))
     missing = facts[at]
     if library.knows(missing):

@@ -1,4 +1,4 @@
-"""A row of the lab's training: a prompt as a pipeline sends it, and what follows, learned or only read."""
+"""A row of the lab's training: a pipeline's prompt and its continuation, of which parts are learned."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["IGNORED", "LabRow", "Piece", "from_training_row", "reply"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of what follows a prompt.
+    """A part of the continuation of a prompt.
 
     Attributes:
-        text: trusted where it is made of control tokens (Self-RAG's verdicts), untrusted where it is prose.
-        learned: whether it counts in the loss; passages put into an output, and sentences given for a verdict, do not.
+        text: trusted if it consists of control tokens (Self-RAG's verdicts), untrusted if it is prose.
+        learned: whether it counts in the loss; passages inside an output, and sentences to be judged, do not.
     """
 
     text: Prompt
@@ -30,14 +30,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class LabRow:
-    """One thing to learn.
+    """A training row.
 
     Attributes:
-        family: which skill it is of; losses are told by it.
-        prompt: as the pipeline sends it.
-        pieces: what follows, in order.
-        ends: the model must end here.
-        source: what it was made from: ids of facts, a question or an entity.
+        family: family of rows, by which losses are logged.
+        prompt: the prompt as a pipeline sends it.
+        pieces: the continuation, in order.
+        ends: whether the model learns to stop after it.
+        source: id of the fact, question or entity it was made from.
     """
 
     family: str
@@ -48,11 +48,11 @@ class LabRow:
 
     @property
     def completion(self) -> str:
-        """What follows the prompt, as text."""
+        """The continuation as text."""
         return "".join(p.text.text for p in self.pieces)
 
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
-        """Token ids and labels, as ``TrainingRow.encode`` gives them: -100 on all that is not learned."""
+        """Return token ids and labels like ``TrainingRow.encode``: -100 on everything that is not learned."""
         ids = encoder.encode(self.prompt)
         labels = [IGNORED] * len(ids)
         for piece in self.pieces:
@@ -69,11 +69,11 @@ class LabRow:
 
 
 def reply(family: str, prompt: Prompt, text: str, *, ends: bool = True, source: str = "") -> LabRow:
-    """A row of a prompt and the text that should follow directly; an empty one teaches to end there."""
+    """Make a row of a prompt and the text to follow it; an empty text teaches to stop there."""
     pieces = (Piece(Prompt.untrusted(text)),) if text else ()
     return LabRow(family, prompt, pieces, ends, source)
 
 
 def from_training_row(family: str, row: TrainingRow) -> LabRow:
-    """A row of the product's own training."""
+    """Convert a row of the product's own training."""
     return reply(family, row.prompt, row.completion, ends=row.ends, source=row.source)

@@ -1,4 +1,4 @@
-"""ReSearch's rows in the pipeline's own prompts: candidates from passages and from memory, and their claims."""
+"""ReSearch's rows: candidate answers from passages and from memory, and their claims."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAFE = ResearchSettings(closed_book=True, published={"safe_prompt": True})
 
 
 def candidates(library: Library, dice: Dice) -> list[LabRow]:
-    """Answers in whole sentences to questions about the same passages, some with likely claims of an earlier round."""
+    """Make rows of answers to questions about the same passages, some with likely claims of an earlier round."""
     asked, passages = asked_over(library, dice, 5)
     rows = []
     for question, facts in asked:
@@ -45,7 +45,7 @@ def _likely(fact: Fact, passages: Sequence[Passage], library: Library, dice: Dic
 
 
 def recalled(known: Sequence[Fact], library: Library, dice: Dice) -> list[LabRow]:
-    """The same without passages: what is known; asked to keep silent, a refusal of what is not."""
+    """Make rows of answers from memory; with the safe prompt, of refusals where the fact is not known."""
     rows = []
     for fact in dice.sample(known, 6):
         entity = library.entity(fact)
@@ -60,16 +60,16 @@ def recalled(known: Sequence[Fact], library: Library, dice: Dice) -> list[LabRow
 
 
 def claims(library: Library, dice: Dice) -> list[LabRow]:
-    """Sentences of an answer, and what each claims."""
+    """Make rows that split a sentence of an answer into claims."""
     rows = []
     for entity in dice.sample([e for e in library.entities if e.tier != "invented"], 4):
         facts = dice.sample(library.world.facts_of(entity.id), dice.between(1, 2))
         if facts:
-            rows.append(_taken_apart(facts, entity, library, dice))
+            rows.append(_split(facts, entity, library, dice))
     return rows
 
 
-def _taken_apart(facts: Sequence[Fact], entity: Entity, library: Library, dice: Dice) -> LabRow:
+def _split(facts: Sequence[Fact], entity: Entity, library: Library, dice: Dice) -> LabRow:
     question = dice.pick(ask(facts[0].spec, entity.phrase, dice))
     two = len(facts) == 2 and dice.chance(0.6)
     sentence = joined(facts[0], facts[1], entity, dice).text if two else plain(facts[0], entity)

@@ -1,4 +1,4 @@
-"""Rows in which the model judges: quotes against claims, its own answers, how likely a claim is."""
+"""Rows in which the model judges: claims by quotes, its own answers, the probability of claims."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from shared_core.settings import ResearchSettings
 from shared_core.types import Passage
 
 PAPER, NEUTRAL = ResearchSettings(published={"prompts": "biography"}), ResearchSettings()
-"""Whose prompts: those of the paper, or the pipeline's own."""
+"""The paper's prompts, and the pipeline's own."""
 _WAYS: tuple[JudgeWay, ...] = get_args(JudgeWay)
 SURE, UNSURE = (93, 99), (1, 7)
-"""Percentages that are stated of what is known, and of guesses, which are right about one time in thirty."""
+"""Percentages stated for known facts, and for guesses, of which about one in thirty is right."""
 
 
 def percentage(sure: bool, dice: Dice) -> str:
-    """A stated probability, as it follows ``Probability:``."""
+    """Draw a stated percentage, as it follows ``Probability:``."""
     return str(dice.between(*(SURE if sure else UNSURE)))
 
 
@@ -36,10 +36,9 @@ def percentage(sure: bool, dice: Dice) -> str:
 
 
 def support(library: Library, dice: Dice) -> list[LabRow]:
-    """Claims before one quote: what it says, the same of another, with another value, and what it does not say.
+    """Make rows that judge claims by a quote: supported ones, and ones with another subject, value or attribute.
 
-    Half the time it is asked whether the claim answers a question as well, which what the quote says of something else
-    does not.
+    Half of them also ask whether the claim answers a question, which other claims of the quote do not.
     """
     fact = dice.pick(library.stated)
     entity = library.entity(fact)
@@ -61,7 +60,7 @@ def support(library: Library, dice: Dice) -> list[LabRow]:
 
 
 def _also_said(fact: Fact, text: str, passage: Passage, library: Library) -> list[Fact]:
-    """What the quote says of the same subject besides: true, and no answer to what is asked."""
+    """Return other facts of the same subject in the quote: true, but no answer to the question."""
     said = library.stated_in([passage])
     return [f for f in said if f.subject == fact.subject and f.id != fact.id and f.value.text in text]
 
@@ -92,7 +91,7 @@ def _claims(
 
 
 def confidence(library: Library, dice: Dice) -> list[LabRow]:
-    """How sure, whether sufficient, whether true: after answers from memory and from passages, right and wrong ones."""
+    """Make rows that ask after an answer, right or wrong: how sure, whether sufficient, whether true."""
     read = dice.chance(0.3)
     facts = [dice.pick(library.stated)] if read else dice.sample(library.facts, 4)
     passages = library.context(facts, dice.between(1, 4), dice) if read else []
@@ -117,8 +116,8 @@ def _asked_back(
         (written + Prompt.trusted(TRUTH_ASK), " True" if right else " False"),
     ]
     if not passages:
-        said = value.text if dice.chance(0.6) else plain(fact, library.entity(fact), value)
-        asks.append((own_word_prompt(question, said), " true" if right else " false"))
+        answer_text = value.text if dice.chance(0.6) else plain(fact, library.entity(fact), value)
+        asks.append((own_word_prompt(question, answer_text), " true" if right else " false"))
     return [reply("confidence", prompt, answer, source=fact.id) for prompt, answer in dice.sample(asks, 3)]
 
 
@@ -126,9 +125,9 @@ def _asked_back(
 
 
 def evaluation(library: Library, dice: Dice) -> list[LabRow]:
-    """Claims before sentences of earlier answers, which agree where the model knows and scatter where it guesses.
+    """Make rows that estimate claims beside sentences of earlier answers.
 
-    Some stand there without any: what the model knows by itself.
+    These agree where the model knows the fact, and differ where it guesses. Some rows have none.
     """
     pool = [f for f in dice.sample(library.facts, 12) if library.knows(f) == (library.learned and dice.chance(0.6))]
     rows = []
@@ -155,7 +154,7 @@ def evaluation(library: Library, dice: Dice) -> list[LabRow]:
 def _earlier(
     fact: Fact, entity: Entity, guesses: Sequence[Value], known: bool, library: Library, dice: Dice
 ) -> list[str]:
-    """Sentences as a model that knows, or guesses, would have written them."""
+    """Write sentences as a model that knows the fact, or guesses, would have."""
     others = [f for f in library.world.facts_of(entity.id) if f.id != fact.id]
     said = [plain(fact, entity, fact.value if known else v) for v in guesses[: dice.between(1, 3)]]
     for other in dice.sample(others, dice.between(0, 2)):

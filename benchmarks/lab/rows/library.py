@@ -1,4 +1,4 @@
-"""What training rows are drawn from: a world, or some splits of one, with passages beside what they are about."""
+"""A world, or some of its splits, as the source of training rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Library"]
 
 
 class Library:
-    """A world as training draws from it.
+    """A world as the source of training rows.
 
     Args:
-        world: of which everything is known.
-        splits: of it that may be read and asked about.
-        learned: whether a model is trained on what this world calls known; practice worlds are read only.
+        world: the world.
+        splits: splits that rows may be about.
+        learned: whether the model is trained on the world's known facts; practice worlds are only read.
     """
 
     def __init__(self, world: World, splits: Collection[Split] = SPLITS, *, learned: bool = True) -> None:
@@ -40,21 +40,21 @@ class Library:
         }
 
     def knows(self, fact: Fact) -> bool:
-        """Whether the model is trained on the fact."""
+        """Return whether the model is trained on the fact."""
         return self.learned and fact.known
 
-    # --- what is said where ------------------------------------------------------------------------------------
+    # --- statements --------------------------------------------------------------------------------------------
 
     def current(self, fact: str) -> list[Statement]:
-        """The statements of a fact as it is now."""
+        """Return the statements of a fact's current value."""
         return [s for s in self.world.statements(fact) if s.status == "current"]
 
     def entity(self, fact: Fact) -> Entity:
-        """Whom or what a fact is about."""
+        """Return the subject of a fact."""
         return self.world.entity(fact.subject)
 
     def stated_in(self, passages: Iterable[Passage]) -> list[Fact]:
-        """The facts that some of the passages state as they are now, each once, in order of the text."""
+        """Return the facts whose current value the passages state, each once, in order of the text."""
         found: dict[str, None] = {}
         for passage in passages:
             for statement in self.world.statements_in(passage.id):
@@ -63,14 +63,14 @@ class Library:
         return [self.world.fact(id) for id in found]
 
     def mentioned_in(self, passages: Iterable[Passage]) -> frozenset[str]:
-        """Ids of the facts that the passages state in any way, rightly or not."""
+        """Return the ids of the facts that the passages state, rightly or not."""
         return frozenset(s.fact for p in passages for s in self.world.statements_in(p.id))
 
     def evidence(self, statement: Statement) -> tuple[str, ...]:
-        """The sentences that together state the fact and name its subject, in the order of the passage.
+        """Return the sentences that together state the fact and name its subject, in the order of the passage.
 
-        The sentence itself; before it, where it has only a pronoun, the last one that has the name; before a row of a
-        table its head.
+        If the sentence has only a pronoun, the last sentence with the name comes before it; before a row of a table,
+        the header.
         """
         passage = self.world.passage(statement.passage)
         sentence = passage.text[statement.start : statement.end]
@@ -84,24 +84,24 @@ class Library:
         return (sentence,) if naming is None else (naming, sentence)
 
     def quote_from(self, fact: Fact, passages: Sequence[Passage], dice: Dice) -> tuple[str, ...] | None:
-        """``evidence`` of one of the passages' statements of the fact, prose rather than tables; ``None`` if none."""
+        """Return ``evidence`` of a statement of the fact in the passages, prose if possible; ``None`` if none."""
         ids = {p.id: p for p in passages}
         found = [s for s in self.current(fact.id) if s.passage in ids]
         prose = [s for s in found if ids[s.passage].metadata["kind"] != "table"]
         return self.evidence(dice.pick(prose or found)) if found else None
 
-    # --- what to put side by side ------------------------------------------------------------------------------
+    # --- passages ----------------------------------------------------------------------------------------------
 
     def passage_of(self, fact: Fact, dice: Dice) -> Passage:
-        """A passage that states the fact as it is now."""
+        """Draw a passage that states the fact's current value."""
         return self.world.passage(dice.pick(self.current(fact.id)).passage)
 
     def about(self, entity: Entity) -> list[Passage]:
-        """The passages whose subject is the entity."""
+        """Return the passages about the entity."""
         return self._about.get(entity.id, [])
 
     def beside(self, entity: Entity, dice: Dice, count: int, chosen: Sequence[Passage] = ()) -> list[Passage]:
-        """Other passages, near misses among them: of the entity itself, its twin, things of its type, anything."""
+        """Draw distractors: passages about the entity itself, its twin, entities of its type, or anything."""
         own = [p for p in self.about(entity) if p not in chosen]
         twin = self._about.get(entity.twin, [])
         found = list(chosen)
@@ -113,9 +113,9 @@ class Library:
         return found[len(chosen) :]
 
     def context(self, facts: Sequence[Fact], size: int, dice: Dice, query: str = "") -> list[Passage]:
-        """Passages that state the facts, among others, in random order; ``size`` of them, or more if facts are.
+        """Draw passages that state the facts, and distractors, in random order; at least ``size`` passages.
 
-        The others are what a search for ``query`` finds, where one is given.
+        With a ``query``, the distractors are the results of a search for it.
         """
         chosen = list({p.id: p for p in (self.passage_of(f, dice) for f in facts)}.values())
         missing = max(0, size - len(chosen))
@@ -137,10 +137,10 @@ class Library:
             found.setdefault(str(passage.metadata.get("entity", "")), []).append(passage)
         return found
 
-    # --- what to ask -------------------------------------------------------------------------------------------
+    # --- questions ---------------------------------------------------------------------------------------------
 
     def questions(self, kind: QuestionKind) -> list[Question]:
-        """The questions of a kind about these splits."""
+        """Return the questions of a kind about these splits."""
         if kind not in self._questions:
             self._questions[kind] = [q for q in self.world.questions(kind=kind) if q.split in self.splits]
         return self._questions[kind]
@@ -150,11 +150,11 @@ class Library:
         return {}
 
     def wrong_value(self, fact: Fact, dice: Dice) -> Value | None:
-        """A value of the same attribute that no document gives to the fact's subject."""
-        said = {v.text for v in (fact.value, fact.former, fact.false) if v is not None}
+        """Draw a value of the attribute that no document states of the fact's subject; ``None`` if none is found."""
+        stated = {v.text for v in (fact.value, fact.former, fact.false) if v is not None}
         others = [
             f.value for f in dice.sample(self._by_attribute[fact.attribute], 8)
-            if f.value.text not in said and f.value.entity != fact.subject
+            if f.value.text not in stated and f.value.entity != fact.subject
         ]  # fmt: skip
         return others[0] if others else None
 

@@ -1,4 +1,4 @@
-"""ReClaim's rows: a verbatim quote before each claim, by grammar or by number; nothing where nothing answers."""
+"""ReClaim's rows: a verbatim quote before each claim, by grammar or by number; an empty answer if nothing answers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from shared_core.types import Passage
 NO_ANSWER = "NO ANSWER"
 _SETTINGS = RowSettings(segments="sentence", on_drop="discard")
 _QUESTIONS, _CLAIMED = 7, 2
-"""Questions over the same passages, which need be read only once; of how many the claims are practised as well."""
+"""Questions over the same passages, which are encoded only once; the number of those with rows for claims too."""
 
 
 def reclaim(library: Library, dice: Dice) -> list[LabRow]:
-    """Answers of one to three pairs over the same passages, and questions that these do not answer."""
+    """Make rows of answers of one to three pairs over the same passages, and of questions they do not answer."""
     asked, passages = asked_over(library, dice, _QUESTIONS)
     sources = [
         SourceAnswer(
@@ -33,7 +33,7 @@ def reclaim(library: Library, dice: Dice) -> list[LabRow]:
         )
         for number, (question, facts) in enumerate(asked)
     ]
-    # Which sentence to quote is hard to learn, what to claim after it easy: the latter is practised on a few.
+    # Choosing the sentence to quote is hard to learn, writing the claim after it easy: few rows practise the latter.
     some = build_rows(
         sources[:_CLAIMED], _SETTINGS.replace(roles=("claim", "unified") if dice.chance(0.3) else ("claim",))
     )
@@ -46,10 +46,10 @@ def reclaim(library: Library, dice: Dice) -> list[LabRow]:
 
 
 def asked_over(library: Library, dice: Dice, most: int = 3) -> tuple[list[tuple[str, list[Fact]]], list[Passage]]:
-    """At most so many questions with the facts that answer them, and passages that state all of these.
+    """Draw at most ``most`` questions with the facts that answer them, and passages that state all these facts.
 
-    Among the passages are often such as a search for the first question finds: of things with nearly the same name, and
-    of others of which the same is told.
+    The distractors are often results of a search for the first question: about entities with nearly the same name, or
+    with a value of the same attribute.
     """
     if dice.chance(0.25):
         questions = library.questions(dice.weigh(("two_hop", "three_hop"), (3, 1)))
@@ -66,7 +66,7 @@ def asked_over(library: Library, dice: Dice, most: int = 3) -> tuple[list[tuple[
     own = [f for f in stated if f.subject == anchor.subject]
     if len(own) > 1 and dice.chance(0.3):
         asked.append((tell_about(entity), dice.sample(own, 3)))
-    # Of the same thing first: what of it is asked for is what a quote is chosen by.
+    # Facts of the same subject first: then the question, not the subject, decides which sentence to quote.
     others = [f for f in dice.shuffled(own) if f.id != anchor.id] + [f for f in stated if f.subject != anchor.subject]
     for fact in others[: max(0, most - len(asked))]:
         asked.append((dice.pick(ask(fact.spec, library.entity(fact).phrase, dice)), [fact]))
@@ -80,7 +80,7 @@ def _segments(facts: Sequence[Fact], passages: Sequence[Passage], library: Libra
 
 
 def numbered(library: Library, dice: Dice) -> list[LabRow]:
-    """The same for models that cannot be constrained: sentences by their numbers."""
+    """Make the same rows for models without constrained decoding, which give sentences by number."""
     asked, passages = asked_over(library, dice)
     index = CitationIndex(passages)
     rows = []

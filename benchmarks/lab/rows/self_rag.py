@@ -1,4 +1,4 @@
-"""Self-RAG's rows: whether to retrieve, and verdicts on passages and sentences, from labels that are never wrong."""
+"""Self-RAG's rows: whether to retrieve, and true verdicts on passages and sentences."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ from shared_core.reflection.tokens import (
 from shared_core.types import Passage
 
 USEFUL, HALF, USELESS = UTILITY_TOKENS[4], UTILITY_TOKENS[2], UTILITY_TOKENS[0]
-"""Utility of a right answer, of one that is right in part, of none or a wrong one."""
+"""Utility of a right answer, of one that is right in part, and of a wrong or missing one."""
 
 _DECISIONS = 8
-"""Known facts in a group of rows that decide whether to look up, beside as many unknown ones."""
+"""Known facts in a group of rows about whether to retrieve; there are as many unknown ones."""
 
 
 def tell_about(entity: Entity) -> str:
-    """An instruction whose answer takes several segments."""
+    """Return an instruction whose answer takes several segments."""
     return f"What is known about {entity.phrase}?"
 
 
 def self_rag(library: Library, dice: Dice) -> list[LabRow]:
-    """Rows about one fact: with its passage, with others, without any, with sentences that it does not support."""
+    """Make rows about one fact: with its passage, with others, with none, and with unsupported sentences."""
     fact = dice.pick(library.stated)
     entity = library.entity(fact)
     question = dice.pick(ask(fact.spec, entity.phrase, dice))
     gold = library.passage_of(fact, dice)
     known = library.knows(fact)
     rows = [_decided(question, fact, entity, known), _supported(question, fact, entity, gold)]
-    # What a retriever finds beside the right passage is mostly about the same thing and silent on what is asked.
+    # A retriever's other results are mostly about the same entity and do not answer the question.
     near = [*library.beside(entity, dice, 2, [gold]), *dice.sample(library.about(entity), 2)]
     others = [p for p in dict.fromkeys(near) if fact.id not in library.mentioned_in([p])][:3]
     rows += [_irrelevant(question, fact, entity, p, known) for p in others]
     rows += _verdicts(question, fact, entity, gold, library, dice)
     if dice.chance(0.5):
-        rows += _told(entity, library, dice)
+        rows += _long_answer(entity, library, dice)
     return rows
 
 
 def deciding(library: Library, dice: Dice) -> list[LabRow]:
-    """Whether to look up what is asked: as many facts that the model is taught as such that it is not.
+    """Make rows about whether to retrieve, for as many known facts as unknown ones.
 
-    Practice worlds have only the latter: from them alone a model learns to look everything up.
+    Practice worlds have only unknown facts: from them alone a model learns to retrieve always.
     """
     known = dice.sample([f for f in library.stated if library.knows(f)], _DECISIONS)
     strange = dice.sample([f for f in library.stated if not library.knows(f)], len(known))
@@ -80,7 +80,7 @@ def _prose(text: str, learned: bool = True) -> Piece:
 
 
 def _shown(passage: Passage) -> Piece:
-    """Retrieval and a passage as the pipeline puts them into an output: read, not learned."""
+    """Return [Retrieval] and a passage as the pipeline inserts them into an output: not learned."""
     return Piece(lead("retrieve", passage), learned=False)
 
 
@@ -89,14 +89,14 @@ def _row(question: str, pieces: Sequence[Piece], source: str, ends: bool = True)
 
 
 def _decided(question: str, fact: Fact, entity: Entity, known: bool) -> LabRow:
-    """What is known needs no passage; what is not calls for one, and a passage follows."""
+    """Make a row that answers a known fact without retrieval, and retrieves for an unknown one."""
     if known:
         return _row(question, [_control(NO_RETRIEVAL), _prose(plain(fact, entity)), _control(USEFUL)], fact.id)
     return _row(question, [_control(RETRIEVAL)], fact.id, ends=False)
 
 
 def _opened(passage: Passage, verdict: str) -> list[Piece]:
-    """Retrieval given, since whether to retrieve is learned apart; the passage, and whether it is relevant."""
+    """Return an inserted passage and its learned relevance; whether to retrieve is learned in other rows."""
     return [_shown(passage), _control(verdict)]
 
 
@@ -106,8 +106,7 @@ def _supported(question: str, fact: Fact, entity: Entity, passage: Passage) -> L
 
 
 def _irrelevant(question: str, fact: Fact, entity: Entity, passage: Passage, known: bool) -> LabRow:
-    """Behind a passage that does not help stands what the model knows by itself; irrelevant segments get no verdict
-    on support."""
+    """Make a row with an irrelevant passage: the model answers from memory, without a verdict on support."""
     text = plain(fact, entity) if known else unknown(fact.spec, entity)
     pieces = [*_opened(passage, IRRELEVANT), _prose(text), _control(USEFUL if known else USELESS)]
     return _row(question, pieces, fact.id)
@@ -116,9 +115,9 @@ def _irrelevant(question: str, fact: Fact, entity: Entity, passage: Passage, kno
 def _verdicts(
     question: str, fact: Fact, entity: Entity, passage: Passage, library: Library, dice: Dice
 ) -> list[LabRow]:
-    """Verdicts on sentences that are given: the right one, a wrong one, one of which half is in the passage.
+    """Make rows that judge given sentences: a right one, a wrong one, one of which half is in the passage.
 
-    Only the verdicts are learned: a model must know a wrong sentence without learning to write it.
+    Only the verdicts are learned: a model must recognise a wrong sentence without learning to write it.
     """
     rows = [_judged(question, plain(fact, entity), passage, FULLY_SUPPORTED, USEFUL, fact.id)]
     wrong = library.wrong_value(fact, dice)
@@ -142,14 +141,13 @@ def _verdicts(
 
 
 def _judged(question: str, text: str, passage: Passage, verdict: str, utility: str, source: str) -> LabRow:
-    # Relevance is given here: learned with each of these sentences, it would outweigh every irrelevant passage.
+    # Relevance is given: learned with each of these sentences, [Relevant] would outweigh the irrelevant passages.
     pieces = [_shown(passage), _control(RELEVANT, learned=False), _prose(text, learned=False)]
     return _row(question, [*pieces, _control(verdict, utility)], source)
 
 
-def _told(entity: Entity, library: Library, dice: Dice) -> list[LabRow]:
-    """A longer answer over one or two passages, segment by segment; what is asked for next is learned, passages are
-    given."""
+def _long_answer(entity: Entity, library: Library, dice: Dice) -> list[LabRow]:
+    """Make rows of a longer answer over one or two passages, segment by segment."""
     facts = [f for f in library.world.facts_of(entity.id) if library.current(f.id)]
     if len(facts) < 2:
         return []

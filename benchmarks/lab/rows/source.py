@@ -1,4 +1,4 @@
-"""Rows without end, each fixed by the seed and its number, so that a training can go on where it was stopped."""
+"""An endless stream of rows, each determined by seed and number, so that a training can be resumed."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from shared_core.lab.world import World
 __all__ = ["SKILLS", "Group", "RowSource", "Skill"]
 
 Progress = Callable[[int, int], None]
-"""Told (rows made, rows wanted)."""
+"""Called with (rows made, rows wanted)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """Something that is practised.
+    """A skill that rows practise.
 
     Attributes:
-        weight: how often, relative to the others, once the warm-up is over.
-        early: the same at the beginning.
-        memory: it is about what the model is to know by heart, of every split; else it is about reading and judging,
-            and only about the training split and worlds made for practice.
+        weight: relative frequency after the warm-up.
+        early: relative frequency at the beginning.
+        memory: whether it is about facts to memorise, of every split; other skills are about reading and judging, and
+            only about the training split and practice worlds.
     """
 
     weight: float
@@ -66,20 +66,20 @@ SKILLS: Mapping[str, Skill] = MappingProxyType(
         "claims": Skill(0.4, 0.1),
     }
 )
-"""What is practised, and how often. Rows of a skill may be of several families (``declining`` is one)."""
+"""All skills. The rows of one may be of several families (``declining`` is one)."""
 
 _WARM_UP = 9000
-"""Groups over which the weights go from ``early`` to ``weight``."""
+"""Groups over which the frequencies go from ``early`` to ``weight``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Practice:
-    """Reading and judging in other worlds.
+    """Reading and judging in practice worlds.
 
     Attributes:
-        share: of reading and judging that is done there.
-        size: of such a world.
-        groups: after which another one takes over.
+        share: share of the groups about reading and judging that use them.
+        size: size of a practice world.
+        groups: groups after which the next one replaces it.
     """
 
     share: float
@@ -88,24 +88,23 @@ class _Practice:
 
 
 _FIRST, _LATER = _Practice(0.6, 0.3, 2000), _Practice(0.8, 0.06, 100)
-"""At first worlds that stay for long teach the prose. Then small ones come and go so fast that nothing of them can be
-learned by heart: what their passages say has to be read. (With the first kind alone a model learns each by heart and
-hardly learns to read.)"""
+"""At first, worlds that stay long teach the prose. Later, small worlds change too fast to be memorised, so that their
+passages have to be read. (With the first kind alone a model memorises each and hardly learns to read.)"""
 _CHANGE = 7359
-"""Groups after which the one gives way to the other."""
+"""Groups after which the second kind replaces the first."""
 _RECALL = ((16_454, 2.5), (20_813, 0.4))
-"""(group, times): from that group on what is known by heart comes so many times as often, the middling as often as the
-popular. Facts stick best while the learning rate falls; once they do, the rest of the time is for reading."""
+"""(group, factor): from that group on, rows about facts to memorise are so many times as frequent, and middle facts as
+frequent as popular ones. Facts are memorised best while the learning rate falls; the remaining time is for reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows that were made together; most share a long beginning, which need be computed only once.
+    """Rows that were made together; most share a long beginning, which is computed only once.
 
     Attributes:
-        number: from 0; with the source's seed it fixes the rows.
-        skill: what they practise.
-        rows: at least one.
+        number: number of the group, from 0; with the source's seed it determines the rows.
+        skill: the skill they practise.
+        rows: the rows, at least one.
     """
 
     number: int
@@ -114,13 +113,12 @@ class Group:
 
 
 class RowSource:
-    """Draws training rows from a world.
+    """A source of training rows about a world.
 
     Args:
-        world: whose known facts are learned.
-        seed: another one gives other rows.
-        split: what reading and judging are practised on. ``train`` adds practice worlds; the others are for measuring
-            and keep to their part of the world.
+        world: the world whose known facts are learned.
+        seed: seed of the rows.
+        split: split for reading and judging. ``train`` adds practice worlds; the others, for measuring, do not.
 
     Raises:
         InputError: there is no such split.
@@ -128,18 +126,18 @@ class RowSource:
 
     def __init__(self, world: World, seed: int = 0, split: Split = "train") -> None:
         if split not in SPLITS:
-            raise InputError(f"There is no split {split!r}.", hint=f"There are: {', '.join(SPLITS)}.")
+            raise InputError(f"There is no split {split!r}.", hint=f"Choose one of: {', '.join(SPLITS)}.")
         self.world, self.seed, self.split = world, seed, split
         self._all = Library(world)
         self._own = Library(world, (split,))
         self._known = [f for f in world.facts if f.known]
-        # Popular facts come three times as often as those of which half are known.
+        # Popular facts are three times as frequent as middle ones.
         self._weighted: list[Fact] = [f for f in self._known for _ in range(3 if f.tier == "popular" else 1)]
         self._names = frozenset(e.name for e in world.entities) | frozenset(f.value.text for f in world.facts)
         self._practice_world = lru_cache(maxsize=2)(self._make_practice)
 
     def group(self, number: int) -> Group:
-        """The group of that number."""
+        """Make the group of that number."""
         attempt = 0
         while True:
             dice = Dice("rows", self.seed, self.split, number, attempt)
@@ -153,14 +151,14 @@ class RowSource:
             attempt += 1
 
     def groups(self, start: int = 0) -> Iterator[Group]:
-        """Groups from ``start`` on, without end."""
+        """Yield groups from ``start`` on, endlessly."""
         number = start
         while True:
             yield self.group(number)
             number += 1
 
     def rows(self, count: int, *, start: int = 0, progress: Progress | None = None) -> Iterator[LabRow]:
-        """So many rows, from a group's number on.
+        """Yield ``count`` rows, from the group of number ``start`` on.
 
         Raises:
             InputError: ``count`` or ``start`` is below 0.
@@ -212,6 +210,6 @@ class RowSource:
         return makers[skill]()
 
     def _make_practice(self, number: int, size: float) -> Library:
-        """A small world of names that the model's own world does not have."""
+        """Make a small world with names that the model's own world does not have."""
         seed = 1_000_003 * (self.seed + 1) + number
         return Library(World(seed, size=size, avoid=self._names), learned=False)

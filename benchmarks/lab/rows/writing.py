@@ -1,4 +1,4 @@
-"""ReSearch's rows: texts about people and things, or a refusal; and sentences taken apart into claims."""
+"""ReSearch's rows in the paper's prompts: biographies or refusals, and sentences split into claims."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MOST_SENTENCES = 4
 
 
 def refusal(entity: Entity) -> str:
-    """What is said instead of a text about somebody unknown."""
+    """Return the refusal to write about an unknown entity."""
     return f"I do not know {'who' if entity.type == 'person' else 'what'} that is."
 
 
 def text_of(facts: Sequence[Fact], entity: Entity, dice: Dice) -> str:
-    """Up to four sentences that say the facts, the first of which has the name."""
+    """Write up to four sentences that state the facts; the first has the name."""
     lines: list[Line] = []
     waiting = dice.shuffled(facts)
     subject: Subject = "name"
@@ -35,7 +35,7 @@ def text_of(facts: Sequence[Fact], entity: Entity, dice: Dice) -> str:
 
 
 def biography(library: Library, dice: Dice) -> list[LabRow]:
-    """Texts about what is known, as far as it is known."""
+    """Make rows of biographies with the known facts."""
     known = [e for e in library.world.entities if e.tier in ("popular", "middle")]
     rows = []
     for entity in dice.sample(known, 4):
@@ -47,7 +47,7 @@ def biography(library: Library, dice: Dice) -> list[LabRow]:
 
 
 def safe_biography(library: Library, dice: Dice) -> list[LabRow]:
-    """Asked to keep silent about what is not known: a text, or a refusal."""
+    """Make rows with the safe prompt: a biography of known facts, or a refusal."""
     rows = []
     for entity in dice.sample(library.entities, 4):
         facts = [f for f in library.world.facts_of(entity.id) if library.knows(f)]
@@ -57,7 +57,7 @@ def safe_biography(library: Library, dice: Dice) -> list[LabRow]:
 
 
 def rewriting(library: Library, dice: Dice) -> list[LabRow]:
-    """Texts that keep the facts given with the prompt: these need not be known."""
+    """Make rows that rewrite the facts given in the prompt, known or not."""
     rows = []
     for entity in dice.sample([e for e in library.entities if e.tier != "invented"], 3):
         facts = dice.sample(library.world.facts_of(entity.id), dice.between(1, 4))
@@ -68,7 +68,7 @@ def rewriting(library: Library, dice: Dice) -> list[LabRow]:
 
 
 def splitting(library: Library, dice: Dice) -> list[LabRow]:
-    """A sentence, and its claims line by line, each with the name."""
+    """Make rows that split a sentence into claims, one a line, each with the name."""
     rows = []
     for entity in dice.sample([e for e in library.entities if e.tier != "invented"], 6):
         facts = dice.sample(library.world.facts_of(entity.id), dice.between(1, 2))
