@@ -16,8 +16,7 @@ from typing import Any
 
 from shared_core.documents import DocumentIndex
 from shared_core.retrieval.embedding import MAX_TITLE
-from shared_core.retrieval.minilm import Pass, load_model
-from shared_core.retrieval.weights import find_model, quiet_loading
+from shared_core.retrieval.minilm import Pass, find_model, load_model
 from shared_core.types import Passage
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,8 +88,7 @@ def library_pass() -> Callable[[Sequence[Passage]], object] | None:
     except ImportError:
         return None
     ours = load_model()
-    with quiet_loading():
-        model: Any = SentenceTransformer(str(find_model()), device=str(ours.device), local_files_only=True)
+    model: Any = SentenceTransformer(str(find_model()), device=str(ours.device), local_files_only=True)
     model.to(ours.dtype)
     return lambda passages: model.encode([f"{p.title}\n{p.text}" for p in passages], convert_to_tensor=True)
 

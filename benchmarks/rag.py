@@ -44,6 +44,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
+from cached_embedder import CachedEmbedder
+
 from benchmarks.reader import sets
 from benchmarks.reader.mixture import SETS, World
 from benchmarks.reader.sets import Case
@@ -56,7 +58,6 @@ from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import read_best
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
-from shared_core.retrieval.cached_embedder import CachedEmbedder
 from shared_core.runtime import flow as flows
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage

@@ -39,11 +39,11 @@ from typing import Any
 import fts5
 import index_costs
 import large_index as large
+from cached_embedder import CachedEmbedder
 from rich.console import Console
 from rich.table import Table
 
 from shared_core.retrieval import BM25Retriever, DenseRetriever, HybridRetriever
-from shared_core.retrieval.cached_embedder import CachedEmbedder
 from shared_core.types import Passage
 
 KS = (1, 3, 5, 10)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 
+from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.reader.confidence import Measured, fit, identity, measure
 from benchmarks.reader.critic import fit_critic
 from benchmarks.reader.export import describe
@@ -28,7 +29,6 @@ from shared_core.evaluation.metrics.answers import contains_answer
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS
-from shared_core.retrieval.cached_embedder import CachedEmbedder
 
 UNANSWERABLE: Mapping[str, float] = {"removed": 0.35, "stranger": 0.25, "near miss": 0.2, "adversarial": 0.2}
 """What unanswerable questions are like: most ask for what the documents don't hold, few were written to mislead."""

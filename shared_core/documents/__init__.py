@@ -1,4 +1,4 @@
-"""From files to passages to an index: loaders, chunking, scanning, and the index kept on disk.
+"""Documents: loading files, cutting them into passages, and the index on disk.
 
 Names are loaded when first used, so that importing this package stays cheap.
 """

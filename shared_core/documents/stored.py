@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +14,7 @@ from shared_core.retrieval.checks import check_k, check_query, collect_ids
 from shared_core.retrieval.dense import embed_checked
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.hybrid import HybridRetriever
+from shared_core.retrieval.ranked import RankedRetriever
 from shared_core.retrieval.vectors import Coded, VectorTable
 from shared_core.types import Passage
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FILTERED = 500  # passages whose metadata are read and filtered at a time
 
 
-class _Stored(ABC):
+class _Stored(RankedRetriever):
     """Base of both retrievers: finds passages as rows of a manifest's snapshot."""
 
     def __init__(self, manifest: Manifest) -> None:
@@ -44,20 +44,6 @@ class _Stored(ABC):
         rows = self._manifest.rows_of(wanted)
         found = self._manifest.passages_at(sorted(rows.values()))  # neighbours share a block of text
         return [found[rows[i]] for i in wanted if i in rows and rows[i] in found]
-
-    def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
-        """Find the best passages, best first, at most ``k``; arguments and errors as ``BM25Retriever.retrieve``."""
-        return self.retrieve_many([query], k, where)[0]
-
-    def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
-        """Run ``retrieve`` for each query."""
-        ranked = self.rank_many(queries, k, where)
-        known = {p.id: p for p in self.get({i for found in ranked for i, _ in found})}
-        return [[known[i].with_score(score) for i, score in found if i in known] for found in ranked]
-
-    @abstractmethod
-    def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
-        """Run ``retrieve_many`` with ids in place of passages."""
 
     def _first(self, ranked: Iterable[tuple[int, float]], k: int, keep: Predicate | None) -> Ranking:
         """Cut a ranking of rows to the first ``k`` whose metadata pass, and name the passages."""
@@ -104,7 +90,7 @@ class StoredBM25(_Stored):
         self._words = StoredWords(manifest)
 
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
-        """Run ``retrieve_many`` with ids in place of passages."""
+        """Rank the ids of passages for each query; arguments and errors as ``retrieve``."""
         k, keep = check_k(k), compile_filter(where)
         out: list[Ranking] = []
         for query in queries:
@@ -129,7 +115,7 @@ class StoredVectors(_Stored):
         self._table: VectorTable[int] | None = None
 
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
-        """Run ``retrieve_many`` with ids in place of passages."""
+        """Rank the ids of passages for each query; arguments and errors as ``retrieve``."""
         k, keep = check_k(k), compile_filter(where)
         texts = [check_query(q) for q in queries]
         asked = [i for i, text in enumerate(texts) if text]

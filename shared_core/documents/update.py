@@ -1,4 +1,4 @@
-"""The first step of an update: files that changed into the manifest."""
+"""The first step of an update: read changed files into the manifest."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def read_files(
     prune: bool,
     progress: Callable[[IndexProgress], None] | None,
 ) -> IndexReport:
-    """Read what changed, one transaction for each file, then take out what is gone. A file that fails fails alone."""
-    run = _Reading(manifest, settings, splitter)
+    """Read changed files, each in a transaction of its own, then delete missing ones. A file that fails fails alone."""
+    reader = _Reader(manifest, settings, splitter)
     records = manifest.files()
     gone = _gone(records, found) if prune else []
     named = name_files(found, records)
     for done, (source, file) in enumerate(named, 1):
-        run.read(source, file, records.get(source))
+        reader.read(source, file, records.get(source))
         if progress:
             progress(IndexProgress("reading", done, len(found.files), source))
     deleted = sorted(set(gone) - {source for source, _ in named})
     for source in deleted:
         manifest.remove(source)
     return IndexReport(
-        added=tuple(run.added),
-        changed=tuple(run.changed),
+        added=tuple(reader.added),
+        changed=tuple(reader.changed),
         deleted=tuple(deleted),
-        unchanged=tuple(run.unchanged),
-        failed=(*found.failures, *run.failed),
+        unchanged=tuple(reader.unchanged),
+        failed=(*found.failures, *reader.failed),
         missing=tuple(found.missing),
         skipped=found.skipped,
         skipped_endings=tuple(sorted(found.skipped_endings.items())),
@@ -58,7 +58,7 @@ def read_files(
 
 
 def config_hash(settings: IndexSettings, splitter: Splitter, name: str) -> str:
-    """What, besides its bytes, the passages of a file of that name depend on."""
+    """Hash everything, besides a file's bytes, on which its passages depend."""
     found = file_format(name)
     kind = found.kind if found is not None else ""
     parts: list[object] = [LOADER_VERSION, CHUNKING_VERSION, settings.max_chars, settings.overlap]
@@ -71,10 +71,10 @@ def config_hash(settings: IndexSettings, splitter: Splitter, name: str) -> str:
 
 
 def name_files(found: ScanResult, records: Mapping[str, FileRecord]) -> list[tuple[str, FoundFile]]:
-    """A source for each file, sorted, unique within the index, and the same at each update.
+    """Name each file: a sorted, unique source that stays the same at each update.
 
-    A file indexed before keeps its source. A new one takes its path relative to its root, unless another document that
-    still exists has it; then the root's name goes before it, with a number if need be.
+    A file indexed before keeps its source. A new file takes its path relative to its root, unless another document that
+    still exists has that name; then it is prefixed with the root's name, and with a number if necessary.
     """
     known = {record.location: source for source, record in records.items()}
     named = {known[file.location]: file for file in found.files if file.location in known}
@@ -90,7 +90,7 @@ def name_files(found: ScanResult, records: Mapping[str, FileRecord]) -> list[tup
 
 
 def _occupied(record: FileRecord | None, found: ScanResult) -> bool:
-    """Whether a record's file still exists. If not, a file of the same name takes its place (a folder was moved)."""
+    """Whether a record's file still exists; if not, a new file of the same name replaces it (a folder was moved)."""
     return record is not None and not found.covers(record.location) and os.path.lexists(record.location)
 
 
@@ -101,8 +101,8 @@ def _gone(records: Mapping[str, FileRecord], found: ScanResult) -> list[str]:
     ]
 
 
-class _Reading:
-    """Reads files into the manifest and keeps account."""
+class _Reader:
+    """Reads files into the manifest and records the outcome."""
 
     def __init__(self, manifest: Manifest, settings: IndexSettings, splitter: Splitter) -> None:
         self.manifest, self.settings, self.splitter = manifest, settings, splitter
@@ -115,7 +115,7 @@ class _Reading:
         self.failed: list[Failure] = []
 
     def read(self, source: str, file: FoundFile, before: FileRecord | None) -> None:
-        """Bring one file up to date; errors of the manifest are raised, all others noted."""
+        """Bring one file up to date; errors of the manifest are raised, all others recorded."""
         config = config_hash(self.settings, self.splitter, file.path.name)
         try:
             data = read_bytes(file.path, self.settings.max_file_bytes)
@@ -125,8 +125,8 @@ class _Reading:
         except SelfReflectError as error:
             self._fail(source, error.message, error.hint, before)
             return
-        except Exception as error:  # a parser's own fault must not cost the other files
-            hint = "Leave the file out, and report it as a defect of this program."
+        except Exception as error:  # a bug in a parser must not cost the other files
+            hint = "Leave the file out, and report this as a bug in selfreflect."
             self._fail(source, f"It cannot be read: {type(error).__name__}: {error}", hint, before)
             return
         if parsed is None:
@@ -154,7 +154,7 @@ class _Reading:
         )
 
     def _fail(self, source: str, message: str, hint: str, before: FileRecord | None) -> None:
-        kept = " (the state indexed before is kept)" if before is not None else ""
-        # Failures are shown and stored as UTF-8; a file's name may be any bytes.
+        kept = " (its former state is kept)" if before is not None else ""
+        # Failures are printed and stored as UTF-8; a file's name may be any bytes.
         shown = source.encode("utf-8", "replace").decode()
         self.failed.append(Failure(shown, message + kept, hint))

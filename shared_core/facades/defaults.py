@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
 from shared_core.errors import ModelLoadError
-from shared_core.retrieval.weights import find_model
+from shared_core.retrieval.minilm import find_model
 
 if TYPE_CHECKING:
     from shared_core.reading.base import Reader, SupportScorer

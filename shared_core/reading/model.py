@@ -21,9 +21,7 @@ from shared_core.reading.features import Surface
 from shared_core.reading.network import REFUTED, SUPPORTED, UNSUPPORTED
 from shared_core.reading.pieces import Pieces, PieceTokenizer
 from shared_core.retrieval.base import Embedder
-from shared_core.retrieval.minilm import fast_bfloat16
-from shared_core.retrieval.threads import one_thread
-from shared_core.retrieval.weights import WEIGHTS_FILE, check_weights, find_model
+from shared_core.retrieval.minilm import WEIGHTS_FILE, check_weights, fast_bfloat16, find_model, one_thread
 
 if TYPE_CHECKING:
     from torch import Tensor

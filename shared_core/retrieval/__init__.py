@@ -1,4 +1,4 @@
-"""Retrievers of passages, and the encoder.
+"""Retrievers of passages, and the encoder behind them.
 
 Names are loaded when first used, so that importing this package stays cheap.
 """

@@ -1,4 +1,4 @@
-"""What every retriever is to the rest."""
+"""Interfaces of retrievers and embedders."""
 
 from __future__ import annotations
 
@@ -17,31 +17,57 @@ Where = Mapping[str, MetadataValue | Mapping[str, Any] | Sequence[Any]]
 operators ``$eq $ne $gt $gte $lt $lte $in $nin`` and ``$and $or``."""
 
 Ranking = list[tuple[str, float]]
-"""Ids of passages with their scores, best first. A retriever may offer ``rank_many(queries, k, where)``, a ranking
-for each query, beside ``get(ids)``: what fuses several long lists then reads only the passages it keeps."""
+"""Ids of passages with their scores, best first. A retriever may offer ``rank_many(queries, k, where)``, one ranking
+a query, and ``get(ids)``: a hybrid then reads only those passages of several long lists that it returns."""
 
 
 @runtime_checkable
 class Retriever(Protocol):
-    """Finds passages for a query, best first, with ``Passage.score`` set; at most ``k``, fewer if fewer match."""
+    """Anything that finds passages for a query.
+
+    >>> class Newest:
+    ...     def __init__(self, passages):
+    ...         self.passages = passages
+    ...
+    ...     def retrieve(self, query, k=5):
+    ...         return [passage.with_score(1.0) for passage in self.passages[-k:]]
+    >>> isinstance(Newest([]), Retriever)
+    True
+    """
 
     def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
-        """The ``k`` best passages for ``query``."""
+        """Find the best passages, best first, at most ``k``, with ``Passage.score`` set."""
         ...
 
 
 @runtime_checkable
 class Index(Retriever, Protocol):
-    """A retriever that passages can be added to."""
+    """A retriever to which passages can be added.
+
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> isinstance(BM25Retriever(), Index)
+    True
+    """
 
     def add(self, passages: Iterable[Passage]) -> None:
-        """Add passages; one with a known id replaces the old one."""
+        """Add passages; a passage with a known id replaces the old one."""
         ...
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into unit vectors."""
+    """Anything that turns texts into unit vectors.
+
+    >>> import numpy as np
+    >>> class Lengths:
+    ...     name = "lengths"
+    ...
+    ...     def embed(self, texts):
+    ...         angles = np.array([len(text) for text in texts], np.float32)
+    ...         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    >>> isinstance(Lengths(), Embedder)
+    True
+    """
 
     @property
     def name(self) -> str:
@@ -49,18 +75,18 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(len(texts), d) float32, rows of unit norm."""
+        """Embed texts: (len(texts), d) float32, rows of unit norm."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PassageVectors:
-    """What an embedder makes of one passage.
+    """Vectors of one passage.
 
     Attributes:
-        sentences: (n, d) float32, n ≥ 1, rows of unit norm: what a query is compared to, the nearest counts.
-        spans: of each, half-open code points of the passage's text; empty where that is not known.
-        whole: (d,) float32 of unit norm, for stores that hold one vector a passage.
+        sentences: (n, d) float32, n ≥ 1, rows of unit norm. A query is compared with all, and the nearest counts.
+        spans: half-open code points of each sentence in the passage's text; empty where unknown.
+        whole: (d,) float32 of unit norm, for stores with one vector a passage.
     """
 
     sentences: NDArray[np.float32]
@@ -70,11 +96,11 @@ class PassageVectors:
 
 @runtime_checkable
 class PassageEmbedder(Embedder, Protocol):
-    """An embedder that sees a passage's sentences in their context; retrievers use it where an embedder is one.
+    """An embedder that reads a passage's sentences in their context.
 
-    Others are given each sentence and the whole passage as texts of their own.
+    Other embedders get each sentence and the whole passage as separate texts (``windows``).
     """
 
     def embed_passages(self, passages: Sequence[Passage]) -> Sequence[PassageVectors]:
-        """One for each passage, in order; vectors of the same space as ``embed``'s."""
+        """Embed passages, in order, in the same space as ``embed``."""
         ...

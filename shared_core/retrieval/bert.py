@@ -1,7 +1,7 @@
-"""BERT's encoder as plain functions over a mapping of tensors (Devlin et al., NAACL 2019; all-MiniLM-L6-v2 is one).
+"""BERT's encoder (Devlin et al., NAACL 2019; all-MiniLM-L6-v2 is one) as functions over a mapping of tensors.
 
-A few lines of torch over safetensors, in place of a model class: loading takes a tenth of the time, and a part of the
-layers can be run, over other inputs than the usual ones, with other weights than the published ones.
+A few lines of torch over safetensors replace a model class: loading takes a tenth of the time, and the reader can run
+some of the layers, on inputs of its own, with weights of its own.
 
 Parameters are named ``words.w`` (vocabulary, D), ``positions.w`` (positions, D), ``types.w`` (2, D),
 ``embed_norm.{w,b}`` and, for layer ``i``, ``layer{i}.{query,key,value,mix,mix_norm,up,down,down_norm}.{w,b}``.
@@ -37,10 +37,10 @@ _PARTS = {
 
 
 def rename(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Parameters under the names used here, from those of a published checkpoint; what is not the encoder is left out.
+    """Rename the parameters of a published checkpoint to the names used here; other parts of the model are left out.
 
     Raises:
-        KeyError: one is missing.
+        KeyError: a parameter is missing.
     """
     out = {ours: published[theirs] for ours, theirs in _EMBEDDINGS.items()}
     layers = {int(name.split(".")[2]) for name in published if name.startswith("encoder.layer.")}
@@ -52,7 +52,7 @@ def rename(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def embed_tokens(p: Mapping[str, Tensor], ids: Tensor, kind: int = 0) -> Tensor:
-    """(B, N) token ids → (B, N, D) vectors that enter the first layer; ``kind`` is the token type of all of them."""
+    """Embed (B, N) token ids of type ``kind`` as the (B, N, D) input of the first layer."""
     from torch.nn import functional as f
 
     h = p["words.w"][ids] + p["positions.w"][: ids.shape[1]] + p["types.w"][kind]
@@ -66,13 +66,13 @@ def run_layers(
 
     Args:
         p: parameters, all in the precision of ``h``.
-        h: (B, N, D).
-        layers: their numbers, in order.
-        mask: (B, N), true where a token counts; ``None`` if all do.
+        h: (B, N, D) hidden states.
+        layers: numbers of the layers, in order.
+        mask: (B, N), false for padding; ``None`` if there is none.
         dropout: share of units dropped, for training only.
 
     Returns:
-        (B, N, D): the last layer's output.
+        (B, N, D): output of the last layer.
     """
     from torch.nn import functional as f
 
@@ -88,7 +88,7 @@ def run_layers(
 
 
 def drop_units(v: Tensor, share: float) -> Tensor:
-    """(B, N, D) with a share of units dropped, the same for all tokens of a text: as good, and far cheaper on a CPU."""
+    """Drop a share of the units of (B, N, D), the same for all tokens of a text: as good, and far cheaper on a CPU."""
     import torch
     from torch.nn import functional as f
 
@@ -96,7 +96,7 @@ def drop_units(v: Tensor, share: float) -> Tensor:
 
 
 def _heads(v: Tensor) -> Tensor:
-    """(B, N, D) → (B, heads, N, D / heads)."""
+    """Split (B, N, D) into (B, heads, N, D / heads)."""
     return v.view(*v.shape[:2], HEADS, -1).transpose(1, 2)
 
 
@@ -113,15 +113,15 @@ def _norm(p: Mapping[str, Tensor], name: str, v: Tensor) -> Tensor:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Scaled dot-product attention, (B, heads, N, D / heads); ``mask`` (B, 1, 1, N) is true where keys count."""
+    """Scaled dot-product attention over (B, heads, N, D / heads); ``mask`` (B, 1, 1, N) is false for padding."""
     import torch
     from torch.nn import functional as f
 
     if not (torch.is_grad_enabled() and q.requires_grad):
         return f.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    # backward through the fused kernel is slow on a CPU
+    # Training only: the fused kernel's backward pass is slow on a CPU.
     weights = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-    if mask is not None:  # adding costs one pass over the weights, filling two
+    if mask is not None:  # adding is one pass over the weights, masked_fill would be two
         weights = weights + torch.zeros_like(mask, dtype=weights.dtype).masked_fill(~mask, -1e4)
     mixed: Tensor = weights.softmax(-1) @ v
     return mixed

@@ -1,4 +1,4 @@
-"""What every retriever refuses, in one place, so that all refuse the same."""
+"""Checks of arguments that all retrievers share."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from shared_core.types import MetadataValue, Passage
 
 
 def check_query(query: str) -> str:
-    """``query`` without surrounding white space; QuestionError if it is no string. The empty query is allowed."""
+    """Strip white space from a query, which may be empty; QuestionError if it is not a string."""
     if not isinstance(query, str):
         raise QuestionError(f"A query must be a string, not {type(query).__name__}.", hint="Pass the question as text.")
     return query.strip()
 
 
 def check_k(k: int) -> int:
-    """``k`` if it is a whole number of at least 1, else InputError."""
+    """Return ``k``; InputError if it is not a whole number of at least 1."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise InputError(f"k must be a whole number of at least 1, not {k!r}.", hint="Ask for at least one passage.")
     return k
 
 
 def collect(passages: Iterable[Passage]) -> dict[str, Passage]:
-    """The passages by id, in order, without scores; repetitions of the same passage once.
+    """Collect passages by id, in order, without scores; a passage given twice is kept once.
 
     Raises:
-        PassageError: something is no passage, cannot be stored (metadata that is not flat, text that is not valid
-            Unicode), or two passages that differ share an id.
+        PassageError: an item is not a passage or cannot be stored (nested metadata, invalid Unicode), or two different
+            passages share an id.
     """
     if isinstance(passages, Passage | str | Mapping):
         raise PassageError(
@@ -39,20 +39,20 @@ def collect(passages: Iterable[Passage]) -> dict[str, Passage]:
         if not isinstance(passage, Passage):
             raise PassageError(
                 f"Expected a Passage, not {type(passage).__name__}.",
-                hint="Make one: Passage(id=..., text=..., title=..., metadata=...).",
+                hint="Create one: Passage(id=..., text=..., title=..., metadata=...).",
             )
         _check_storable(passage)
         plain = passage if passage.score is None else passage.with_score(None)
         if out.setdefault(plain.id, plain) != plain:
             raise PassageError(
-                f"Two passages that differ share the id {plain.id!r}.",
-                hint="Give each passage an id of its own; to replace a passage, add the new one in a later call.",
+                f"Two different passages share the id {plain.id!r}.",
+                hint="Give each passage a unique id; to replace a passage, add the new one in a later call.",
             )
     return out
 
 
 def collect_ids(ids: Iterable[str]) -> list[str]:
-    """The ids as a list without repetitions; InputError for a lone string, which is most likely a slip."""
+    """List ids without repetitions; InputError for a single string, which is probably a mistake."""
     if isinstance(ids, str):
         raise InputError(f"Expected several ids, not the string {ids!r}.", hint=f"Pass a list: [{ids!r}].")
     out = list(dict.fromkeys(ids))
@@ -93,5 +93,5 @@ def _check_unicode(text: str, passage: Passage) -> None:
 
 
 def absent(value: MetadataValue) -> bool:
-    """Whether a filter must treat the value as not there: None and numbers that are not finite."""
+    """Whether filters treat a value as absent: None and numbers that are not finite."""
     return value is None or (isinstance(value, float) and not math.isfinite(value))

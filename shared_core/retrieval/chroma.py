@@ -1,4 +1,4 @@
-"""Dense search over passages in a Chroma collection: embedded in memory or in a folder, or on a server."""
+"""Dense search over the passages of a Chroma collection: in memory, in a folder, or on a server."""
 
 from __future__ import annotations
 
@@ -16,39 +16,46 @@ from shared_core.retrieval.chroma_rows import Rows, batches, row_of
 from shared_core.retrieval.dense import Embedded, embed_checked, embed_passages
 from shared_core.retrieval.embedding import MiniLMEmbedder
 from shared_core.retrieval.filters import normalise
+from shared_core.retrieval.ranked import RankedRetriever
 from shared_core.retrieval.vectors import VectorTable
 from shared_core.retrieval.windows import Granularity, check_granularity
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage
 
 _BATCH = 256
-"""Passages embedded and written at a time: bounds memory, and what a kill can lose."""
+"""Passages embedded and written at a time: bounds memory and what a kill can lose."""
 _READ = 1_000
 
 
-class ChromaRetriever(Remade):
+class ChromaRetriever(RankedRetriever, Remade):
     """Cosine similarity to the nearest sentence of each passage, in a Chroma collection.
 
-    Chroma keeps the passages, a record each (``chroma_rows``), and evaluates filters; the search is exact, over the
-    sentence vectors of all records, which are read into memory at the first query, a byte a number, and again
-    when another process has changed the collection. May be used from several threads at once.
+    Chroma stores the passages, one record each (``chroma_rows``), and evaluates filters. The search is exact, over the
+    sentence vectors of all records. These are read into memory at the first query, one byte a number, and again after
+    another process has changed the collection. Safe to use from several threads at once.
+
+    ::
+
+        retriever = ChromaRetriever("manuals", url="http://127.0.0.1:8000")
+        retriever.add([Passage("a", "The ferry sails at nine.", metadata={"year": 1811})])
+        retriever.retrieve("When does the ferry sail?", k=3, where={"year": {"$lt": 1900}})
 
     Args:
         collection: its name: 3 to 512 of ``a-z A-Z 0-9 . _ -``, a letter or digit at both ends.
-        path: folder of an embedded Chroma, made if missing; ``None`` and no ``url`` is in memory, and gone
+        path: folder of an embedded Chroma, created if missing; without ``path`` and ``url`` it is in memory and gone
             with this object.
-        url: of a Chroma server, like ``http://127.0.0.1:8000``.
-        embedder: of passages and queries; ``None`` is MiniLM. A collection remembers its embedder.
-        granularity: a vector for each sentence, or for each passage. A collection remembers this too.
-        create: make folder and collection if missing.
+        url: address of a Chroma server, like ``http://127.0.0.1:8000``.
+        embedder: embedder of passages and queries; ``None`` is MiniLM. A collection is bound to its embedder.
+        granularity: one vector for each sentence, or one for each passage. A collection is bound to this too.
+        create: create folder and collection if missing.
 
     Raises:
-        InputError: both path and url, or a url or name that cannot be.
+        InputError: both path and url are given, or the url or name is invalid.
         MissingDependencyError: chromadb is not installed.
-        IndexMissingError: ``create=False`` and there is nothing.
+        IndexMissingError: ``create=False`` and there is no such collection.
         IndexCorruptedError: the folder's data cannot be read.
-        StoreError: the server does not answer, or the collection is another embedder's, another program's or an
-            earlier version's.
+        StoreError: the server does not answer, or the collection was made with another embedder, by another program or
+            by an earlier version.
     """
 
     def __init__(
@@ -62,7 +69,9 @@ class ChromaRetriever(Remade):
         create: bool = True,
     ) -> None:
         if path is not None and url is not None:
-            raise InputError("Pass either path or url, not both.", hint="path embeds Chroma; url asks a server.")
+            raise InputError(
+                "Pass either path or url, not both.", hint="path is the folder of an embedded Chroma, url a server."
+            )
         self.granularity = check_granularity(granularity)
         self.embedder: Embedder = MiniLMEmbedder() if embedder is None else embedder
         self.place = url or (str(path) if path is not None else "memory")
@@ -88,23 +97,23 @@ class ChromaRetriever(Remade):
         return self._rows.ids()
 
     def get(self, ids: Iterable[str]) -> list[Passage]:
-        """The passages of these ids, in that order; unknown ones are left out."""
+        """Return the passages of these ids, in that order; unknown ids are left out."""
         wanted = collect_ids(ids)
         found = self._rows.passages(wanted)
         return [found[i] for i in wanted if i in found]
 
     def passages(self) -> Iterator[Passage]:
-        """All passages, read in batches."""
+        """Iterate over all passages, read in batches."""
         for batch in batches(self.ids(), _READ):
             yield from self.get(batch)
 
     def add(self, passages: Iterable[Passage]) -> None:
-        """Embed and store passages; one with a known id replaces the old one.
+        """Embed and store passages; a passage with a known id replaces the old one.
 
-        Written in batches of 256 passages; on an error the batches before it stay.
+        They are written in batches of 256; after an error earlier batches stay.
 
         Raises:
-            PassageError: a passage that cannot be stored, or two that differ under one id. Nothing is added then.
+            PassageError: a passage cannot be stored, or two different ones share an id. Nothing is added then.
             ModelLoadError, MissingDependencyError: there is no embedding model.
             StoreError: Chroma failed.
         """
@@ -116,33 +125,15 @@ class ChromaRetriever(Remade):
                 self._note(followed, put=zip((p.id for p in batch), embedded))
 
     def delete(self, ids: Iterable[str]) -> None:
-        """Remove the passages of these ids; unknown ids are ignored."""
+        """Delete the passages of these ids; unknown ids are ignored."""
         gone = collect_ids(ids)
         with self._lock:
             followed = self._follows()
             self._rows.delete(gone)
             self._note(followed, gone=gone)
 
-    def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
-        """The nearest passages, best first, at most ``k``; arguments and errors as ``BM25Retriever.retrieve``.
-
-        Returns:
-            Passages with ``score`` set: the cosine, in [-1, 1]. An empty query finds nothing.
-
-        Raises:
-            InputError: k < 1, or a filter that cannot be understood.
-            StoreError: Chroma failed.
-        """
-        return self.retrieve_many([query], k, where)[0]
-
-    def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
-        """``retrieve`` for each query, searched together."""
-        ranked = self.rank_many(queries, k, where)
-        known = {p.id: p for p in self.get({i for found in ranked for i, _ in found})}
-        return [[known[i].with_score(score) for i, score in found if i in known] for found in ranked]
-
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
-        """``retrieve_many`` with ids in place of passages."""
+        """Rank the ids of passages for each query; arguments and errors as ``retrieve``."""
         k = check_k(k)
         normal = normalise(where)
         texts = [check_query(q) for q in queries]
@@ -158,7 +149,7 @@ class ChromaRetriever(Remade):
         return out
 
     def _fresh(self, dimension: int) -> VectorTable[str]:
-        """The vectors of all records, as they are now."""
+        """Return the vectors of all records, read again if the collection has changed."""
         with self._lock:
             revision = self._rows.revision()
             if self._table is None or revision != self._revision or len(self._table) != self._rows.count():
@@ -168,11 +159,11 @@ class ChromaRetriever(Remade):
             return self._table
 
     def _follows(self) -> bool:
-        """Whether what is in memory is what is in the collection, so that a change of ours can be made in both."""
+        """Whether the vectors in memory are those of the collection, so that a change can be made in both."""
         return self._table is not None and self._revision == self._rows.revision()
 
     def _note(self, followed: bool, *, put: Iterable[tuple[str, Embedded]] = (), gone: Iterable[str] = ()) -> None:
-        """A change was made: tell other processes, and make it in memory too or else forget what is there."""
+        """Tell other processes of a change, and make it in memory too, or drop the vectors there."""
         self._revision = self._rows.revise()
         if not followed or self._table is None:
             self._table = None

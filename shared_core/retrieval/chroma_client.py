@@ -1,4 +1,4 @@
-"""Connecting to Chroma, and its failures in our words."""
+"""Connect to Chroma, and turn its failures into our errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FULL = ("disk is full", "No space left", "os error 28", "disk I/O error")
 
 
 def connect(path: str | Path | None, url: str | None, *, create: bool) -> Any:
-    """A Chroma client; see ``ChromaRetriever`` for the arguments and errors."""
+    """Create a Chroma client; arguments and errors as ``ChromaRetriever``."""
     try:
         import chromadb
         from chromadb.config import Settings
@@ -40,14 +40,14 @@ def connect(path: str | Path | None, url: str | None, *, create: bool) -> Any:
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is a file, not the folder of an index.", hint="Name a folder.")
     if not create and not (folder / _DATABASE).is_file():
-        raise IndexMissingError(f"There is no index in {folder}.", hint="Make one: selfreflect index FILES.")
+        raise IndexMissingError(f"There is no index in {folder}.", hint="Create one: selfreflect index FILES.")
     with guard(str(folder)):
-        # Chroma keeps one client for each spelling of a path: a relative one would stay where the process was before
+        # Chroma caches clients by spelling of the path: a relative path would keep pointing into an earlier folder.
         return chromadb.PersistentClient(str(folder.resolve()), settings=settings)
 
 
 def open_collection(client: Any, name: str, bound: dict[str, Any], place: str, *, create: bool) -> Any:
-    """The collection of that name, made if missing; StoreError if it was made otherwise than ``bound`` says."""
+    """Open a collection, created if missing; StoreError if its metadata differ from ``bound``."""
     from chromadb.errors import InvalidArgumentError, NotFoundError
 
     wanted = {**bound, "selfreflect:format": _FORMAT}
@@ -61,7 +61,7 @@ def open_collection(client: Any, name: str, bound: dict[str, Any], place: str, *
                 collection = client.get_collection(name, embedding_function=None)
     except StoreError as error:
         if isinstance(error.__cause__, InvalidArgumentError):
-            raise InputError(f"A collection cannot be named {name!r}.", hint=str(error.__cause__)) from error
+            raise InputError(f"{name!r} is not a valid name of a collection.", hint=str(error.__cause__)) from error
         if isinstance(error.__cause__, NotFoundError):
             raise IndexMissingError(f"{place} has no collection {name!r}.", hint="Index documents first.") from error
         raise
@@ -72,20 +72,20 @@ def open_collection(client: Any, name: str, bound: dict[str, Any], place: str, *
 def _check_bound(actual: Any, wanted: dict[str, Any], name: str, place: str) -> None:
     if actual.get("selfreflect:format") == 1:
         raise StoreError(
-            f"Collection {name!r} in {place} was made by an earlier version of this program.",
+            f"Collection {name!r} in {place} was made by an earlier version of selfreflect.",
             hint="Add its passages to another collection, or delete it and add them again.",
         )
     for key, value in wanted.items():
         if actual.get(key) != value:
-            what = key.removeprefix("selfreflect:")
+            option = key.removeprefix("selfreflect:")
             raise StoreError(
-                f"Collection {name!r} in {place} was made with {what} {actual.get(key)!r}, not {value!r}.",
-                hint=f"Open it with that {what}, or index into another collection.",
+                f"Collection {name!r} in {place} was made with {option} {actual.get(key)!r}, not {value!r}.",
+                hint=f"Open it with that {option}, or use another collection.",
             )
 
 
 def drop_collection(url: str, name: str) -> None:
-    """Delete a collection on a server if there is one of that name.
+    """Delete a collection on a server if it exists.
 
     Raises:
         MissingDependencyError, StoreError: as ``connect``.
@@ -97,21 +97,21 @@ def drop_collection(url: str, name: str) -> None:
 
 
 def delete_quietly(client: Any, name: str) -> None:
-    """Free an in-memory collection; whatever happens, it is not worth an error."""
+    """Free an in-memory collection, ignoring any error."""
     try:
         client.delete_collection(name)
-    except BaseException:  # at interpreter exit anything may be gone already
+    except BaseException:  # at interpreter exit Chroma may be half torn down
         return
 
 
 @contextmanager
 def guard(place: str) -> Iterator[None]:
-    """Chroma's failures as StoreError: a server that is away, a folder that cannot be read."""
+    """Turn Chroma's failures into StoreError: a server that is down, a folder that cannot be read."""
     try:
         yield
     except (SelfReflectError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:  # its core is Rust, and its panics are no Exception
+    except BaseException as error:  # panics of its Rust core are not Exceptions
         raise _translate(error, place) from error
 
 
@@ -129,7 +129,7 @@ def _translate(error: BaseException, place: str) -> StoreError:
         if any(sign in str(error) for sign in _FULL):
             return StoreError(
                 f"The index in {place} cannot be written: {reason}",
-                hint="Free some space on its disk, then run the same command again. What was indexed is kept.",
+                hint="Free some disk space, then run the same command again. Finished work is kept.",
             )
         if any(sign in str(error) for sign in ("Permission denied", "readonly", "Read-only")):
             return StoreError(f"The index in {place} cannot be written: {reason}", hint="Check its permissions.")
@@ -151,5 +151,5 @@ def _address(url: str) -> tuple[str, int, bool]:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
-        raise InputError(f"{url!r} is no address of a Chroma server.", hint="Write http://HOST:PORT.")
+        raise InputError(f"{url!r} is not the address of a Chroma server.", hint="Write http://HOST:PORT.")
     return parts.hostname, port or (443 if parts.scheme == "https" else 8000), parts.scheme == "https"

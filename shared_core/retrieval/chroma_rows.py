@@ -1,10 +1,10 @@
 """A Chroma collection as a table of passages, one record each.
 
-A record's id is the passage's, its embedding the vector of the whole passage, its document the text, and its metadata
-the passage's own, so that any program that knows Chroma can read, filter and search the collection. Beside them lie,
-under ``selfreflect:…``, title and metadata as given (Chroma knows no ``None``) and the sentence vectors
-(``vectors.Coded``), in base 64. These are cut into pieces: Chroma keeps every string twice, in a table and in an index,
-both in SQLite, which needs a page of its own for each string longer than a fourth of one.
+A record has the passage's id, the embedding of the whole passage, its text as document, and its metadata, so that any
+program that uses Chroma can read, filter and search the collection. Keys under ``selfreflect:…`` hold the title, the
+original metadata (Chroma has no ``None``) and the sentence vectors (``vectors.Coded``) in base 64. The vectors are cut
+into pieces: Chroma stores each string twice in SQLite, which needs a page of its own for each string longer than a
+quarter of a page.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Row:
 
 
 def row_of(passage: Passage, embedded: Embedded) -> Row:
-    """A record that holds all of a passage."""
+    """Make the record of a passage."""
     metadata = {key: value for key, value in passage.metadata.items() if not absent(value)}
     metadata[PASSAGE] = json.dumps({"title": passage.title, "metadata": dict(passage.metadata)})
     packed = base64.b64encode(embedded.coded.codes.tobytes()).decode()
@@ -56,12 +56,12 @@ def row_of(passage: Passage, embedded: Embedded) -> Row:
 
 
 class Rows:
-    """Records of one collection; Chroma's failures are StoreErrors.
+    """The records of one collection; Chroma's failures are raised as StoreError.
 
     Args:
-        client: of Chroma.
-        collection: of it.
-        place: folder or address, for messages.
+        client: the Chroma client.
+        collection: its collection.
+        place: folder or address, for error messages.
     """
 
     def __init__(self, client: Any, collection: Any, place: str) -> None:
@@ -75,17 +75,17 @@ class Rows:
         return str(self._collection.name)
 
     def count(self) -> int:
-        """How many there are."""
+        """Number of records."""
         with guard(self.place):
             return int(self._collection.count())
 
     def ids(self, where: dict[str, Any] | None = None) -> list[str]:
-        """Ids of all records, or of those that a filter lets through."""
+        """Ids of all records, or of those that pass a filter."""
         with guard(self.place):
             return list(self._collection.get(where=where, include=[])["ids"])
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """The passages of full records, by id; unknown ids are left out."""
+        """Read passages, by id; unknown ids are left out."""
         out: dict[str, Passage] = {}
         for part in batches(ids, self._most):
             with guard(self.place):
@@ -96,7 +96,7 @@ class Rows:
         return out
 
     def vectors(self, dimension: int) -> Iterator[tuple[str, Coded]]:
-        """The sentence vectors of all records, read in parts."""
+        """Iterate over the sentence vectors of all records, read in parts."""
         for part in batches(self.ids(), min(_READ, self._most)):
             with guard(self.place):
                 found = self._collection.get(ids=part, include=["metadatas"])
@@ -104,12 +104,12 @@ class Rows:
                 yield identifier, self._unpacked(identifier, metadata or {}, dimension)
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Add records; one with a known id is replaced, its metadata too."""
+        """Add records; a record with a known id is replaced with all its metadata."""
         for part in batches(rows, self._most):
             ids = [row.id for row in part]
             with guard(self.place):
                 old = self._collection.get(ids=ids, include=["metadatas"])
-                # An upsert merges metadata; None takes a key away.
+                # An upsert merges metadata; None deletes a key.
                 keys = {i: dict.fromkeys(metadata or ()) for i, metadata in zip(old["ids"], old["metadatas"])}
                 self._collection.upsert(
                     ids=ids,
@@ -119,7 +119,7 @@ class Rows:
                 )
 
     def delete(self, ids: Iterable[str]) -> None:
-        """Remove records; unknown ids are ignored."""
+        """Delete records; unknown ids are ignored."""
         for part in batches(list(ids), self._most):
             with guard(self.place):
                 known = self._collection.get(ids=part, include=[])["ids"]
@@ -127,13 +127,13 @@ class Rows:
                     self._collection.delete(ids=known)
 
     def revision(self) -> str:
-        """Another one after each change that was noted with ``revise``."""
+        """Read the revision, which changes with each ``revise``."""
         with guard(self.place):
             fresh = self._client.get_collection(self.name, embedding_function=None)
         return str((fresh.metadata or {}).get(REVISION, ""))
 
     def revise(self) -> str:
-        """Note a change; gives the new revision."""
+        """Record a change and return the new revision."""
         revision = uuid.uuid4().hex
         with guard(self.place):
             fresh = self._client.get_collection(self.name, embedding_function=None)
@@ -163,12 +163,12 @@ class Rows:
 
     def _foreign(self, identifier: str) -> StoreError:
         return StoreError(
-            f"Record {identifier!r} in {self.place} was not written by this program.",
-            hint="Use a collection of its own for this index.",
+            f"Record {identifier!r} in {self.place} was not written by selfreflect.",
+            hint="Use a separate collection for this index.",
         )
 
 
 def batches(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
-    """The items in lists of at most ``size``."""
+    """Split items into lists of at most ``size``."""
     for start in range(0, len(items), size):
         yield list(items[start : start + size])

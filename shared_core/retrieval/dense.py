@@ -1,8 +1,7 @@
-"""Exact dense search in memory; for an index that lasts, ``ChromaRetriever``."""
+"""Embedding passages with any embedder, and exact dense search in memory."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,9 +11,9 @@ from shared_core.retrieval.base import Embedder, PassageEmbedder, PassageVectors
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.embedding import MiniLMEmbedder
 from shared_core.retrieval.filters import compile_filter
+from shared_core.retrieval.ranked import MemoryRetriever
 from shared_core.retrieval.vectors import Coded, VectorTable, encode
 from shared_core.retrieval.windows import Granularity, check_granularity, windows
-from shared_core.support.pickling import Portable
 from shared_core.types import Passage
 
 if TYPE_CHECKING:
@@ -26,17 +25,17 @@ _BATCH = 1_000  # passages embedded at a time: bounds memory
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A passage's vectors: those that are searched, coded, and that of the whole, (d,) float32."""
+    """Vectors of a passage: the coded ones that are searched, and the whole passage's, (d,) float32."""
 
     coded: Coded
     whole: NDArray[np.float32]
 
 
 def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The embedder's vectors, checked: (len(texts), d) float32, finite.
+    """Embed texts and check the result: (len(texts), d) float32, finite.
 
     Raises:
-        RetrievalError: it gave something else.
+        RetrievalError: the embedder returned something else.
     """
     return _checked(embedder, embedder.embed(texts), len(texts), "texts")
 
@@ -44,12 +43,12 @@ def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float3
 def passage_vectors(
     embedder: Embedder, passages: Sequence[Passage], granularity: Granularity = "sentence"
 ) -> list[PassageVectors]:
-    """The vectors of each passage, checked; of sentences in their context where the embedder can do that.
+    """Embed passages and check the result; sentences are embedded in context if the embedder can do that.
 
-    Spans are empty where it cannot. With ``granularity="passage"`` the whole stands for the sentences.
+    Spans are empty where it cannot. With ``granularity="passage"`` the vector of the whole is the only sentence.
 
     Raises:
-        RetrievalError: the embedder gave something else than vectors.
+        RetrievalError: the embedder returned something other than vectors.
     """
     if not passages:
         return []
@@ -67,7 +66,7 @@ def passage_vectors(
 
 
 def embed_passages(embedder: Embedder, passages: Sequence[Passage], granularity: Granularity) -> list[Embedded]:
-    """``passage_vectors``, coded for the search."""
+    """Run ``passage_vectors`` and code the result for the search."""
     return [
         Embedded(encode(found.sentences), found.whole) for found in passage_vectors(embedder, passages, granularity)
     ]
@@ -79,8 +78,8 @@ def _in_context(
     found = embedder.embed_passages(passages)
     if len(found) != len(passages):
         raise RetrievalError(
-            f"Embedder {embedder.name!r} gave vectors of {len(found)} passages, not of {len(passages)}.",
-            hint="embed_passages(passages) must return one PassageVectors for each.",
+            f"Embedder {embedder.name!r} returned vectors of {len(found)} passages, not of {len(passages)}.",
+            hint="embed_passages(passages) must return one PassageVectors for each passage.",
         )
     out: list[PassageVectors] = []
     for one in found:
@@ -98,25 +97,32 @@ def _checked(embedder: Embedder, vectors: object, rows: int | None, what: str) -
     found: NDArray[np.float32] = np.asarray(vectors, dtype=np.float32)
     if found.ndim != 2 or not len(found) >= (rows is None) or rows not in (None, len(found)):
         raise RetrievalError(
-            f"Embedder {embedder.name!r} gave shape {found.shape} for {rows or 1} {what}.",
+            f"Embedder {embedder.name!r} returned shape {found.shape} for {rows or 1} {what}.",
             hint="embed(texts) must return an array of shape (len(texts), d).",
         )
     if not np.isfinite(found).all():
         raise RetrievalError(
-            f"Embedder {embedder.name!r} gave vectors that are not finite.", hint="Check its model and its precision."
+            f"Embedder {embedder.name!r} returned vectors that are not finite.",
+            hint="Check its model and its precision.",
         )
     return found
 
 
-class DenseRetriever(Portable):
-    """Cosine similarity to the nearest sentence of each passage, exact, in memory. May be used from several threads.
+class DenseRetriever(MemoryRetriever):
+    """Exact search in memory by the cosine to the nearest sentence of each passage. Safe to use from several threads.
 
-    Vectors are kept in one byte a number (``vectors``), so cosines are off by about 0.001.
+    Vectors take one byte a number (``vectors``), so cosines are off by about 0.001. For an index that lasts, see
+    ``DocumentIndex`` and ``ChromaRetriever``.
+
+    ::
+
+        retriever = DenseRetriever([Passage("a", "The ferry sails at nine."), Passage("b", "The museum is closed.")])
+        retriever.retrieve("When does the boat leave?", k=1)
 
     Args:
-        passages: to start with.
-        embedder: of passages and queries; ``None`` is MiniLM.
-        granularity: a vector for each sentence, or for each passage.
+        passages: initial passages.
+        embedder: embedder of passages and queries; ``None`` is MiniLM.
+        granularity: one vector for each sentence, or one for each passage.
 
     Raises:
         PassageError, ModelLoadError, MissingDependencyError: as ``add``.
@@ -129,32 +135,19 @@ class DenseRetriever(Portable):
         embedder: Embedder | None = None,
         granularity: Granularity = "sentence",
     ) -> None:
+        super().__init__()
         self.granularity = check_granularity(granularity)
         self.embedder: Embedder = MiniLMEmbedder() if embedder is None else embedder
-        self._lock = threading.Lock()
-        self._passages: dict[str, Passage] = {}
         self._table: VectorTable[str] | None = None
         self.add(passages)
 
-    def __len__(self) -> int:
-        return len(self._passages)
-
-    def ids(self) -> list[str]:
-        """Ids of all passages, in the order they were added."""
-        return list(self._passages)
-
-    def get(self, ids: Iterable[str]) -> list[Passage]:
-        """The passages of these ids, in that order; unknown ones are left out."""
-        known = self._passages
-        return [known[i] for i in collect_ids(ids) if i in known]
-
     def add(self, passages: Iterable[Passage]) -> None:
-        """Embed and add passages; one with a known id replaces the old one.
+        """Embed and add passages; a passage with a known id replaces the old one.
 
         Raises:
-            PassageError: a passage that cannot be stored, or two that differ under one id. Nothing is added then.
+            PassageError: a passage cannot be stored, or two different ones share an id. Nothing is added then.
             ModelLoadError, MissingDependencyError: there is no embedding model.
-            RetrievalError: the embedder gave no vectors, or of another length than before.
+            RetrievalError: the embedder returned no vectors, or vectors of another dimension than before.
         """
         new = collect(passages)
         wanted = list(new.values())
@@ -169,36 +162,22 @@ class DenseRetriever(Portable):
                 self._table = VectorTable(coded[0].codes.shape[1], sum(len(c.codes) for c in coded))
             if any(c.codes.shape[1] != self._table.dimension for c in coded):
                 raise RetrievalError(
-                    f"Embedder {self.embedder.name!r} gave vectors of another length than before.",
+                    f"Embedder {self.embedder.name!r} returned vectors of another dimension than before.",
                     hint="Use one embedder for all passages.",
                 )
             self._table.put(zip(new, coded))
             self._passages = {**self._passages, **new}
 
     def delete(self, ids: Iterable[str]) -> None:
-        """Remove the passages of these ids; unknown ids are ignored."""
+        """Delete the passages of these ids; unknown ids are ignored."""
         gone = set(collect_ids(ids))
         with self._lock:
             self._passages = {i: p for i, p in self._passages.items() if i not in gone}
             if self._table is not None:
                 self._table.discard(gone)
 
-    def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
-        """The nearest passages, best first, at most ``k``; arguments and errors as ``BM25Retriever.retrieve``.
-
-        Returns:
-            Passages with ``score`` set: the cosine, in [-1, 1]. An empty query finds nothing.
-        """
-        return self.retrieve_many([query], k, where)[0]
-
-    def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
-        """``retrieve`` for each query, searched together."""
-        known = self._passages
-        ranked = self.rank_many(queries, k, where)
-        return [[known[i].with_score(score) for i, score in found if i in known] for found in ranked]
-
     def rank_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[Ranking]:
-        """``retrieve_many`` with ids in place of passages."""
+        """Rank the ids of passages for each query; arguments and errors as ``retrieve``."""
         k = check_k(k)
         keep = compile_filter(where)
         texts = [check_query(q) for q in queries]

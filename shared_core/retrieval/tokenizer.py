@@ -1,9 +1,9 @@
-"""Words for lexical search, in any script.
+"""Split text of any script into words for lexical search.
 
-Text is compatibility-normalised (NFKC) and case-folded; runs of letters, digits and combining marks are words. Words of
-the chosen language are cleared of stop words and stemmed (Snowball, through PyStemmer). Scripts written without spaces
-between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean for its particles) give single characters and
-overlapping pairs of them, which needs no dictionary and loses no word (Lucene's CJKBigramFilter works the same way).
+Text is compatibility-normalised (NFKC) and case-folded; runs of letters, digits and combining marks are words. Stop
+words of the chosen language are removed and the rest is stemmed (Snowball, through PyStemmer). Scripts without spaces
+between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean for its particles) yield single characters and
+overlapping pairs, which needs no dictionary and loses no word (as Lucene's CJKBigramFilter).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _STOP_LISTS = {
 
 @lru_cache(maxsize=1)
 def _word_pattern() -> re.Pattern[str]:
-    """Letters and digits with their marks: ``\\w`` alone would cut Hindi words at their vowel signs."""
+    """Match letters and digits with their marks; ``\\w`` alone would cut Hindi words at their vowel signs."""
     marks: list[str] = []
     start: int | None = None
     for code in range(0x300, 0x20000):
@@ -60,7 +60,7 @@ def _word_pattern() -> re.Pattern[str]:
 
 
 def _fold(word: str) -> str:
-    """Without accents (é → e), so that a query typed without them still finds the word."""
+    """Remove accents (é → e), so that a query typed without them finds the word."""
     if word.isascii():
         return word
     parts = unicodedata.normalize("NFKD", word)
@@ -72,16 +72,19 @@ def _ngrams(run: str) -> list[str]:
 
 
 class Tokenizer(Portable):
-    """Turns text into the words that lexical search compares.
+    """A function from text to the words that lexical search compares.
+
+    >>> Tokenizer()("The ferries sailed at 9 o'clock.")
+    ['ferri', 'sail', '9', 'clock']
 
     Args:
-        language: a Snowball language (``english``, ``german``, …, see ``Tokenizer.languages()``) or ``none`` for
-            no stemming and no stop words.
-        stop_words: words to leave out; ``None`` takes the language's usual list where there is one.
+        language: a Snowball language (``english``, ``german``, …; see ``Tokenizer.languages()``), or ``none`` for no
+            stemming and no stop words.
+        stop_words: words to leave out; ``None`` is the language's usual list, if there is one.
         stem: reduce words to their stems.
 
     Raises:
-        InputError: the language is unknown.
+        InputError: unknown language.
     """
 
     def __init__(
@@ -89,25 +92,25 @@ class Tokenizer(Portable):
     ) -> None:
         if language != "none" and language not in self.languages():
             raise InputError(
-                f"There is no stemmer for the language {language!r}.",
+                f"There is no stemmer for {language!r}.",
                 hint=f"Known: none, {', '.join(self.languages())}.",
             )
         self.language = language
         self.stem = stem and language != "none"
         words = _stop_words(language) if stop_words is None else stop_words
         self.stop_words = frozenset(_fold(w.casefold()) for w in words)
-        # PyStemmer's objects are not safe to share between threads.
+        # PyStemmer's objects are not thread-safe.
         self._local = threading.local()
 
     @staticmethod
     def languages() -> tuple[str, ...]:
-        """Names of the languages there is a stemmer for."""
+        """List the languages that have a stemmer."""
         import Stemmer
 
         return tuple(Stemmer.algorithms())
 
     def __call__(self, text: str) -> list[str]:
-        """The words of ``text`` in order, with repetitions."""
+        """Split text into words, in order, with repetitions."""
         text = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text)).casefold()
         text = _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text)
         text = _INITIALISM.sub(lambda m: m[0].replace(".", "") + " ", text)
@@ -143,7 +146,7 @@ class Tokenizer(Portable):
             import Stemmer
 
             stemmer = self._local.stemmer = Stemmer.Stemmer(self.language)
-        # English has accents in loanwords only, and its stemmer does not expect them; others' stemmers need them.
+        # English has accents in loanwords only, and its stemmer does not expect them; other stemmers need them.
         fold_first = self.language == "english"
 
         def run(words: list[str]) -> list[str]:

@@ -1,13 +1,12 @@
-"""Vectors of one byte a number, and the exact search over them.
+"""Vectors in int8, and exact search over them.
 
-A unit vector becomes whole numbers from -127 to 127, its largest number ±127, and one scale, the inverse of their norm:
-a quarter of float32's memory, and cosines that are off by about 0.001, less than what a model's own rounding does
-(recall is the same; ``benchmarks/retrieval.py``). A query is rounded in the same way, so that equal texts have a cosine
-of exactly 1.
+A unit vector becomes whole numbers from -127 to 127, the largest ±127, and one scale, the inverse of their norm. That
+is a quarter of float32's memory, and cosines are off by about 0.001, less than by the rounding of the model itself
+(recall is the same: ``benchmarks/retrieval.py``). Queries are rounded alike, so equal texts have a cosine of exactly 1.
 
-All queries against all vectors is one matrix product, done in blocks. It is computed in float32 over whole numbers
-whose sums stay below 2²⁴ (127 · 127 · d for d ≤ 1,040), so it is exact: the result does not depend on blocks, threads,
-the library or the machine, and the same index gives the same ranking for the same query vector everywhere.
+The search multiplies all queries with all vectors, block by block. The product is computed in float32 over whole
+numbers whose sums stay below 2²⁴ (127 · 127 · d for d ≤ 1,040), so it is exact: it does not depend on blocks, threads,
+library or machine, and an index gives the same ranking for the same query vector everywhere.
 """
 
 from __future__ import annotations
@@ -27,41 +26,35 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 Key = TypeVar("Key", str, int)
-_BLOCK = 4096  # rows that are turned to float32 at a time: they stay in the processor's cache
+_BLOCK = 4096  # rows converted to float32 at a time, so that they stay in the processor's cache
 _SCORES = 8_000_000  # cosines in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """The vectors of one passage: ``codes`` (n, d) int8, ``scales`` (n,) float32; ``codes · scale`` has unit norm."""
+    """Vectors of one passage: ``codes`` (n, d) int8, ``scales`` (n,) float32; ``codes · scale`` has unit norm."""
 
     codes: Codes
     scales: Floats
 
     def to_bytes(self) -> bytes:
-        """The scales, then the codes row by row; little-endian."""
+        """Serialize as scales, then codes row by row; little-endian."""
         return self.scales.astype("<f4").tobytes() + self.codes.tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes, dimension: int) -> Coded:
-        """The reverse of ``to_bytes``; ValueError if the length does not fit."""
+        """Reverse ``to_bytes``; ValueError if the length does not match."""
         import numpy as np
 
         rows, rest = divmod(len(data), 4 + dimension)
         if rest or not rows:
-            raise ValueError(f"{len(data)} bytes are no vectors of {dimension} numbers")
+            raise ValueError(f"{len(data)} bytes are not vectors of dimension {dimension}")
         scales = np.frombuffer(data, "<f4", rows)
         return cls(np.frombuffer(data, np.int8, offset=4 * rows).reshape(rows, dimension), scales)
 
-    def floats(self) -> Floats:
-        """(n, d) float32 of unit norm (zeros stay zeros)."""
-        import numpy as np
-
-        return self.codes.astype(np.float32) * self.scales[:, None]
-
 
 def encode(vectors: Floats) -> Coded:
-    """(n, d) float vectors, not all of unit norm, as codes; zeros, which have no direction, stay zeros."""
+    """Code (n, d) float vectors of any norm; zero vectors, which have no direction, stay zero."""
     import numpy as np
 
     largest = np.abs(vectors).max(axis=1, keepdims=True)
@@ -73,13 +66,13 @@ def encode(vectors: Floats) -> Coded:
 
 
 class VectorTable(Portable, Generic[Key]):
-    """Vectors of many passages in one array, each passage under a key. May be used from several threads at once.
+    """Vectors of many passages in one array, by key. Safe to use from several threads at once.
 
     Memory: (d + 4) bytes a vector, up to half as much again while passages are added one by one.
 
     Args:
-        dimension: numbers in a vector.
-        room: vectors to make room for at first, where their number is known.
+        dimension: dimension of a vector.
+        room: vectors to allocate at first, if their number is known.
     """
 
     _left_behind = ("_all",)
@@ -91,7 +84,7 @@ class VectorTable(Portable, Generic[Key]):
         self._lock = threading.Lock()
         self._codes: Codes = np.empty((room, dimension), np.int8)
         self._scales: Floats = np.empty(room, np.float32)
-        self._ends: list[int] = []  # of each slot's vectors; they begin where the slot before ends
+        self._ends: list[int] = []  # end of each slot's vectors, which begin where the slot before ends
         self._keys: list[Key] = []
         self._slot: dict[Key, int] = {}
         self._dead: set[int] = set()
@@ -104,7 +97,7 @@ class VectorTable(Portable, Generic[Key]):
         return key in self._slot
 
     def put(self, items: Iterable[tuple[Key, Coded]]) -> None:
-        """Add passages; one with a known key replaces the old one."""
+        """Add passages; a passage with a known key replaces the old one."""
         with self._lock:
             self._all = None
             for key, coded in items:
@@ -112,7 +105,7 @@ class VectorTable(Portable, Generic[Key]):
             self._tidy()
 
     def discard(self, keys: Iterable[Key]) -> None:
-        """Take passages out; unknown keys are ignored."""
+        """Delete passages; unknown keys are ignored."""
         with self._lock:
             self._all = None
             gone = {self._slot.pop(key) for key in keys if key in self._slot}
@@ -120,15 +113,15 @@ class VectorTable(Portable, Generic[Key]):
             self._tidy()
 
     def nearest(self, queries: Floats, k: int | None, allowed: set[Key] | None = None) -> list[list[tuple[Key, float]]]:
-        """For each query the passages with the highest cosine of any of their vectors, best first.
+        """Rank passages for each query by the highest cosine of any of their vectors.
 
         Args:
             queries: (q, d) float32.
-            k: at most so many; ``None`` for all.
-            allowed: keys to look at; ``None`` for all.
+            k: the most passages to return; ``None`` for all.
+            allowed: keys to consider; ``None`` for all.
 
         Returns:
-            (key, cosine in [-1, 1]) pairs; equal cosines in the order in which the passages were added.
+            (key, cosine in [-1, 1]) pairs, best first; equal cosines in the order in which the passages were added.
         """
         import numpy as np
 
@@ -154,7 +147,7 @@ class VectorTable(Portable, Generic[Key]):
             room = max(last, len(self._codes) * 3 // 2, 64)
             codes, scales = np.empty((room, self.dimension), np.int8), np.empty(room, np.float32)
             codes[:first], scales[:first] = self._codes[:first], self._scales[:first]
-            self._codes, self._scales = codes, scales  # readers go on with the old ones
+            self._codes, self._scales = codes, scales  # searches under way keep the old arrays
         self._codes[first:last], self._scales[first:last] = coded.codes, coded.scales
         if key in self._slot:
             self._dead = self._dead | {self._slot[key]}
@@ -163,7 +156,7 @@ class VectorTable(Portable, Generic[Key]):
         self._ends.append(last)
 
     def _tidy(self) -> None:
-        """Copy what lives together once most is dead, or all at once if nothing lives."""
+        """Drop deleted vectors once they are the larger part."""
         if len(self._dead) * 2 <= len(self._keys) or not self._dead:
             return
         fresh: VectorTable[Key] = VectorTable(self.dimension)
@@ -178,7 +171,7 @@ class VectorTable(Portable, Generic[Key]):
                 yield self._keys[slot], Coded(self._codes[first:last], self._scales[first:last])
 
     def _state(self, allowed: set[Key] | None) -> _State[Key] | None:
-        """What a search needs, untouched by later changes; ``None`` if there is nothing to search."""
+        """Return a view for a search that later changes leave alone; ``None`` if there are no vectors."""
         with self._lock:
             if self._all is None and self._slot:
                 self._all = self._snapshot()
@@ -199,11 +192,11 @@ class _State(Generic[Key]):
     codes: Codes  # (n, d)
     scales: Floats  # (n,)
     starts: NDArray[np.int64]  # (slots,) first vector of each
-    slots: NDArray[np.int64]  # those that count
+    slots: NDArray[np.int64]  # slots that are not deleted
     keys: Sequence[Key]  # only ever appended to
 
     def only(self, allowed: set[Key]) -> _State[Key]:
-        """The same with fewer passages."""
+        """Restrict the search to some passages."""
         import numpy as np
 
         kept = [slot for slot in self.slots.tolist() if self.keys[slot] in allowed]
@@ -211,7 +204,7 @@ class _State(Generic[Key]):
 
 
 def _cosines(state: _State[Key], asked: Coded) -> Floats:
-    """(q, slots): the highest cosine of each passage."""
+    """Compute the highest cosine of each passage for each query: (q, slots)."""
     import numpy as np
 
     queries = asked.codes.T.astype(np.float32)  # (d, q)
@@ -225,7 +218,7 @@ def _cosines(state: _State[Key], asked: Coded) -> Floats:
 
 
 def _top(scores: Floats, k: int | None) -> NDArray[np.int64]:
-    """Places of the ``k`` highest, highest first, ties in order."""
+    """Find the positions of the ``k`` highest scores, highest first, ties in order."""
     import numpy as np
 
     places = np.arange(len(scores))

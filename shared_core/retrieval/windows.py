@@ -1,11 +1,10 @@
-"""What of a passage is embedded where an embedder knows texts only: each sentence by itself, and the whole.
+"""Cut a passage into the texts that a plain embedder embeds: each sentence by itself, and the whole.
 
-One vector for a whole passage blurs what single sentences say, and most models cut off what exceeds their length
-without a word. So each sentence gets a vector too, and a passage is as near to a query as the nearest of its windows
-(the MaxP of Dai and Callan 2019). An embedder with ``embed_passages`` (``base.PassageEmbedder``; MiniLM is one) does
-better.
+One vector for a whole passage blurs its sentences, and most models silently truncate long texts. So each sentence gets
+a vector too, and a passage is as near to a query as the nearest of its windows (MaxP, Dai and Callan 2019). An embedder
+with ``embed_passages`` (``base.PassageEmbedder``, such as MiniLM) does better.
 
-The cuts need not be linguistically right, only good places: offsets for quoting come from ``shared_core.citation``.
+Cuts need not be linguistically right: offsets for quotes come from ``shared_core.citation``.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ from shared_core.errors import InputError
 from shared_core.types import Passage
 
 Granularity = Literal["sentence", "passage"]
-"""A vector for each sentence and one for the whole passage, or only the latter (a fifth of the memory)."""
+"""One vector for each sentence and one for the whole passage, or only the latter (a fifth of the memory)."""
 
 MIN_CHARS = 25
-"""A sentence shorter than this goes with the next one: ``St.``, ``No.`` and headings say nothing by themselves."""
+"""Shorter sentences are merged with the next one: ``St.``, ``No.`` and headings mean nothing by themselves."""
 MAX_COST = 200
-"""Longest window in estimated word pieces; well under what the usual models read."""
+"""Longest window in estimated word pieces, well below the limit of common models."""
 
 _END = re.compile(r"[.!?…]+[\"”’)\]»]*\s+(?=[\"“‘(\[«¿¡]*[^\W_a-z])|[。！？؟।॥]+[」』”’）]*\s*|\n\s*\n")
 
 
 def check_granularity(granularity: Granularity) -> Granularity:
-    """``granularity`` if there is one of that name, else InputError."""
+    """Return ``granularity``; InputError if it is unknown."""
     if granularity not in ("sentence", "passage"):
-        raise InputError(f"There is no granularity {granularity!r}.", hint="Known: sentence, passage.")
+        raise InputError(f"Unknown granularity {granularity!r}.", hint="Known: sentence, passage.")
     return granularity
 
 
 def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str]:
-    """The texts to embed for a passage, at least one: its sentences, which together cover the text, then the whole."""
+    """List the texts to embed for a passage: sentences that together cover its text, then the whole; at least one."""
     title = passage.title.strip()
     text = passage.text.strip()
     whole = f"{title}\n{text}".strip()
@@ -47,12 +46,12 @@ def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str
 
 
 def merge_short(text: str, spans: Iterable[tuple[int, int]], least: int) -> list[tuple[int, int]]:
-    """Sentences of at least ``least`` characters: a shorter one goes with the next, the last one with the one before.
+    """Merge sentences shorter than ``least`` with the next one, the last one with the one before.
 
     Args:
-        text: that the spans are of.
+        text: text of the spans.
         spans: half-open, in order, not overlapping.
-        least: in ASCII characters; one of any other script counts as four.
+        least: in ASCII characters; a character of another script counts as four.
     """
     out: list[tuple[int, int]] = []
     for start, end in spans:
@@ -81,7 +80,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _limit(text: str) -> list[str]:
-    """Pieces of at most ``MAX_COST``, cut at white space where there is some."""
+    """Cut a text into pieces of at most ``MAX_COST``, at white space if possible."""
     out: list[str] = []
     while _cost(text) > MAX_COST:
         end = _reach(text)
@@ -95,7 +94,7 @@ def _limit(text: str) -> list[str]:
 
 
 def _cost(text: str) -> float:
-    """Estimated word pieces: four ASCII characters to one, any other character one."""
+    """Estimate word pieces: four ASCII characters, or one other character, make one."""
     other = 0 if text.isascii() else sum(1 for c in text if c > "\x7f")
     return (len(text) - other) / 4 + other
 

@@ -131,7 +131,7 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     for options in ({"path": tmp_path, "url": "http://x"}, {"url": "nonsense"}, {"url": "http://h:99999"}):
         with pytest.raises(InputError):
             chroma(**options)
-    with pytest.raises(InputError, match="named"):
+    with pytest.raises(InputError, match="not a valid name"):
         chroma(collection="a", path=tmp_path)
 
 

@@ -100,7 +100,7 @@ def test_vectors_of_another_length_are_refused() -> None:
     embedder = HashingEmbedder()
     retriever = DenseRetriever(CORPUS, embedder=embedder)
     embedder.dimension = 32
-    with pytest.raises(RetrievalError, match="another length"):
+    with pytest.raises(RetrievalError, match="another dimension"):
         retriever.add([Passage("x", "More.")])
     assert retriever.ids() == [p.id for p in CORPUS]
 

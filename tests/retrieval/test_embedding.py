@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.cached_embedder import CachedEmbedder
 from shared_core.errors import InputError, ModelLoadError
 from shared_core.retrieval import DenseRetriever, Embedder, MiniLMEmbedder
 from shared_core.retrieval.base import PassageEmbedder
-from shared_core.retrieval.cached_embedder import CachedEmbedder
-from shared_core.retrieval.minilm import MiniLM
-from shared_core.retrieval.weights import find_model
+from shared_core.retrieval.minilm import MiniLM, find_model
 from shared_core.retrieval.windows import merge_short
 from shared_core.types import Passage
 

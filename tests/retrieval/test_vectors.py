@@ -27,11 +27,13 @@ def table(*groups: NDArray[np.float32]) -> VectorTable[str]:
 
 def test_codes_are_near_and_of_unit_norm() -> None:
     vectors = unit(200)
-    back = encode(vectors * 7).floats()
+    coded = encode(vectors * 7)
+    back = coded.codes * coded.scales[:, None]
     assert np.linalg.norm(back, axis=1) == pytest.approx(np.ones(200), abs=1e-6)
     assert (back * vectors).sum(axis=1).min() > 0.9999
     zeros = encode(np.zeros((1, D), np.float32))
-    assert not zeros.floats().any()
+    assert not zeros.codes.any()
+    assert not zeros.scales.any()
 
 
 def test_bytes_and_back() -> None:
