@@ -1,4 +1,4 @@
-"""From generated ids to text, token by token and exact.
+"""Decode generated ids to text exactly, token by token.
 
 Text is put together from the bytes of each token, so that a character spread over several tokens and a stop string
 that ends inside a token are handled exactly, and a space at the start of the first generated token is kept.
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Detokenizer:
-    """Bytes and text of tokens of one tokenizer (transformers, fast or slow)."""
+    """Decoder from token ids to bytes and text for one tokenizer of transformers, fast or slow."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -22,14 +22,14 @@ class Detokenizer:
         self._cache: dict[int, bytes] = {}
 
     def piece(self, token_id: int) -> bytes:
-        """The UTF-8 bytes a token stands for; part of a character where the token is."""
+        """Return the UTF-8 bytes of a token, which may be only part of a character."""
         known = self._cache.get(token_id)
         if known is None:
             known = self._cache[token_id] = self._look_up(token_id)
         return known
 
     def text(self, ids: Iterable[int]) -> str:
-        """The text of ids that follow other text; bytes that are no UTF-8 become U+FFFD."""
+        """Decode ids that follow other text; invalid UTF-8 becomes U+FFFD."""
         return b"".join(map(self.piece, ids)).decode("utf-8", "replace")
 
     def _look_up(self, token_id: int) -> bytes:
@@ -51,7 +51,7 @@ class Detokenizer:
         return self._by_decoding(token_id)
 
     def _by_decoding(self, token_id: int) -> bytes:
-        """What the token adds behind another one, by the tokenizer's own decoder."""
+        """Return the text that a token adds behind another one, using the tokenizer's own decoder."""
         anchor = self._tokenizer.encode("a", add_special_tokens=False)[:1]
         before = str(self._tokenizer.decode(anchor, clean_up_tokenization_spaces=False))
         both = str(self._tokenizer.decode([*anchor, token_id], clean_up_tokenization_spaces=False))
@@ -70,14 +70,14 @@ def _kind(tokenizer: Any) -> str:
 
 @lru_cache(maxsize=1)
 def _byte_level_table() -> dict[str, int]:
-    """Character -> byte of byte-level BPE: printable bytes stand for themselves, the others for 256, 257, …"""
+    """Return the character-to-byte table of byte-level BPE: printable bytes map to themselves, others to 256, 257, …"""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [b for b in range(256) if b not in shown]
     return {chr(b): b for b in shown} | {chr(256 + i): b for i, b in enumerate(hidden)}
 
 
 class StopScanner:
-    """Watches the bytes of one sample for stop strings, wherever token borders lie."""
+    """Scanner for stop strings in the bytes of one sample, independent of token borders."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         # A lone surrogate has no bytes in UTF-8: such a stop string is never found, and is no reason to fail.
@@ -86,18 +86,18 @@ class StopScanner:
         self._buffer = bytearray()
 
     def feed(self, piece: bytes) -> str | None:
-        """Add a token's bytes; the stop string that is now complete (the one that begins first), or ``None``."""
+        """Add a token's bytes; return the stop string that is now complete (the one that begins first), or ``None``."""
         start = max(0, len(self._buffer) - self._longest + 1)
         self._buffer += piece
         found = [(at, -len(b), s) for s, b in self._stops if (at := self._buffer.find(b, start)) >= 0]
         return min(found)[2] if found else None
 
     def cut(self, stop: str, include: bool) -> str:
-        """The text up to the stop string, with or without it."""
+        """Return the text up to the stop string, with or without it."""
         return self._buffer[: self._end(stop, include)].decode("utf-8", "replace")
 
     def overrun(self, stop: str, include: bool) -> int:
-        """How many bytes were fed beyond ``cut``; 0 where the stop string was never fed."""
+        """Count the bytes fed beyond ``cut``; 0 if the stop string was never fed."""
         return (
             len(self._buffer) - self._end(stop, include) if stop.encode("utf-8", "surrogatepass") in self._buffer else 0
         )
@@ -109,7 +109,7 @@ class StopScanner:
 
 
 def spell_within(token_id: int, piece: bytes, overrun: int, spell: Callable[[str], Sequence[int]]) -> list[int]:
-    """What is to stand for a last token of which ``overrun`` bytes lie beyond the text that is returned.
+    """Choose tokens to replace a last token of which ``overrun`` bytes lie beyond the returned text.
 
     Nothing where it adds only blanks to the text: " The" that completed the stop string ". " is the next sentence's.
     The token itself where nothing but blanks lies beyond, else the part within, spelt anew.

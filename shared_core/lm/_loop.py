@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, on which the sync and the async forms of a backend run alike."""
+"""An event loop in its own thread, on which a backend's sync and async methods run alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines on one private event loop. Safe from several threads and from several other loops.
+    """Runner of coroutines on one private event loop. Safe from several threads and from several other loops.
 
     The thread starts at the first call and ends with ``close`` or when the object is collected.
 
@@ -29,7 +29,7 @@ class LoopThread:
         self.closed = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result; blocks. An interrupt cancels it."""
+        """Run the coroutine and return its result; blocks. An interrupt cancels it."""
         future = self._submit(work)
         try:
             result: T = future.result()
@@ -39,7 +39,7 @@ class LoopThread:
             raise
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result, without blocking the caller's loop; cancelling the caller cancels it."""
+        """Run the coroutine without blocking the caller's loop; cancelling the caller cancels it."""
         return await asyncio.wrap_future(self._submit(work))
 
     def close(self) -> None:

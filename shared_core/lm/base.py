@@ -1,4 +1,4 @@
-"""What every language model backend is to the rest: capabilities and the protocol.
+"""The protocol of language model backends, and their capabilities.
 
 A backend takes many requests (``requests``) at once and gives one result (``results``) for each, in order; a request
 that fails gives its error as the result, so that one bad prompt never takes the others down. Requests that share a
@@ -40,7 +40,7 @@ from shared_core.support.threads import in_thread
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do.
+    """Abilities of a backend.
 
     Attributes:
         text: generate text (every backend can).
@@ -74,7 +74,7 @@ class Capabilities:
     context_length: int | None = None
 
     def names(self) -> tuple[str, ...]:
-        """The names of what it can do."""
+        """Return the names of the abilities it has."""
         return tuple(f.name for f in dataclasses.fields(self) if getattr(self, f.name) is True)
 
 
@@ -90,7 +90,7 @@ class LanguageModel(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do."""
+        """Its abilities."""
         ...
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
@@ -98,27 +98,27 @@ class LanguageModel(Protocol):
         ...
 
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """``generate`` without blocking the event loop."""
+        """Run ``generate`` without blocking the event loop."""
         ...
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
-        """Log-probabilities of given continuations; CapabilityError as results where it can't."""
+        """Compute log-probabilities of given continuations; CapabilityError as results where it can't."""
         ...
 
     async def ascore(self, requests: Sequence[Score]) -> list[ScoreResult]:
-        """``score`` without blocking the event loop."""
+        """Run ``score`` without blocking the event loop."""
         ...
 
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
-        """Hidden states of given sequences; CapabilityError as results where it can't."""
+        """Return hidden states of given sequences; CapabilityError as results where it can't."""
         ...
 
     async def ahidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
-        """``hidden_states`` without blocking the event loop."""
+        """Run ``hidden_states`` without blocking the event loop."""
         ...
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
-        """The id of each string that the model reads as exactly one token where we write it (reflection tokens, …).
+        """Return the id of each string that the model reads as exactly one token (reflection tokens, …).
 
         ``None`` for every other string, one that becomes the unknown token among them, and for all where the
         backend does not know the model's tokenizer. Whether a model has certain control tokens is asked by this.
@@ -129,7 +129,7 @@ class LanguageModel(Protocol):
         ...
 
     async def atoken_ids(self, strings: Sequence[str]) -> list[int | None]:
-        """``token_ids`` without blocking the event loop."""
+        """Run ``token_ids`` without blocking the event loop."""
         ...
 
 
@@ -159,7 +159,7 @@ _WAYS_OUT = {
 
 
 class BaseLanguageModel:
-    """Defaults for backends: async forms that run the sync ones in a thread, and refusals of what is not there."""
+    """Base class of backends: async methods run the sync ones in a thread, optional ones refuse."""
 
     name: str = "language model"
     capabilities: Capabilities = Capabilities()
@@ -177,21 +177,21 @@ class BaseLanguageModel:
         return [CapabilityError("hidden_states", self.name, hint=_WAYS_OUT["hidden_states"]) for _ in requests]
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
-        """``None`` for each: the tokenizer is not known, unless overridden."""
+        """Return ``None`` for each: the tokenizer is not known, unless overridden."""
         return [None] * len(strings)
 
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """``generate`` in a thread."""
+        """Run ``generate`` in a thread."""
         return await in_thread(self.generate, requests)
 
     async def ascore(self, requests: Sequence[Score]) -> list[ScoreResult]:
-        """``score`` in a thread."""
+        """Run ``score`` in a thread."""
         return await in_thread(self.score, requests)
 
     async def ahidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
-        """``hidden_states`` in a thread."""
+        """Run ``hidden_states`` in a thread."""
         return await in_thread(self.hidden_states, requests)
 
     async def atoken_ids(self, strings: Sequence[str]) -> list[int | None]:
-        """``token_ids`` in a thread."""
+        """Run ``token_ids`` in a thread."""
         return await in_thread(self.token_ids, strings)

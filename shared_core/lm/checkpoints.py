@@ -1,4 +1,4 @@
-"""Checkpoints of transformers as they lie on disk or hub: for those who train or examine them rather than ask them.
+"""Load checkpoints of transformers for training or inspection (``TransformersLM`` is for asking them).
 
 ``TransformersLM`` is what asks them. torch and transformers are imported when a function needs them.
 """
@@ -21,7 +21,7 @@ def load_checkpoint(
     dtype: Any = None,
     quantization: Any = None,
 ) -> tuple[Any, Any]:
-    """Model and tokenizer of a causal language model.
+    """Load the model and tokenizer of a causal language model.
 
     Args:
         name: on the hub, a path, a GGUF file, or ``smollm2``.
@@ -38,7 +38,7 @@ def load_checkpoint(
 
 
 def load_tokenizer(tokenizer: Any, model_name: str) -> Any:
-    """The tokenizer itself, from an object, a name or a path.
+    """Return a tokenizer from an object, a name or a path.
 
     Raises:
         ModelLoadError: ``tokenizer`` is ``None``, which a model given as an object cannot do without, or not found.
@@ -47,10 +47,10 @@ def load_tokenizer(tokenizer: Any, model_name: str) -> Any:
 
 
 def default_device() -> str:
-    """``cuda`` or ``mps`` where there is one, else ``cpu``."""
+    """Return ``cuda`` or ``mps`` where there is one, else ``cpu``."""
     return _load.default_device()
 
 
 def context_length(config: Any) -> int | None:
-    """Positions that a model of this configuration can take; ``None`` if it does not say."""
+    """Return the positions that a model of this configuration can take; ``None`` if it does not say."""
     return _traits.context_length(config)

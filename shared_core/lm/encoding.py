@@ -1,4 +1,4 @@
-"""From prompts to token ids, such that untrusted text never becomes a control token.
+"""Encode prompts as token ids such that untrusted text never becomes a control token.
 
 A prompt of trusted and untrusted parts is read as one text (so that tokens at the borders of the parts are those the
 model was trained on), but control tokens are looked for in the trusted parts only. What lies between two control
@@ -40,7 +40,7 @@ class _Match:
 
 
 class Encoder:
-    """Encodes prompts for one tokenizer. Safe from several threads.
+    """Encoder of prompts for one tokenizer. Safe from several threads.
 
     Args:
         tokenizer: of transformers, fast or slow. Its state is not changed.
@@ -67,7 +67,7 @@ class Encoder:
     # --- prompts -----------------------------------------------------------------------------------------------
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The ids of a whole prompt, at least one.
+        """Encode a whole prompt as at least one id.
 
         A raw prompt starts with what the tokenizer itself puts first (BOS), unless it already does or starts with
         given ids. A chat is rendered with the chat template and an opened assistant message; if its last message is
@@ -100,11 +100,11 @@ class Encoder:
         return ids
 
     def encode_continuation(self, prompt: Prompt) -> list[int]:
-        """The ids of text that follows a prompt: no BOS, no leading space of the tokenizer's own, no template."""
+        """Encode text that follows a prompt: no BOS, no leading space of the tokenizer's own, no template."""
         return self._join(prompt.parts, "inner")
 
     def token_id(self, token: int | str) -> int:
-        """The id of a token given as an id or as a string that is exactly one token.
+        """Return the id of a token given as an id or as a string that is exactly one token.
 
         Raises:
             InputError: the id is not in the vocabulary, or the string is not one token.
@@ -122,7 +122,7 @@ class Encoder:
         return found
 
     def single_id(self, string: str) -> int | None:
-        """The id of a string that is exactly one token where we write it; ``None`` otherwise, and if it is unknown."""
+        """Return the id of a string that is exactly one token in running text; ``None`` otherwise or if unknown."""
         if string in self._added:
             return self._added[string][0]
         try:
@@ -133,7 +133,7 @@ class Encoder:
 
     @cached_property
     def prefix_ids(self) -> list[int]:
-        """What the tokenizer puts before a text by itself: BOS, or nothing."""
+        """Ids that the tokenizer itself puts before a text: BOS, or nothing."""
         bare = self.tokenizer.encode("a", add_special_tokens=False)
         full = self.tokenizer.encode("a", add_special_tokens=True)
         for start in range(len(full) - len(bare) + 1):
@@ -183,7 +183,7 @@ class Encoder:
         return any(not all(trusted[m.start(1) : m.end(1)]) for m in matches)
 
     def _trusted_matches(self, parts: Sequence[Part]) -> list[_Match]:
-        """Control tokens in runs of trusted parts, with the blanks they swallow (``lstrip``, ``rstrip``)."""
+        """Find control tokens in runs of trusted parts, with the blanks they swallow (``lstrip``, ``rstrip``)."""
         matches: list[_Match] = []
         offset, run = 0, ""
         for part in [*parts, Part("", trusted=False)]:
@@ -216,7 +216,7 @@ class Encoder:
         return found
 
     def plain(self, text: str, place: Place = "inner") -> list[int]:
-        """The ids of a text in which nothing is a control token, whatever it says.
+        """Encode a text in which nothing is a control token, whatever it says.
 
         Raises:
             InputError: a single character of it is a control token of this tokenizer.
@@ -259,7 +259,7 @@ class Encoder:
         return ids, spans
 
     def _plain_tokenizer(self, place: Place) -> Any:
-        """A copy of the tokenizer without added tokens, and without the leading space where none is due."""
+        """Copy the tokenizer without added tokens, and without the leading space where none is due."""
         if place not in self._plain:
             from tokenizers import Tokenizer
 
@@ -275,7 +275,7 @@ class Encoder:
     # --- chats -------------------------------------------------------------------------------------------------
 
     def _render(self, prompt: Prompt) -> tuple[tuple[Part, ...], bool]:
-        """The parts of the rendered chat, and whether a template (which writes its own BOS) was used."""
+        """Render the chat to parts; also return whether a template (which writes its own BOS) was used."""
         if not getattr(self.tokenizer, "chat_template", None):
             return plain_layout(prompt).parts, False
         messages = split_messages(prompt)
@@ -322,12 +322,12 @@ class Encoder:
 
 
 def plain_text(prompt: Prompt) -> str:
-    """The text that a model without a chat template is sent for a prompt, BOS aside (see ``Encoder.encode``)."""
+    """Return the text that a model without a chat template is sent, BOS aside (see ``Encoder.encode``)."""
     return "".join(p.text for p in plain_layout(prompt).parts)
 
 
 def _trimmed(parts: Sequence[Part], *, left: bool, right: bool) -> list[Part]:
-    """The parts without blanks at the ends, as the template would have trimmed the content."""
+    """Strip blanks at both ends of the parts, as the template would have trimmed the content."""
     trimmed = list(parts)
     if left and trimmed and trimmed[0].token_ids is None:
         trimmed[0] = Part(trimmed[0].text.lstrip(), trimmed[0].trusted)

@@ -1,4 +1,4 @@
-"""Which model it is that answers: by its weights where these are at hand, else by its name and what is said of it.
+"""Identify models by their weights where they are at hand, else by name and the server's details.
 
 Calibrations are bound to it. A path does not do: other weights may lie in the same folder tomorrow, and the same
 weights in another one. The digest reads every weight once (a sum that does not depend on the order) and some of them
@@ -29,18 +29,18 @@ _UNTOLD = ("architectures", "transformers_version", "torch_dtype", "dtype")  # s
 
 
 def identity_of(model: LanguageModel) -> str:
-    """What calibrations of this model are bound to: its ``identity`` where it has one, else its name."""
+    """Return the key that calibrations of this model are bound to: its ``identity`` if it has one, else its name."""
     found = getattr(model, "identity", None)
     return found if isinstance(found, str) and found else plain_name(model.name)
 
 
 def plain_name(name: str) -> str:
-    """A name or path in one spelling: ``./mem/`` is ``mem``; names on a hub stay as they are."""
+    """Normalise a name or path: ``./mem/`` becomes ``mem``; names on a hub stay unchanged."""
     return os.path.normpath(name) if name.startswith(("./", "../")) or name.endswith("/") else name
 
 
 class Identities(Mapping[str, str]):
-    """The identities of models by role, each found out when it is asked for: that reads all of its weights."""
+    """Identities of models by role, each computed when asked for: that reads all of its weights."""
 
     def __init__(self, models: Mapping[str, LanguageModel]) -> None:
         self._models = models
@@ -56,7 +56,7 @@ class Identities(Mapping[str, str]):
 
 
 def identity_of_module(model: Any, tokenizer: Any = None, *, active: str | None = None) -> str:
-    """``LlamaForCausalLM, float32, weights 0123456789abcdef`` of a model in memory.
+    """Return ``LlamaForCausalLM, float32, weights 0123456789abcdef`` for a model in memory.
 
     Args:
         model: a ``torch.nn.Module``, with a ``config`` of transformers or without.
@@ -74,7 +74,7 @@ def identity_of_module(model: Any, tokenizer: Any = None, *, active: str | None 
 
 
 def _sketch(tensor: torch.Tensor) -> bytes:
-    """Shape and kind of a tensor, the sum of its bits read as whole numbers, and some of its values."""
+    """Digest a tensor: shape, dtype, the sum of its bits as integers, and some of its values."""
     import torch
 
     told = f"{tuple(tensor.shape)}{tensor.dtype}".encode()
@@ -91,7 +91,7 @@ def _sketch(tensor: torch.Tensor) -> bytes:
 
 
 def identity_of_files(folder: str | Path, kind: str) -> str | None:
-    """``vllm, weights 0123456789abcdef`` of a checkpoint that somebody else loads; ``None`` if there is none.
+    """Return ``vllm, weights 0123456789abcdef`` for a checkpoint on disk; ``None`` if there is none.
 
     Args:
         folder: the checkpoint: configuration, tokenizer, files of weights. Of these the sizes, the first and last bytes
@@ -116,7 +116,7 @@ def identity_of_files(folder: str | Path, kind: str) -> str | None:
 
 
 def local_folder(name: str) -> Path:
-    """Where a checkpoint lies that is named by its path, or by its name on a hub and kept on this machine."""
+    """Return the folder of a checkpoint named by path, or by hub name if this machine has a copy."""
     if not Path(name).is_dir():
         try:
             from huggingface_hub import try_to_load_from_cache
@@ -159,7 +159,7 @@ def _tokenizer(tokenizer: Any) -> bytes:
 
 
 def module_within(holder: object, *, depth: int = 3) -> Any:
-    """The ``torch.nn.Module`` that an object of another library asks (a pipeline, an LLM of a framework), if any."""
+    """Find the ``torch.nn.Module`` inside an object of another library (a pipeline, a framework's LLM), if any."""
     if hasattr(holder, "state_dict") and hasattr(holder, "named_parameters"):
         return holder
     if depth == 0 or holder is None or isinstance(holder, (str, bytes, int, float, dict, list, tuple)):

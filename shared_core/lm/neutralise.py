@@ -1,4 +1,4 @@
-"""Reversible neutralisation of control strings, for backends that take text only.
+"""Neutralise control strings reversibly, for backends that take text only.
 
 Where a prompt is sent as token ids, untrusted text is split at id level (``encoding.py``) and needs none of this. A
 chat API takes text, tokenizes it itself, and may read ``<|im_start|>`` in a document as the start of a message. So
@@ -45,7 +45,7 @@ COMMON_CONTROL_STRINGS: tuple[str, ...] = (
 
 
 def neutralise(text: str, control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> str:
-    """``text`` without any of the control strings, reversibly (``restore``).
+    """Break every control string in ``text``, reversibly (``restore``).
 
     Every occurrence, overlapping ones and those in another case or a compatibility form (full-width brackets that
     a normalising tokenizer would fold) included, gets ``MARK`` behind its first character. Marks that were there
@@ -59,7 +59,7 @@ def neutralise(text: str, control_strings: Iterable[str] = COMMON_CONTROL_STRING
 
 
 def neutralise_stretches(stretches: Sequence[Stretch], control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> str:
-    """The text of stretches of which some are trusted, without control strings that untrusted text has a share in.
+    """Join stretches, breaking control strings that lie at least partly in untrusted ones.
 
     What a run of trusted stretches says by itself stays. Every other occurrence, over however many stretches it
     reaches, is broken by a mark (``mark_places``). ``restore`` gives back the text of all stretches. Raises as
@@ -80,7 +80,7 @@ def neutralise_stretches(stretches: Sequence[Stretch], control_strings: Iterable
 
 
 def mark_places(stretches: Sequence[Stretch], control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> list[int]:
-    """Where marks go, as ascending offsets into the joined text of the stretches. Raises as ``neutralise``.
+    """Return where marks go, as ascending offsets into the joined stretches. Raises as ``neutralise``.
 
     An occurrence that begins in untrusted text is broken behind its first character. One that begins in trusted text
     and reaches beyond it is broken where that run of trusted text ends, which is never inside of an occurrence that
@@ -112,7 +112,7 @@ def mark_places(stretches: Sequence[Stretch], control_strings: Iterable[str] = C
 
 
 def restore(text: str) -> str:
-    """The reverse of ``neutralise``: ``restore(neutralise(t, s)) == t`` for every ``t`` and ``s``."""
+    """Undo ``neutralise``: ``restore(neutralise(t, s)) == t`` for every ``t`` and ``s``."""
     return _RUN.sub(lambda run: MARK * (len(run[0]) // 2), text)
 
 
@@ -136,7 +136,7 @@ def _pattern(control_strings: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def _occurrences(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Start and end of the longest control string at each place of the text that has one, as offsets into ``text``."""
+    """Find start and end of the longest control string at each place of the text that has one."""
     if text.isascii():
         for m in pattern.finditer(text.lower()):
             yield m.span(1)

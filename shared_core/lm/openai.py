@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's HTTP API, as a backend: vLLM, llama.cpp, Ollama, OpenAI itself.
+"""Backend for any server with OpenAI's HTTP API: vLLM, llama.cpp, Ollama, OpenAI itself.
 
 What the server really does is found out once, at the first call, by small requests (``_server.probe``). Where it takes
 token ids and tokenizes for us (vLLM), or where a tokenizer is given, prompts go out as ids and untrusted text can
@@ -148,14 +148,14 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
 
     @property
     def identity(self) -> str:
-        """What calibrations are bound to: the model's name there, and what the server says of it (asked once)."""
+        """Key for binding calibrations: the model's name, and the server's details of it (asked once)."""
         able = self.probe()
         said = ", ".join(f"{name} {value}" for name, value in able.said)
         return f"{plain_name(able.model)} ({said})" if said else plain_name(able.model)
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # known only once the server was asked
-        """What the server does; asks it at first use.
+        """Its abilities; asks the server at first use.
 
         Raises:
             LanguageModelError: the server cannot be asked (BackendUnavailableError, ModelLoadError, …).
@@ -163,11 +163,11 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         return self.probe().capabilities(own_tokenizer=self._encoder is not None)
 
     def probe(self) -> Abilities:
-        """What the server does, in detail; asked once. Raises as ``capabilities``."""
+        """Return the server's abilities in detail; asked once. Raises as ``capabilities``."""
         return _value(self._run(self._guarded(self._planned(Deadline(self._deadline))))).able
 
     async def aprobe(self) -> Abilities:
-        """``probe`` without blocking the event loop."""
+        """Run ``probe`` without blocking the event loop."""
         return _value(await self._arun(self._guarded(self._planned(Deadline(self._deadline))))).able
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
@@ -179,19 +179,19 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         return self._run(self._all(requests, self._generate))
 
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """``generate`` without blocking the event loop."""
+        """Run ``generate`` without blocking the event loop."""
         return await self._arun(self._all(requests, self._generate))
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
-        """Log-probabilities (natural log) of given continuations, where the server scores prompts."""
+        """Compute log-probabilities (natural log) of given continuations, where the server scores prompts."""
         return self._run(self._all(requests, self._score))
 
     async def ascore(self, requests: Sequence[Score]) -> list[ScoreResult]:
-        """``score`` without blocking the event loop."""
+        """Run ``score`` without blocking the event loop."""
         return await self._arun(self._all(requests, self._score))
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
-        """The id of each string that is one token of the server's tokenizer (or of ``tokenizer=``).
+        """Return the id of each string that is one token of the server's tokenizer (or of ``tokenizer=``).
 
         ``None`` for the others, and for all where the server tells nothing of its tokenizer (no ``/tokenize``).
 
@@ -201,7 +201,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         return _value(self._run(self._guarded(self._token_ids(strings))))
 
     async def atoken_ids(self, strings: Sequence[str]) -> list[int | None]:
-        """``token_ids`` without blocking the event loop."""
+        """Run ``token_ids`` without blocking the event loop."""
         return _value(await self._arun(self._guarded(self._token_ids(strings))))
 
     async def _token_ids(self, strings: Sequence[str]) -> list[int | None]:
@@ -239,7 +239,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         return list(await asyncio.gather(*(self._guarded(one(r)) for r in requests)))
 
     async def _guarded(self, work: Awaitable[T]) -> T | LanguageModelError:
-        """The result, or the error of the tree as a value; errors are made anew so that nothing hangs on to them."""
+        """Return the result, or the error as a value; errors are copied so that nothing holds on to their frames."""
         try:
             return await work
         except Failure as failure:
@@ -251,7 +251,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
             return error
 
     async def _planned(self, deadline: Deadline) -> Planner:
-        """One probe for all who wait; a failed one is not kept."""
+        """Probe once for all who wait; a failed probe is not kept."""
         if self._planner is None:
             if self._probing is None:
                 self._probing = asyncio.ensure_future(self._probe(deadline))
@@ -328,7 +328,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         raise error
 
     def _samples(self, ask: Ask, answer: Mapping[str, Any], sent: Outgoing | None, room: int) -> list[Sampled]:
-        """The samples of an answer; those that ended before they began to answer are left out to be asked for again."""
+        """Read the samples of an answer, except those that ended before they began to answer: these are asked again."""
         samples: list[Sampled] = []
         for choice in read.choices(answer, self._endpoint.url):
             try:
@@ -348,7 +348,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
 
 
 def _with_room(ask: Ask, room: int) -> Ask:
-    """The same with room for the model's thoughts, and without strings to stop at, which may be in them."""
+    """Return the request with room for the model's thoughts and without stop strings, which may occur in them."""
     if ask.params.grammar is not None:
         return ask
     dropped = ("stop",) if ask.params.stop_token_ids else ("stop", "include_stop_str_in_output")
@@ -358,7 +358,7 @@ def _with_room(ask: Ask, room: int) -> Ask:
 
 
 def _outgoing(ask: Ask, prompt: Prompt) -> Outgoing | None:
-    """The prompt as it went out, if it went out as text."""
+    """Return the prompt as it was sent, if it was sent as text."""
     text, messages = ask.body.get("prompt", ""), ask.body.get("messages", ())
     if not isinstance(text, str):
         return None

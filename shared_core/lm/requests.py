@@ -1,4 +1,4 @@
-"""What a language model is asked for: prompts, how to generate, and the requests made of them."""
+"""Requests to language models: prompts, sampling parameters, and the four kinds of request."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class Prompt:
 
     @classmethod
     def trusted(cls, text: str, role: Role | None = None) -> Prompt:
-        """Text written by us, in which control tokens are meant."""
+        """Return a prompt written by us, in which control tokens take effect."""
         return cls((Part(text, trusted=True, role=role),))
 
     @classmethod
     def untrusted(cls, text: str, role: Role | None = None) -> Prompt:
-        """Text written by others, which never becomes a control token."""
+        """Return a prompt written by others, which never becomes a control token."""
         return cls((Part(text, trusted=False, role=role),))
 
     @classmethod
     def tokens(cls, token_ids: Iterable[int], role: Role | None = None) -> Prompt:
-        """Token ids, placed as they are."""
+        """Return a prompt of token ids, used unchanged."""
         return cls((Part(trusted=True, role=role, token_ids=tuple(token_ids)),))
 
     def __add__(self, other: Prompt) -> Prompt:
@@ -89,7 +89,7 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Which hidden state of a sequence: of a sample, taken in the same pass that generates it, or of a given text.
+    """Choice of a hidden state of a sequence: of a sample, in the pass that generates it, or of a given text.
 
     Attributes:
         layer: index of a decoder layer, 0 … L-1, or ``None`` for the middle one, L // 2.
@@ -105,13 +105,13 @@ class Capture:
 
     @property
     def append_eos(self) -> bool:
-        """Whether an end-of-sequence token is put behind."""
+        """Whether an end-of-sequence token is appended."""
         return self.position == "eos"
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How to generate.
+    """Sampling parameters of a request.
 
     Attributes:
         n: samples per prompt, at least 1.
@@ -190,7 +190,7 @@ class SamplingParams:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The capabilities without which this cannot be done as asked; token log-probabilities may stay unknown."""
+        """The capabilities that the request needs; token log-probabilities may stay unknown."""
         asked = {
             "verdict_logprobs": bool(self.verdicts),
             "next_verdicts": self.next_verdicts,
@@ -211,7 +211,7 @@ def _require(holds: bool, name: str, value: object, rule: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Continue ``prompt``. Result: ``Generation``.
+    """Request to continue ``prompt``. Result: ``Generation``.
 
     ``model`` names one of the engine's models (``reference``, ``claim``, …); ``default`` stands in for a missing one.
     """
@@ -223,7 +223,7 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Log-probabilities of given continuations of ``prompt``. Result: ``Scores``."""
+    """Request for log-probabilities of given continuations of ``prompt``. Result: ``Scores``."""
 
     prompt: Prompt
     continuations: tuple[Prompt, ...]
@@ -232,7 +232,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class HiddenStates:
-    """A hidden state of each of the given sequences. Result: ``States``.
+    """Request for a hidden state of each of the given sequences. Result: ``States``.
 
     Attributes:
         sequences: whole sequences (prompt and continuation together).
@@ -246,7 +246,7 @@ class HiddenStates:
 
 @dataclass(frozen=True, slots=True)
 class TokenIds:
-    """Which ids strings have. Result: ``tuple[int | None, ...]``, ``None`` for what is not one token of the model."""
+    """Request for the ids of strings. Result: ``tuple[int | None, ...]``, ``None`` for what is not one token."""
 
     strings: tuple[str, ...]
     model: str = "default"

@@ -1,4 +1,4 @@
-"""What a language model gives for a request."""
+"""Results of requests to language models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FinishReason = Literal["stop", "eos", "length", "grammar"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attention:
-    """Weights of attention for one sample of T tokens after a prompt of C tokens.
+    """Attention weights of one sample of T tokens after a prompt of C tokens.
 
     Attributes:
         within: (heads, T, T) float32, of the last layer, ``[h, q, t]`` the weight that generated token q gives to
@@ -39,7 +39,7 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A token that might have stood at a place: its text, and its natural-log probability in the raw distribution."""
+    """A likely token at a position: its text, and its natural-log probability in the raw distribution."""
 
     token: str
     logprob: float
@@ -47,7 +47,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One continuation.
+    """One continuation of a prompt.
 
     Attributes:
         text: decoded, stop string cut off (unless asked otherwise), special tokens that were generated left in.
@@ -106,7 +106,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Result of ``Score``: for each continuation the log-probabilities of its tokens."""
+    """Result of ``Score``: the log-probabilities of each continuation's tokens."""
 
     token_logprobs: tuple[tuple[float, ...], ...]
     usage: Usage = Usage()

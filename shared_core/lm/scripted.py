@@ -1,4 +1,4 @@
-"""A language model that says what it is told to: the public test double.
+"""A scripted language model: the public test double.
 
 Use it to test an application without a model::
 
@@ -37,7 +37,7 @@ Reply = str | Sample | Sequence[str | Sample] | LanguageModelError
 
 
 class ScriptedLM(Portable, BaseLanguageModel):
-    """Replies from a list (one per request, in order) or from a function of the request.
+    """Language model that replies from a list (one per request, in order) or from a function of the request.
 
     Args:
         replies: replies in order, or a function from request to reply.
@@ -74,7 +74,7 @@ class ScriptedLM(Portable, BaseLanguageModel):
         self._lock = threading.Lock()
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """The scripted replies, cut at a stop string or (by a sample's ids) at a stop token as a real backend would."""
+        """Return the scripted replies, cut at stop strings or (by ids) stop tokens as a real backend would."""
         with self._lock:
             self.batches.append(len(requests))
             return [self._generate_one(r) for r in requests]
@@ -96,18 +96,18 @@ class ScriptedLM(Portable, BaseLanguageModel):
         )
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
-        """From the ``score`` function, if one was given."""
+        """Return the ``score`` function's values, if one was given."""
         if self._score is None:
             return [CapabilityError("score", self.name) for _ in requests]
         self.requests.extend(requests)
         return [Scores(tuple(tuple(map(float, c)) for c in self._score(r)), Usage(calls=1)) for r in requests]
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
-        """From the ``token_ids`` that were given."""
+        """Return the ``token_ids`` that were given."""
         return [self._token_ids.get(s) for s in strings]
 
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
-        """From the ``states`` function, if one was given."""
+        """Return the ``states`` function's values, if one was given."""
         if self._states is None:
             return [CapabilityError("hidden_states", self.name) for _ in requests]
         self.requests.extend(requests)
@@ -127,7 +127,7 @@ def _cut(sample: Sample, request: Generate) -> Sample:
 
 
 def _cut_at_token(sample: Sample, request: Generate) -> Sample:
-    """The sample up to its first stop token; the text is cut where the sample says which text its tokens have."""
+    """Cut the sample after its first stop token, and its text if the text of its tokens is known."""
     ends = set(request.params.stop_token_ids)
     at = next((i for i, token in enumerate(sample.token_ids) if token in ends), None)
     if at is None:

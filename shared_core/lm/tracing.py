@@ -218,7 +218,7 @@ def _sample(sample: Sample, number: int, of: int) -> str:
 
 
 def _options(params: SamplingParams) -> str:
-    """The sampling parameters that differ from their defaults, and always the limit of tokens."""
+    """List the sampling parameters that differ from their defaults, and always the token limit."""
     shown = [f"max_tokens={params.max_tokens}"]
     for name in ("n", "temperature", "top_k", "top_p", "stop", "min_tokens", "seed", "verdicts", "stop_token_ids"):
         value = getattr(params, name)

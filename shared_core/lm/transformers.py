@@ -1,4 +1,4 @@
-"""Any causal language model of transformers, as the white-box backend: every capability there is.
+"""Backend for any causal language model of transformers, with every capability.
 
 Requests are grouped by the token ids they begin with; what they share is computed once, and all samples of all
 requests are decoded together (``_hf.forest``). Models that this does not suit are decoded as ordinary batches
@@ -191,7 +191,7 @@ class TransformersLM(Remade, BaseLanguageModel):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As ``Remade``, with the model's weights, but without the hooks that transformers left on its modules."""
+        """Pickle as ``Remade`` does, with the weights, but without the hooks that transformers left on the modules."""
         from shared_core.lm._hf.hooks import remove_capturing_hooks
 
         with self._lock:
@@ -200,7 +200,7 @@ class TransformersLM(Remade, BaseLanguageModel):
 
     @property
     def identity(self) -> str:
-        """What calibrations are bound to: a digest of configuration, tokenizer and weights as they are now."""
+        """Key for binding calibrations: a digest of configuration, tokenizer and current weights."""
         from shared_core.lm.identity import identity_of_module
 
         with self._lock:
@@ -222,22 +222,22 @@ class TransformersLM(Remade, BaseLanguageModel):
         return self._all(requests, self._generate_job, self._generation)
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
-        """Log-probabilities (natural log) of the tokens of given continuations, which follow the prompt directly."""
+        """Compute log-probabilities (natural log) of the tokens of given continuations, directly after the prompt."""
         return self._all(requests, self._score_job, _scores)
 
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
-        """Hidden states of whole sequences at their last token or at an end-of-sequence token put behind it."""
+        """Return hidden states of whole sequences at their last token or at an appended end-of-sequence token."""
         # A sequence is a prompt of which nothing is generated: only its last token is fed and tapped.
         single = [HiddenStates((s,), r.at) for r in requests for s in r.sequences]
         states = iter(self._all(single, self._states_job, _state))
         return [_stacked([next(states) for _ in r.sequences]) for r in requests]
 
     def count_tokens(self, prompt: Prompt) -> int:
-        """How many tokens a prompt has for this model."""
+        """Count the tokens of a prompt for this model."""
         return len(self.encoder.encode(prompt))
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
-        """The id of each string that is one token of the tokenizer and has an embedding; ``None`` for the others."""
+        """Return the id of each string that is one token and has an embedding; ``None`` for the others."""
         found = [self.encoder.single_id(s) for s in strings]
         return [i if i is not None and i < self._outputs else None for i in found]
 
@@ -248,7 +248,7 @@ class TransformersLM(Remade, BaseLanguageModel):
 
     @property
     def peak_cache_bytes(self) -> int:
-        """The most bytes of keys and values that a batch of the last call held."""
+        """Most bytes of keys and values that a batch of the last call held."""
         return self._scheduler.peak_bytes
 
     # --- jobs --------------------------------------------------------------------------------------------------

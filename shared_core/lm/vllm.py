@@ -1,4 +1,4 @@
-"""vLLM in this process, as a backend.
+"""Backend for vLLM in this process.
 
 Run on vLLM 0.32.0 (the CPU build, V1 runner, transformers 5.19, torch 2.13) by ``make test-vllm``. The generation
 side uses only documented parameters; hidden states look into the V1 runner (``_vllm_worker``) and are offered only
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class VLLM(Remade, BaseLanguageModel):
-    """A model in an engine of vLLM that runs in this process. Calls from several threads take turns.
+    """A model in a vLLM engine that runs in this process. Calls from several threads take turns.
 
     Prompts go in as token ids made by ``Encoder``, so that untrusted text holds no control token; n samples share
     their prompt through the prefix cache. ``Sample.token_ids`` and ``logprobs`` include the end-of-sequence token;
@@ -123,12 +123,12 @@ class VLLM(Remade, BaseLanguageModel):
         self.close()
 
     def close(self) -> None:
-        """End the engine and free its memory; the object cannot be used after that."""
+        """Stop the engine and free its memory; the object cannot be used after that."""
         with self._lock:
             self._engine.close()
 
     def restart(self) -> None:
-        """End the engine, dead or alive, and start it anew (seconds to minutes); its prefix cache is empty then.
+        """Stop the engine, dead or alive, and start it again (seconds to minutes); its prefix cache is then empty.
 
         Raises:
             InputError: it was closed.
@@ -154,7 +154,7 @@ class VLLM(Remade, BaseLanguageModel):
             return [self._captured(x, j, r.params) for x, j, r in zip(results, jobs, requests)]
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
-        """Log-probabilities (natural log) of the tokens of given continuations, which follow the prompt directly."""
+        """Compute log-probabilities (natural log) of the tokens of given continuations, directly after the prompt."""
         with self._lock:
             self._engine.check_open()
             batches = [self._job(self._score_jobs, r) for r in requests]
@@ -162,7 +162,7 @@ class VLLM(Remade, BaseLanguageModel):
             return [b if isinstance(b, LanguageModelError) else read_scores(b) for b in batches]
 
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
-        """Hidden states of whole sequences at their last token, or at an end-of-sequence token put behind it.
+        """Return hidden states of whole sequences at their last token, or at an appended end-of-sequence token.
 
         One more forward over each sequence, of which vLLM's prefix cache saves what it has seen before.
         """
@@ -171,11 +171,11 @@ class VLLM(Remade, BaseLanguageModel):
             return [self._result(r, self._states) for r in requests]
 
     def count_tokens(self, prompt: Prompt) -> int:
-        """How many tokens a prompt has for this model."""
+        """Count the tokens of a prompt for this model."""
         return len(self.encoder.encode(prompt))
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
-        """The id of each string that is one token, of those that the model knows; ``None`` for the others."""
+        """Return the id of each string that is one token known to the model; ``None`` for the others."""
         found = [self.encoder.single_id(s) for s in strings]
         return [i if i is not None and i < self._vocabulary else None for i in found]
 
@@ -230,7 +230,7 @@ class VLLM(Remade, BaseLanguageModel):
         return None
 
     def _score_jobs(self, request: Score) -> list[tuple[Job, int]]:
-        """For each continuation a job and where in its ids the continuation begins."""
+        """Make a job for each continuation, with the index at which the continuation begins."""
         if not request.continuations:
             raise InputError("There is nothing to score: Score.continuations is empty.")
         ids = self.encoder.encode(request.prompt)
@@ -296,7 +296,7 @@ class VLLM(Remade, BaseLanguageModel):
     def _followed(
         self, results: list[GenerateResult], jobs: Sequence[Job | LanguageModelError], requests: Sequence[Generate]
     ) -> list[GenerateResult]:
-        """The samples with the verdicts behind their last tokens where these are asked for.
+        """Add the verdicts after each sample's last token where these are requested.
 
         They come from one token more, generated in a second pass for which the prefix cache still holds the prompts.
         """
@@ -370,7 +370,7 @@ class VLLM(Remade, BaseLanguageModel):
         return States(np.stack(rows), sum((read_usage(j, generated=False) for j in jobs), Usage()))
 
     def _captured(self, result: GenerateResult, job: Any, params: SamplingParams) -> GenerateResult:
-        """The samples with the states that ``capture`` asks for, by a second pass over what the cache still holds."""
+        """Add the states that ``capture`` requests, by a second pass over what the cache still holds."""
         capture = params.capture
         if capture is None or isinstance(result, LanguageModelError):
             return result

@@ -1,1 +1,1 @@
-"""What stands behind ``TransformersLM``: trees, caches, sampling, grammars."""
+"""Internals of ``TransformersLM``: trees, caches, sampling, grammars, loading."""

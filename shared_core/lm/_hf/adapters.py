@@ -1,4 +1,4 @@
-"""One model, several adapters: which is active, and whose turn it is."""
+"""Share one model between several adapters: activate the right one, under one lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _locks_lock = threading.Lock()
 
 
 class Adapters:
-    """The adapter that a backend runs a model with.
+    """The adapter that a backend runs a model with, and the lock of that model.
 
     Attributes:
         base: the model to run; of a ``PeftModel`` the one that its adapters were put into.
@@ -39,6 +39,6 @@ class Adapters:
             self.lock = _locks.setdefault(self.base, threading.RLock())
 
     def switch(self) -> None:
-        """Make the adapter active; call it with the lock held."""
+        """Activate the adapter; call it with the lock held."""
         if self._peft is not None and self.name is not None and self._peft.active_adapter != self.name:
             self._peft.set_adapter(self.name)

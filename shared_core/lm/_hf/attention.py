@@ -1,4 +1,4 @@
-"""Attention weights, by one more forward pass with eager attention over finished samples.
+"""Read attention weights with one extra forward pass over finished samples, in eager attention.
 
 The fast attention kernels that decoding uses never form the weights, so they are computed afterwards, for the
 sequences they are asked for. Of the last layer all are kept, of the others what each token gives to the one before it.
@@ -23,7 +23,7 @@ _NAMES = ("self_attn", "attn", "attention", "self_attention", "self_attention_bl
 
 
 def attention_module(runner: Runner) -> Any | None:
-    """The last layer's attention, ``None`` where it cannot be found or cannot be made to give its weights."""
+    """Find the last layer's attention module; ``None`` if there is none or it cannot return its weights."""
     if not hasattr(runner.model, "set_attn_implementation"):
         return None
     try:
@@ -48,25 +48,25 @@ def _eager(model: Any) -> Iterator[None]:
 
 
 class _Watch:
-    """What the layers' attention gives during one forward pass over a sequence of S tokens."""
+    """Attention weights collected from the layers during one forward pass over a sequence of S tokens."""
 
     def __init__(self) -> None:
         self._last: torch.Tensor | None = None  # (heads, S, S)
         self._previous: dict[int, torch.Tensor] = {}  # by layer (heads, S - 1)
 
     def clear(self) -> None:
-        """Forget the pass before."""
+        """Forget the previous pass."""
         self._last = None
         self._previous.clear()
 
     def whole(self) -> torch.Tensor:
-        """(heads, S, S) of the last layer; GenerationError if it gave none."""
+        """Return (heads, S, S) of the last layer; GenerationError if it gave none."""
         if self._last is None:
             raise GenerationError("The last layer's attention gave no weights.", hint="Use another estimator or gate.")
         return self._last
 
     def hook(self, layer: int, is_last: bool) -> Any:
-        """For ``register_forward_hook`` of a layer's attention."""
+        """Record weights; registered with ``register_forward_hook`` on a layer's attention."""
 
         def see(module: Any, inputs: Any, output: Any) -> None:
             found = [o for o in output if isinstance(o, torch.Tensor) and o.dim() == 4]
@@ -81,7 +81,7 @@ class _Watch:
         return see
 
     def steps(self, start: int) -> NDArray[np.float32] | None:
-        """(layers, heads, T) of the T tokens from ``start`` on; ``None`` where there are none or heads differ."""
+        """Return (layers, heads, T) for the T tokens from ``start`` on; ``None`` if there are none or heads differ."""
         rows = [w[:, start - 1 :] for _, w in sorted(self._previous.items())]
         if not rows or len({r.shape for r in rows}) > 1:
             return None
@@ -91,7 +91,7 @@ class _Watch:
 def read_attention(
     runner: Runner, detokenizer: Detokenizer, prompt: Sequence[int], generated: Sequence[Sequence[int]]
 ) -> list[Attention]:
-    """The weights of each continuation of a prompt; call it under inference mode, by one thread at a time.
+    """Compute the weights of each continuation of a prompt; call it in inference mode, from one thread at a time.
 
     Raises:
         GenerationError: the model gives no weights after all, or fails.

@@ -1,4 +1,4 @@
-"""The key-value cache of tree decoding, and the cache of prompt prefixes kept between calls.
+"""Key-value cache of tree decoding, and a cache of prompt prefixes that lives between calls.
 
 Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
@@ -21,7 +21,7 @@ KeyValues = dict[int, tuple[torch.Tensor, torch.Tensor]]
 
 
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not typed
-    """One layer's slots in a buffer that grows in steps: appending writes in place instead of copying everything.
+    """One layer's slots in a buffer that grows in steps, so that appending writes in place instead of copying all.
 
     Buffers are (rows, heads, slots, width). Slots behind ``length`` are uninitialised and never looked at; those of
     shorter rows before it are zero, because a masked NaN would still spoil a sum.
@@ -55,7 +55,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not t
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def trim(self, count: int) -> None:
-        """Give up the last slots."""
+        """Drop the last slots."""
         self.length -= count
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -83,7 +83,7 @@ def _grown(buffer: torch.Tensor, length: int, capacity: int) -> torch.Tensor:
 
 
 class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
-    """A cache whose slots are placed by us: rows of trees, not rows of sequences."""
+    """A cache whose rows are trees rather than sequences: the caller decides which token sits in which slot."""
 
     def __init__(self, layers: int) -> None:
         super().__init__(layers=[SlotLayer() for _ in range(layers)])
@@ -94,13 +94,13 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
         return max((int(x.length) for x in self.used), default=0)
 
     def reserve(self, slots: int) -> None:
-        """Grow by at least that many slots whenever it grows."""
+        """Grow by at least that many slots at each growth."""
         for layer in self.layers:
             layer.reserve = slots
 
     @property
     def used(self) -> list[SlotLayer]:
-        """The layers that hold anything (models that share keys and values between layers leave some empty)."""
+        """The layers that hold anything; some stay empty in models that share keys and values between layers."""
         return [layer for layer in self.layers if layer.is_initialized]
 
     def nbytes(self) -> int:
@@ -108,12 +108,12 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
         return sum(t.numel() * t.element_size() for layer in self.used for t in (layer.keys, layer.values))
 
     def trim(self, count: int) -> None:
-        """Give up the last slots of every row."""
+        """Drop the last slots of every row."""
         for layer in self.used:
             layer.trim(count)
 
     def read(self, row: int, slots: slice | torch.Tensor) -> KeyValues:
-        """Keys and values of some slots of a row, a copy if ``slots`` are indices; empty if nothing is cached."""
+        """Return keys and values of some slots of a row, copied if ``slots`` are indices; empty if none are cached."""
         return {
             i: (_picked(x.keys, row, slots), _picked(x.values, row, slots))
             for i, x in enumerate(self.layers)
@@ -121,7 +121,7 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
         }
 
     def write(self, rows: Sequence[KeyValues]) -> None:
-        """Fill an empty cache: each row's slots from the start, zeros behind; rows may be of different length."""
+        """Fill an empty cache: each row's slots from the start, zeros after them; rows may differ in length."""
         template = next((r for r in rows if r), None)
         if template is None:
             return
@@ -132,13 +132,13 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
             layer.length, layer.is_initialized = longest, True
 
     def select_rows(self, rows: torch.Tensor) -> None:
-        """Keep some rows, in that order; a row may be there several times."""
+        """Keep these rows in this order; a row may appear several times."""
         for layer in self.used:
             index = rows.to(layer.keys.device)  # a model may be spread over devices
             layer.keys, layer.values = _taken(layer.keys, index, layer), _taken(layer.values, index, layer)
 
     def select_slots(self, rows: Sequence[int], slots: torch.Tensor) -> None:
-        """New rows of some slots of the old ones: row i has the slots ``slots[i]`` of the old row ``rows[i]``.
+        """Build new rows from slots of the old ones: row i gets the slots ``slots[i]`` of the old row ``rows[i]``.
 
         Args:
             rows: old rows, as often as they are wanted.
@@ -155,12 +155,12 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
 
 
 def slot_count(states: KeyValues) -> int:
-    """Slots of a row's states."""
+    """Return the number of slots of a row's states."""
     return next((int(k.shape[-2]) for k, _ in states.values()), 0)
 
 
 def behind(states: KeyValues, start: int) -> KeyValues:
-    """A view of a row's states without its first slots."""
+    """Return a view of a row's states without its first slots."""
     return {i: (k[:, :, start:], v[:, :, start:]) for i, (k, v) in states.items()}
 
 
@@ -180,7 +180,7 @@ def _picked(buffer: torch.Tensor, row: int, slots: slice | torch.Tensor) -> torc
 
 
 def _taken(buffer: torch.Tensor, rows: torch.Tensor, layer: SlotLayer) -> torch.Tensor:
-    """Rows of a buffer (rows, heads, slots, width), with room for more slots."""
+    """Copy rows of a buffer (rows, heads, slots, width), with room for more slots."""
     if len(rows) <= buffer.shape[0]:
         return buffer.index_select(0, rows)
     _, heads, _, width = buffer.shape
@@ -190,7 +190,7 @@ def _taken(buffer: torch.Tensor, rows: torch.Tensor, layer: SlotLayer) -> torch.
 
 
 def _regrouped(buffer: torch.Tensor, of: dict[int, list[int]], slots: torch.Tensor, reserve: int) -> torch.Tensor:
-    """The buffer (rows, heads, slots, width) of ``select_slots``, with room for more slots.
+    """Copy slots of a buffer (rows, heads, slots, width) as ``select_slots`` says, with room for more.
 
     One ``index_select`` for each old row copies whole vectors at a time; one ``gather`` over all rows would need an
     index as large as the buffer.
@@ -206,14 +206,14 @@ def _regrouped(buffer: torch.Tensor, of: dict[int, list[int]], slots: torch.Tens
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """Keys and values of a stretch of tokens, which several kept sequences may have in common."""
+    """Keys and values of a stretch of tokens, possibly shared by several kept sequences."""
 
     states: KeyValues
     nbytes: int
 
     @classmethod
     def of(cls, states: KeyValues) -> Segment:
-        """The states by themselves: a view into a much larger buffer would keep all of it alive."""
+        """Copy the states into a segment: a view into a much larger buffer would keep all of it alive."""
         exact = sum(t.numel() * t.element_size() for pair in states.values() for t in pair)
         held = sum(t.untyped_storage().nbytes() for pair in states.values() for t in pair)
         if held > 1.25 * exact:
@@ -228,7 +228,7 @@ class _Entry:
     side: int
 
     def states(self, length: int) -> KeyValues:
-        """Of the first tokens; a view where they lie in the first segment."""
+        """Return the states of the first tokens; a view where they lie in the first segment."""
         pieces: list[KeyValues] = []
         for segment in self.segments:
             if length > 0:
@@ -242,7 +242,7 @@ class _Entry:
 
 
 class PrefixCache:
-    """Keys and values of token sequences, least recently used first out, bounded in bytes.
+    """Keys and values of token sequences, bounded in bytes; the least recently used are dropped first.
 
     Any common beginning with a kept sequence is reused, not only whole ones. States of different *sides* (of a switch
     of the rotary frequencies) are never mixed.
@@ -256,7 +256,7 @@ class PrefixCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held; segments that sequences have in common count once."""
+        """Bytes held; shared segments count once."""
         return sum({id(s): s.nbytes for e in self._entries.values() for s in e.segments}.values())
 
     def __len__(self) -> int:
@@ -267,13 +267,13 @@ class PrefixCache:
         self._entries.clear()
 
     def belong_to(self, stamp: object) -> None:
-        """Forget everything if the stamp, which stands for the weights, is not the last call's."""
+        """Forget everything if the stamp of the weights differs from the last call's."""
         if stamp != self._stamp:
             self.clear()
         self._stamp = stamp
 
     def match(self, ids: Ids, side: int = 0) -> tuple[int, KeyValues]:
-        """Length and states of the longest kept beginning of ``ids``; (0, {}) if there is none."""
+        """Find the longest kept prefix of ``ids``: its length and states; (0, {}) if there is none."""
         best, length = None, 0
         for key, entry in self._entries.items():
             common = common_prefix(entry.ids, ids) if entry.side == side else 0
@@ -285,7 +285,7 @@ class PrefixCache:
         return length, self._entries[best].states(length)
 
     def put(self, ids: Sequence[int] | Ids, segments: Sequence[Segment], side: int = 0) -> None:
-        """Keep the states of a sequence; too large ones are not kept. Sequences that it continues are dropped."""
+        """Keep the states of a sequence unless they are too large; drop kept sequences that it continues."""
         if not len(ids) or not segments or sum(s.nbytes for s in segments) > self.max_bytes:
             return
         sequence = np.asarray(ids, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The sampling loop: one step for all branches of all requests at once.
+"""Sampling loop: one step for all branches of all requests at once.
 
 Python touches each branch only to append what was chosen; logits, masks and log-probabilities are handled as
 matrices over the branches. A branch may have several tokens pending (forced by a grammar, or given to be scored);
@@ -28,7 +28,7 @@ from shared_core.lm.base import FinishReason, SamplingParams
 
 
 class Session(Protocol):
-    """What ``Forest`` and ``Repeated`` have in common."""
+    """Interface shared by ``Forest`` and ``Repeated``."""
 
     lockstep: bool
 
@@ -44,7 +44,7 @@ class Session(Protocol):
 
 @dataclass(slots=True)
 class Job:
-    """A request made ready: ``given`` holds continuations to score instead of samples to draw."""
+    """A request prepared for decoding; ``given`` holds continuations to score instead of samples to draw."""
 
     ids: Ids
     params: SamplingParams
@@ -61,17 +61,17 @@ class Job:
 
     @property
     def width(self) -> int:
-        """How many branches it needs."""
+        """Number of branches that it needs."""
         return len(self.given) or self.params.n
 
     @property
     def steps(self) -> int:
-        """How many tokens a branch may get."""
+        """Number of tokens a branch may get."""
         return max(map(len, self.given)) if self.given else self.params.max_tokens + 1
 
     @property
     def reach(self) -> int:
-        """The longest sequence, in tokens, that the model sees for it."""
+        """Length in tokens of the longest sequence that the model sees for it."""
         if self.given:
             return len(self.ids) + max(0, max(map(len, self.given)) - 1)
         # A sample's last token is fed only where something behind it is wanted, perhaps with an end of sequence.
@@ -80,20 +80,20 @@ class Job:
 
     @property
     def follows(self) -> bool:
-        """Whether states are read at every step: the last token may turn out to lie beyond the text."""
+        """Whether states are read at every step, because the last token may turn out to lie beyond the text."""
         capture = self.params.capture
         return capture is not None and not capture.append_eos and bool(self.params.stop or self.params.stop_token_ids)
 
     @property
     def records(self) -> bool:
-        """Whether anything is read off the distribution of each token."""
+        """Whether anything is read from the distribution of each token."""
         params = self.params
         return bool(params.logprobs or self.verdicts or params.token_statistics or params.alternatives)
 
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """One sample on its way. ``pending`` are tokens not fed yet; all but the first await their log-probability."""
+    """A sample being decoded; ``pending`` are tokens not fed yet, all but the first awaiting their log-probability."""
 
     job: Job
     key: int = 0
@@ -118,13 +118,13 @@ class Branch:
 
     @property
     def awaits_next(self) -> bool:
-        """Whether it has ended and the distribution behind its last token is still wanted."""
+        """Whether it has ended but still needs the distribution after its last token."""
         wanted = self.job.params.next_verdicts and self.next_verdicts is None
         return wanted and self.closing and self.finish != "eos"
 
 
 class Decoder:
-    """Decodes jobs over one session; afterwards each job holds its branches or its error."""
+    """Decoder of jobs over one session; afterwards each job holds its branches or its error."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Decoder:
         self.peak_bytes = 0
 
     def run(self, jobs: Sequence[Job], rows: Sequence[Sequence[int]], lanes: Sequence[int]) -> None:
-        """Carry out the jobs; ``rows`` are trees of job indices, whose samples are spread over so many ``lanes``."""
+        """Carry out the jobs; ``rows`` are trees of job indices, each with its samples spread over ``lanes`` lanes."""
         before = self._run.forwards
         opened = self._session.open([j.ids[:-1] for j in jobs], rows)
         # (jobs, vocabulary): what follows each prompt; below, a row of it for each sample.
@@ -210,7 +210,7 @@ class Decoder:
         self._advance(live, logits, rows)
 
     def _retire(self, live: dict[int, Branch]) -> None:
-        """Drop branches that have failed or have nothing left to feed."""
+        """Drop branches that failed or have nothing left to feed."""
         gone = [b for b, x in live.items() if x.job.error is not None or (x.closing and not x.pending)]
         for b in gone:
             branch = live.pop(b)
@@ -222,7 +222,7 @@ class Decoder:
     # --- one step ----------------------------------------------------------------------------------------------
 
     def _advance(self, live: dict[int, Branch], logits: torch.Tensor, rows: dict[int, tuple[int, int]]) -> None:
-        """Record the tokens whose distribution is now known, and choose the next where none is pending.
+        """Record the tokens whose distribution is now known, and choose the next token where none is pending.
 
         ``rows[b]`` are the rows of the logits that belong to a branch; they predict one token after the other, the
         first of them the first that is not recorded yet.
@@ -285,7 +285,7 @@ class Decoder:
         return tokens
 
     def _ends(self, job: Job, vocabulary: int) -> list[int]:
-        """The tokens that end a sample of the job."""
+        """Return the tokens that end a sample of the job."""
         return [*self._eos_list, *(i for i in job.params.stop_token_ids if i < vocabulary)]
 
     def _allowed(self, branch: Branch, vocabulary: int) -> NDArray[np.bool_]:
@@ -300,7 +300,7 @@ class Decoder:
         return allowed
 
     def _take(self, branch: Branch, token: int | None) -> None:
-        """Append a chosen token (``None`` at the start) and what a grammar forces after it; see if the sample ends."""
+        """Append a chosen token (``None`` at the start) and those a grammar forces after it; see if the sample ends."""
         if token is not None:
             self._append(branch, token)
         constraint = branch.constraint
@@ -333,7 +333,7 @@ class Decoder:
         return branch.finish
 
     def _close(self, branch: Branch) -> None:
-        """What an ended sample still has to feed: all for a state or for what follows, all but the last for records."""
+        """Set what an ended sample must still feed: all for a state or next verdicts, all but the last for records."""
         branch.closing = True
         capture = branch.job.params.capture
         if capture is not None:
@@ -348,7 +348,7 @@ class Decoder:
             branch.pending.clear()
 
     def _within(self, branch: Branch) -> list[int]:
-        """The last token, as far as it belongs to the text: what completed a stop string may begin what comes next."""
+        """Return the last token as far as it lies in the text: one that completes a stop string may reach beyond."""
         last, params = branch.ids[-1], branch.job.params
         if branch.stop_token_id is not None:
             return [last] if params.include_stop else []
@@ -394,7 +394,7 @@ class Decoder:
 def _verdicts(
     branches: Sequence[Branch], raw: torch.Tensor, total: torch.Tensor
 ) -> list[tuple[Branch, NDArray[np.float64]]]:
-    """Log-probabilities of each branch's verdicts, from a row of (rows, vocabulary) logits for each and their sums."""
+    """Compute log-probabilities of each branch's verdicts from (rows, vocabulary) logits and their logsumexp."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, branch in enumerate(branches):
         if branch.job.verdicts:

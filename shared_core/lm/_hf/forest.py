@@ -1,4 +1,4 @@
-"""Tree decoding: many continuations of shared prompts over one cache in which nothing is replicated.
+"""Tree decoding: many continuations of shared prompts over one cache that replicates nothing.
 
 A *row* of the batch holds one tree: slots of the cache in the order they were written, and for each live *branch*
 the set of slots that are its past (``visible``). A step feeds the new tokens of all branches of a row as one sequence
@@ -37,14 +37,14 @@ _SPARSE = 0.6  # below this share of slots in use the cache is compacted
 
 @dataclass(slots=True)
 class Opened:
-    """Tokens of each prompt that were computed or found in the cache, without those shared with an earlier prompt."""
+    """Tokens of each prompt that were computed or found in the cache, not counting those of an earlier prompt."""
 
     prompt_tokens: list[int]
     cached_tokens: list[int]
 
 
 class Forest:
-    """A session of tree decoding: ``open``, then ``feed``, ``fork`` and ``drop`` branches until all are done."""
+    """Session of tree decoding: ``open``, then ``feed``, ``fork`` and ``drop`` branches until all are done."""
 
     lockstep = False
 
@@ -74,7 +74,7 @@ class Forest:
     # --- prefill -----------------------------------------------------------------------------------------------
 
     def open(self, bodies: Sequence[Ids], rows: Sequence[Sequence[int]]) -> Opened:
-        """Compute the prompts: branch i stands at the end of ``bodies[i]``.
+        """Compute the prompts; afterwards branch i is at the end of ``bodies[i]``.
 
         Args:
             bodies: token ids of each prompt without its last token (which the first feed brings).
@@ -97,7 +97,7 @@ class Forest:
         return _opened(bodies, found)
 
     def _root(self, bodies: Sequence[Ids]) -> tuple[Ids, list[int]]:
-        """What all prompts begin with, computed once as a plain sequence; how much of it each found in the cache."""
+        """Compute the prefix common to all prompts once, as a plain sequence; return how much each found cached."""
         root = bodies[0][: common_length(bodies)]
         length, states = self._prefixes.match(root, self._side)
         self._root_states = states
@@ -116,7 +116,7 @@ class Forest:
         return root, [length] * len(bodies)
 
     def _fill(self, trees: list[RowTree], states: list[KeyValues]) -> None:
-        """Compute the rows' trees behind their starts, rows of similar length together; set what branches see."""
+        """Compute the rows' trees after their starts, rows of similar length together, and set what branches see."""
         buckets = similar_lengths([len(t.tokens) for t in trees])
         single = len(buckets) == 1
         pieces: list[KeyValues] = [{}] * len(trees)
@@ -182,7 +182,7 @@ class Forest:
         return self._additive(torch.from_numpy(seen).to(self._device))
 
     def _additive(self, seen: torch.Tensor) -> torch.Tensor:
-        """(R, w, S) whether a token sees a slot, as (R, 1, w, S) zeros and lowest numbers to add to attention."""
+        """Turn a (R, w, S) visibility mask into (R, 1, w, S) zeros and lowest numbers to add to attention scores."""
         mask = torch.zeros(seen.shape, dtype=self._run.dtype, device=self._device)
         return mask.masked_fill_(~seen, torch.finfo(self._run.dtype).min)[:, None]
 
@@ -194,7 +194,7 @@ class Forest:
         mask: torch.Tensor | None,
         columns: list[int],
     ) -> torch.Tensor:
-        """``Runner.forward``, with a token at the anchor's position beside the others, which no other token sees."""
+        """Call ``Runner.forward`` with an extra token at the anchor's position that no other token sees."""
         if self._anchor is None:
             return self._grown(ids, positions, cache, mask, columns)
         ids = torch.nn.functional.pad(ids, (0, 1))
@@ -223,7 +223,7 @@ class Forest:
     # --- decoding ----------------------------------------------------------------------------------------------
 
     def feed(self, feeds: Sequence[Feed], every: Sequence[bool]) -> torch.Tensor:
-        """Append tokens to branches, all in as few forward passes as fit.
+        """Append tokens to branches in as few forward passes as possible.
 
         Args:
             feeds: branches and their tokens; branches left out wait.
@@ -283,7 +283,7 @@ class Forest:
         return logits
 
     def fork(self, counts: Sequence[int], lanes: Sequence[int], steps: int) -> None:
-        """Branch i becomes ``counts[i]`` branches, numbered on in order; all branches must be live.
+        """Replace branch i by ``counts[i]`` branches, numbered consecutively; all branches must be live.
 
         Args:
             counts: for each branch, at least 1.
@@ -314,12 +314,12 @@ class Forest:
         self._select(rows, members)
 
     def _room(self, width: int) -> int:
-        """Slots to grow by: as many again as there are, which copies each a few times at most, or all that may come."""
+        """Return how many slots to grow by: double (amortised copying), but no more than can still come."""
         slots = self._cache.slots
         return max(width, min(self._most - slots, max(64, slots)))
 
     def drop(self, branches: Sequence[int]) -> None:
-        """Forget branches; rows and slots that nothing needs any more are given up when it pays."""
+        """Forget branches; free rows and slots that nothing needs once that pays."""
         if not branches:
             return
         for branch in branches:
@@ -342,7 +342,7 @@ class Forest:
         self._select(kept, members)
 
     def _select(self, rows: list[int], members: list[list[int]]) -> None:
-        """New rows: the i-th has the branches ``members[i]`` of the old row ``rows[i]``."""
+        """Build new rows: the i-th has the branches ``members[i]`` of the old row ``rows[i]``."""
         before = self._visible.shape[0]
         index = np.zeros((len(rows), max(map(len, members))), dtype=np.int64)
         for r, row in enumerate(members):
@@ -354,7 +354,7 @@ class Forest:
             self._cache.select_rows(chosen)
 
     def _compact(self, rows: list[int], members: list[list[int]]) -> bool:
-        """Take only the slots that some branch of a new row sees; False (and nothing done) where it does not pay."""
+        """Keep only slots that a branch of a new row sees; return False, unchanged, where that does not pay."""
         slots = self._cache.slots
         counts = torch.tensor([len(m) for m in members], device=self._device)
         real = torch.arange(self._visible.shape[1], device=self._device)[None, :] < counts[:, None]
@@ -373,7 +373,7 @@ class Forest:
     # --- what stays --------------------------------------------------------------------------------------------
 
     def keep_root(self) -> None:
-        """Keep the common beginning of the prompts for later calls."""
+        """Keep the common prefix of the prompts for later calls."""
         if self._root_states:
             self._prefixes.put(self._root_ids, [self._root_segment()], self._side)
 
@@ -396,7 +396,7 @@ class Forest:
 
 
 def _chunk(rows: int, slots: int) -> int:
-    """Tokens of each row to feed at once, such that the mask stays small."""
+    """Return how many tokens of each row to feed at once so that the mask stays small."""
     return max(16, min(_CHUNK, _MASK // max(1, rows * slots)))
 
 

@@ -174,7 +174,7 @@ def _read_tokenizer(file: Path) -> Any:
 
 
 def _read_model(file: Path, dtype: Any) -> Any:
-    """A model without the mark of its quantisation, which transformers would refuse to save."""
+    """Read the model and remove the mark of its quantisation, with which transformers refuses to save it."""
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -1,4 +1,4 @@
-"""Constraints on generation by llguidance, with the tokens that the grammar forces.
+"""Constrain generation with llguidance, including the tokens that the grammar forces.
 
 Imported by ``lm/transformers.py`` inside functions only.
 """
@@ -20,7 +20,7 @@ _TOKENIZERS: WeakKeyDictionary[Any, dict[tuple[int, tuple[int, ...]], Any]] = We
 
 
 def grammar_tokenizer(tokenizer: Any, vocabulary: int, eos: Sequence[int]) -> Any:
-    """llguidance's view of a tokenizer, built once.
+    """Build llguidance's view of a tokenizer, once.
 
     Every added token counts as a special one there: a grammar may ask for it by its id (``<[402]>``), and no text makes
     one, so that a quote from a document that spells ``[Relevant]`` is not that verdict.
@@ -48,7 +48,7 @@ def grammar_tokenizer(tokenizer: Any, vocabulary: int, eos: Sequence[int]) -> An
 
 
 def _specification(tokenizer: Any) -> str:
-    """The tokenizer as JSON, with every added token but runs of blanks marked special; ValueError if it is slow."""
+    """Return the tokenizer as JSON with every added token but runs of blanks marked special; ValueError if slow."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ValueError("only fast tokenizers can be read")
@@ -59,7 +59,7 @@ def _specification(tokenizer: Any) -> str:
 
 
 class Constraint:
-    """One sample's place in a grammar.
+    """State of one sample in a grammar.
 
     Args:
         tokenizer: from ``grammar_tokenizer``.
@@ -73,7 +73,7 @@ class Constraint:
     """
 
     def __init__(self, tokenizer: Any, grammar: Grammar, eos: Sequence[int], spell: Callable[[str], list[int]]) -> None:
-        """Compile; GrammarError with llguidance's message if the grammar is wrong."""
+        """Compile the grammar; GrammarError with llguidance's message if it is invalid."""
         from llguidance import LLMatcher
 
         self._name, self._eos, self._spell, self._tokenizer = grammar.name, list(eos), spell, tokenizer
@@ -83,7 +83,7 @@ class Constraint:
         self.done = False
 
     def copy(self) -> Constraint:
-        """Another sample at the same place."""
+        """Return an independent copy in the same state, for another sample."""
         twin = object.__new__(Constraint)
         twin._name, twin._eos, twin.allowed, twin.done = self._name, self._eos, self.allowed, self.done
         twin._spell, twin._tokenizer = self._spell, self._tokenizer
@@ -91,7 +91,7 @@ class Constraint:
         return twin
 
     def advance(self, token: int | None, room: int) -> list[int]:
-        """Take a token (``None`` at the start) and return those that must follow it, at most ``room``.
+        """Consume a token (``None`` at the start) and return the tokens that must follow it, at most ``room``.
 
         Raises:
             GrammarError: the token is not allowed, or no text can complete the grammar any more.
@@ -122,13 +122,13 @@ class Constraint:
         return forced[:room]
 
     def _take(self, tokens: list[int]) -> int:
-        """How many of the tokens the grammar takes; they are consumed."""
+        """Consume as many of the tokens as the grammar accepts; return how many."""
         taken = int(self._matcher.try_consume_tokens(tokens)) if tokens else 0
         self._check("was left")
         return taken
 
     def _spelt(self) -> list[int]:
-        """Ordinary tokens for text that must follow, if the tokenizer would see a control token at its beginning.
+        """Encode forced text as ordinary tokens if the tokenizer would see a control token at its beginning.
 
         llguidance would see it too, and then refuse it, because no text makes a special token.
         """

@@ -1,4 +1,4 @@
-"""Hooks that transformers puts on a model's modules to collect hidden states and attention weights."""
+"""Remove the hooks that transformers puts on a model's modules to collect hidden states and attention."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INSTALLED = "_output_capturing_hooks_installed"
 
 
 def remove_capturing_hooks(model: Module) -> None:
-    """Take them off: they are closures, which no pickle can hold. transformers puts them back at the next need."""
+    """Remove them, because closures cannot be pickled; transformers adds them again when needed."""
     for module in model.modules():
         hooks = module._forward_hooks
         for key in [key for key, hook in hooks.items() if getattr(hook, "__module__", "") == _THEIRS]:

@@ -1,4 +1,4 @@
-"""Loading of models and tokenizers of transformers, and what can be said about them before anything is run.
+"""Load models and tokenizers of transformers, and check them before anything is run.
 
 torch and transformers are imported inside the functions, after ``require_packages`` has looked for them.
 """
@@ -96,7 +96,7 @@ def _check_complete(name: str, report: Mapping[str, Any]) -> None:
 
 
 def moved(model: Any, device: str | None, dtype: Any) -> Any:
-    """A loaded model on that device and in that type.
+    """Move a loaded model to a device and dtype.
 
     Raises:
         InputError: it is quantised or spread over devices, which is settled when it is loaded.
@@ -128,7 +128,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
 
 
 def ignored_settings(model: Any) -> list[str]:
-    """What the model's ``generation_config`` would change about its distribution, and is not applied."""
+    """List the settings of the model's ``generation_config`` that would change its distribution; none is applied."""
     config = getattr(model, "generation_config", None)
     found = {name: getattr(config, name, None) for name in _NEUTRAL}
     return [f"{n}={v!r}" for n, v in found.items() if v is not None and v not in _NEUTRAL[n] and v != []]
@@ -170,7 +170,7 @@ def _first_line(error: Exception) -> str:
 
 
 def default_device() -> str:
-    """The accelerator if there is one."""
+    """Return the accelerator if there is one, else ``cpu``."""
     import torch
 
     if torch.cuda.is_available():
@@ -179,14 +179,14 @@ def default_device() -> str:
 
 
 def default_dtype(device: str | None) -> Any:
-    """float32 on a CPU (half precision is slow and coarse there), else what the checkpoint was saved in."""
+    """Return float32 on a CPU (half precision is slow and coarse there), else ``auto``: the checkpoint's own."""
     import torch
 
     return torch.float32 if (device or default_device()).startswith("cpu") else "auto"
 
 
 def default_cache_bytes(device: Any) -> int:
-    """Memory to give to the keys and values of one batch."""
+    """Return the memory to give to the keys and values of one batch."""
     import torch
 
     if device.type == "cuda":
@@ -208,7 +208,7 @@ def given_tokenizer(tokenizer: Any, name: str) -> Any:
 
 
 def eos_ids(model: Any, tokenizer: Any) -> list[int]:
-    """The tokenizer's EOS first, then the others at which the model is meant to stop (end of turn, …)."""
+    """Return the tokenizer's EOS first, then the other ids at which the model should stop (end of turn, …)."""
     declared = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     if declared is None:
         declared = getattr(model.config, "eos_token_id", None)

@@ -1,4 +1,4 @@
-"""A transformers model run, and tapped for hidden states.
+"""Run a model of transformers, and tap it for hidden states.
 
 Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
@@ -26,7 +26,7 @@ _LAYER_LISTS = ("layers", "h", "blocks", "block")
 
 
 class Runner:
-    """Forward passes of one model, with logits only where they are wanted and hidden states where tapped."""
+    """Forward passes of one model, with logits only where they are needed and hidden states where tapped."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -56,7 +56,7 @@ class Runner:
         mask: torch.Tensor | None,
         columns: Sequence[int],
     ) -> torch.Tensor:
-        """One forward pass.
+        """Run one forward pass.
 
         Args:
             ids: (rows, width) token ids.
@@ -86,7 +86,7 @@ class Runner:
         return logits if self._keeps or everything else logits[:, keep]
 
     def run(self, **arguments: Any) -> torch.Tensor:
-        """The model's logits for its own arguments; GenerationError whatever it raises."""
+        """Return the model's logits for its own arguments; GenerationError whatever it raises."""
         self.forwards += 1
         self._shape = tuple(arguments["input_ids"].shape)
         try:
@@ -101,12 +101,12 @@ class Runner:
             ) from error
 
     def settle(self) -> None:
-        """Bring rotary frequencies that have grown back to where they began: only a short forward pass does."""
+        """Reset rotary frequencies that have grown; only a short forward pass does that."""
         if self.grows:
             self.run(input_ids=torch.zeros((1, 1), dtype=torch.long, device=self.device))
 
     def stamp(self) -> object:
-        """Changes when the weights do: what was computed before is then stale.
+        """Return a value that changes when the weights do, so that cached states are known to be stale.
 
         torch counts the writes to each tensor, and gives it another address when it is replaced. Writes through
         ``tensor.data`` are not counted. Adapters change what is computed without writing at all: they say which of
@@ -122,7 +122,7 @@ class Runner:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Dropout and the like switched off; afterwards every module trains or not as it did before."""
+        """Switch dropout and the like off; afterwards every module's training mode is as before."""
         training = [m for m in self.model.modules() if m.training]
         for module in training:
             module.training = False
@@ -140,7 +140,7 @@ class Runner:
         last: Sequence[tuple[int, int]],
         step: Callable[[int, int, list[int]], torch.Tensor],
     ) -> torch.Tensor:
-        """Run ``step`` over chunks of columns and gather what is wanted.
+        """Run ``step`` over chunks of columns and gather the requested logits and states.
 
         Args:
             width, chunk: number of columns, and how many of them at once.
@@ -176,7 +176,7 @@ class Runner:
 
     @contextmanager
     def tapped(self, taps: Sequence[Tap]) -> Iterator[None]:
-        """Watch layers: one forward hook each, which keeps nothing but the last output."""
+        """Tap layers with one forward hook each, which keeps only the last output."""
         self._watched = tuple(dict.fromkeys(taps))
         handles = [self._module(tap).register_forward_hook(self._hook(tap)) for tap in self._watched]
         try:
@@ -204,7 +204,7 @@ class Runner:
         return hook
 
     def tap(self, layer: int | None, kind: str) -> Tap:
-        """The tap of a layer, ``None`` being the middle one.
+        """Return the tap of a layer; ``None`` is the middle one.
 
         Raises:
             CapabilityError: there is no such layer, or its MLP cannot be found.
@@ -243,7 +243,7 @@ class Runner:
 
     @property
     def slot_bytes(self) -> int:
-        """Bytes of keys and values of one token."""
+        """Return the bytes of keys and values of one token."""
         heads = getattr(self.config, "num_attention_heads", None) or 1
         width = getattr(self.config, "head_dim", None) or getattr(self.config, "hidden_size", 1024) // heads
         pairs = getattr(self.config, "num_key_value_heads", None) or heads
@@ -251,7 +251,7 @@ class Runner:
 
     @property
     def cost(self) -> Cost:
-        """Rough costs of a token and of a query-slot pair, for planning."""
+        """Estimate the cost of a token and of a query-slot pair, for planning."""
         parameters = sum(p.numel() for p in self.model.parameters())
         width = getattr(self.config, "hidden_size", 1024)
         vocabulary = getattr(self.config, "vocab_size", 0) * width
@@ -268,7 +268,7 @@ class Runner:
 
 
 def _input_device(model: Any) -> torch.device:
-    """Where token ids go: a model spread over devices takes them on its first."""
+    """Return the device for token ids: a model spread over devices takes them on its first."""
     spread = getattr(model, "hf_device_map", None)
     placed = [torch.device(d) for d in spread.values() if str(d) not in {"cpu", "disk"}] if spread else []
     device: torch.device = model.device
@@ -276,7 +276,7 @@ def _input_device(model: Any) -> torch.device:
 
 
 def _merged(pieces: list[tuple[list[int], torch.Tensor]]) -> torch.Tensor:
-    """Rows put back in order."""
+    """Merge rows back into their order."""
     if not pieces:
         return torch.zeros(0, 0)
     if len(pieces) == 1:

@@ -1,4 +1,4 @@
-"""Which prompts share what, and how they are laid out in a batch. Plain arithmetic on token ids; no model."""
+"""Find shared prefixes of prompts and lay prompts out in a batch: plain arithmetic on token ids, no model."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Ids = NDArray[np.int64]
 
 
 def common_prefix(a: Ids, b: Ids) -> int:
-    """How many ids the two begin with in common."""
+    """Count the ids that both begin with."""
     size = min(len(a), len(b))
     different = np.flatnonzero(a[:size] != b[:size])
     return int(different[0]) if len(different) else size
 
 
 def sort_key(ids: Ids) -> bytes:
-    """Orders sequences so that those which share a beginning stand together."""
+    """Return a key that sorts sequences with a common prefix next to each other."""
     return ids.astype(">i8").tobytes()
 
 
 def common_length(sequences: Sequence[Ids]) -> int:
-    """How many ids all sequences begin with in common."""
+    """Count the ids that all sequences begin with."""
     if len(sequences) == 2:
         return common_prefix(sequences[0], sequences[1])
     # The least and the greatest in lexicographic order share exactly what all share.
@@ -34,7 +34,7 @@ def common_length(sequences: Sequence[Ids]) -> int:
 
 @dataclass(slots=True)
 class RowTree:
-    """The prompts of a row as a prefix tree behind ``start`` ids that they share and that are computed already.
+    """The prompts of a row as a prefix tree after ``start`` shared ids that are already computed.
 
     Attributes:
         tokens, positions: of the tree's nodes, each common stretch once, in an order in which parents come first.
@@ -47,7 +47,7 @@ class RowTree:
     paths: list[NDArray[np.int64]]
 
     def mask(self, start: int, end: int) -> NDArray[np.bool_]:
-        """(end - start, nodes): whether a node of that stretch sees another, that is its ancestor or itself."""
+        """Return (end - start, nodes): whether a node of that stretch sees a node, that is its ancestor or itself."""
         size = len(self.tokens)
         if len(self.paths) == 1:
             return np.tri(max(0, end - start), size, start, dtype=bool)
@@ -59,7 +59,7 @@ class RowTree:
 
 
 def row_tree(bodies: Sequence[Ids], start: int) -> RowTree:
-    """The prefix tree of what the bodies hold behind their first ``start`` ids."""
+    """Build the prefix tree of the bodies after their first ``start`` ids."""
     order = sorted(range(len(bodies)), key=lambda i: sort_key(bodies[i]))
     tokens: list[Ids] = []
     positions: list[Ids] = []
@@ -80,7 +80,7 @@ _NONE: Ids = np.zeros(0, dtype=np.int64)
 
 
 def similar_lengths(lengths: Sequence[int], waste: float = 0.3, floor: int = 32) -> list[list[int]]:
-    """Groups of items that can be padded to one length with at most that share of padding (or ``floor`` tokens)."""
+    """Group items that can be padded to one length with at most that share of padding (or ``floor`` tokens)."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     groups: list[list[int]] = []
     for i in order:
@@ -94,7 +94,7 @@ def similar_lengths(lengths: Sequence[int], waste: float = 0.3, floor: int = 32)
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Rough costs in floating-point operations.
+    """Estimated costs in floating-point operations.
 
     Attributes:
         token: of a token through the layers.
@@ -140,40 +140,40 @@ class Row:
 
     @property
     def width(self) -> int:
-        """Branches of a lane."""
+        """Branches per lane."""
         return -(-self.branches // self.lanes)
 
     @property
     def prompt(self) -> int:
-        """Slots of the prompts in each lane: about its share of what is not common to all."""
+        """Cache slots each lane needs for prompt tokens that are not common to all prompts."""
         return self.carried + max(self.depth, -(-self.fresh // self.lanes))
 
     @property
     def slots(self) -> int:
-        """Slots that a lane needs at most."""
+        """Upper bound of the slots of a lane."""
         return max(self.carried + self.fresh, self.prompt + self.width * self.steps)
 
     def prefill(self, cost: Cost) -> float:
-        """Operations to compute its own part of the prompts."""
+        """Operations to compute the row's own part of the prompts."""
         return self.fresh * (cost.token + cost.slot * (self.root + self.fresh / 2))
 
     def spread(self, width: int) -> Row:
-        """The same prompts with at most that many branches in a lane."""
+        """Return the same prompts with at most that many branches per lane."""
         return replace(self, lanes=-(-self.branches // min(width, self.branches)))
 
     def of(self, members: Sequence[int]) -> Row:
-        """The same row of prompts numbered otherwise."""
+        """Return the same row with its prompts renumbered."""
         return replace(self, members=tuple(members))
 
 
 def batch_cost(rows: Sequence[Row], cost: Cost) -> float:
-    """Operations to prefill and decode rows beside each other, padded to the longest and widest lane."""
+    """Count the operations to prefill and decode rows together, padded to the longest and widest lane."""
     fed = sum(r.lanes for r in rows) * max(r.width for r in rows)
     return max(r.steps for r in rows) * max(cost.fill, fed) * cost.token + _attention(rows, cost)
 
 
 def _attention(rows: Sequence[Row], cost: Cost) -> float:
-    """What depends on the layout: attention while decoding, and what happens before."""
+    """Count the operations that depend on the layout: prefill, and attention while decoding."""
     lanes, widest = sum(r.lanes for r in rows), max(r.width for r in rows)
     met = max(r.prompt + r.width * r.steps / 2 for r in rows)  # slots in use half way through
     stem = max(r.root - r.carried for r in rows)
@@ -193,7 +193,7 @@ def plan_rows(
     join: bool | None = None,
     max_slots: int | None = None,
 ) -> list[Row]:
-    """Rows for the prompts: those that share much beyond what all share go into one tree, the others beside it.
+    """Plan the rows: prompts that share much beyond the common prefix go into one tree, others into rows of their own.
 
     In one row what the prompts share is computed once, and in rows of their own once for each; three plans are
     compared, each with lanes of several widths: all in one row, each in its own, and neighbours joined where that
@@ -232,19 +232,19 @@ def _best(row: Row, cost: Cost) -> float:
 
 
 def _widths(rows: Sequence[Row]) -> list[int]:
-    """Widths of lanes worth comparing: 1, 2, 3, 4, 6, 8, 12, … up to the widest row in one lane."""
+    """List lane widths worth comparing: 1, 2, 3, 4, 6, 8, 12, … up to the widest row in one lane."""
     widest = max(r.branches for r in rows)
     steps = [w for k in range(widest.bit_length()) for w in (1 << k, 3 << k) if w < widest]
     return [*sorted(steps), widest]
 
 
 def _held(rows: Sequence[Row]) -> int:
-    """Slots that rows beside each other hold at most."""
+    """Count the slots that the rows hold together at most."""
     return sum(r.lanes for r in rows) * max(r.slots for r in rows) + max(r.root - r.carried for r in rows)
 
 
 def _joined(left: Row, right: Row, common: int) -> Row:
-    """Both rows in one; ``common`` is how many ids the last prompt of one and the first of the other share."""
+    """Join two rows; ``common`` counts the ids that the last prompt of one and the first of the other share."""
     return Row(
         left.members + right.members,
         left.root,
@@ -257,7 +257,7 @@ def _joined(left: Row, right: Row, common: int) -> Row:
 
 
 def waves(rows: Sequence[Row], max_slots: int, max_branches: int) -> list[list[Row]]:
-    """Consecutive rows that fit in memory together (a row alone always counts as fitting)."""
+    """Group consecutive rows that fit in memory together; a single row always counts as fitting."""
     found: list[list[Row]] = []
     widest = lanes = live = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""What a model can take, tried out: what is decoded must have the logits of plain forward passes over each sequence.
+"""Test which decoding methods reproduce a model's logits, by comparing them with plain forward passes.
 
 Whatever a configuration claims, a few tokens are decoded in every way that will be used, at the lengths at which the
 configuration names a change, as far as that costs little. What cannot be tried is used only where its effect is known.
@@ -39,7 +39,7 @@ _PADS_BEYOND = {"sliding_window", "keep_window_size"}  # padding is known to be 
 
 @dataclass(slots=True)
 class Suits:
-    """What suits a model.
+    """The decoding methods that are exact for a model.
 
     Attributes:
         obstacle: why no tree is decoded; empty if trees are.
@@ -53,7 +53,7 @@ class Suits:
     _long: Way | None = None
 
     def way(self, length: int) -> Way:
-        """How a plain batch of sequences of that length is decoded; the first call tries it out.
+        """Return how to decode a plain batch of sequences of that length; the first call tests it.
 
         Raises:
             LanguageModelError: it cannot be decoded in any way.
@@ -89,7 +89,7 @@ class Suits:
 
 
 def examine(runner: Runner, layout: str) -> Suits:
-    """Find out what suits a model.
+    """Determine which decoding methods are exact for a model.
 
     Raises:
         ModelLoadError: it is no causal language model: a token's logits change with the tokens behind it; or it
@@ -130,7 +130,7 @@ def _obstacle(runner: Runner, traits: Traits) -> str:
 
 
 def _try_tree(runner: Runner, traits: Traits) -> tuple[str, Traits]:
-    """Why a tree is not exact after all, or an empty string; and the traits with the windows that were found."""
+    """Test tree decoding; return why it is not exact (or an empty string) and the traits with the windows found."""
     if stem.available(runner.model):
         with stem.installed(runner.model):
             runner.stems = True
@@ -184,7 +184,7 @@ def _tree_fault(runner: Runner, trunk: int, branches: int) -> str:
 
 
 def _plain_way(runner: Runner, trunk: int) -> Way:
-    """The fastest way of decoding a plain batch that gives what plain passes over each sequence give."""
+    """Find the fastest way of decoding a plain batch that agrees with plain passes over each sequence."""
     prompt, tails = _texts(runner, trunk, 2)
     recurrent = getattr(runner.model, "_is_stateful", False) or runner.cache_name != "past_key_values"
     fault = ""
@@ -244,7 +244,7 @@ def _affordable(runner: Runner, length: int) -> bool:
 
 
 def _texts(runner: Runner, trunk: int, branches: int) -> tuple[Ids, list[Ids]]:
-    """A random prompt, and random continuations."""
+    """Draw a random prompt and random continuations."""
     known = int(getattr(runner.config, "vocab_size", 1000))
     size = min(known, int(runner.model.get_input_embeddings().num_embeddings))
     random = np.random.default_rng(0)
@@ -252,18 +252,18 @@ def _texts(runner: Runner, trunk: int, branches: int) -> tuple[Ids, list[Ids]]:
 
 
 def _plain(runner: Runner, *pieces: Ids, place: int = -1) -> torch.Tensor:
-    """What is right: logits (vocabulary,) of a forward pass over one sequence by itself, at its last place."""
+    """Compute the reference: logits (vocabulary,) at the last place of a forward pass over one sequence alone."""
     ids = torch.from_numpy(np.concatenate(pieces))[None].to(runner.device)
     return runner.run(input_ids=ids, use_cache=False)[0, place]
 
 
 def _difference(expected: torch.Tensor, found: torch.Tensor) -> float:
-    """The largest difference of two rows of logits, in units of the expected ones' spread; infinite for NaN."""
+    """Return the largest difference of two rows of logits in units of the reference's spread; infinite for NaN."""
     expected, found = expected.float(), found.float().to(expected.device)
     difference = float((expected - found).abs().max() / expected.std().clamp(min=1e-6))
     return difference if np.isfinite(difference) else float("inf")
 
 
 def _tolerance(runner: Runner) -> float:
-    """Rounding alone: larger where numbers are coarse."""
+    """Return the difference that rounding alone explains: larger in coarse dtypes."""
     return 1e-3 if runner.dtype == torch.float32 else 0.1

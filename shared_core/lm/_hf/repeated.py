@@ -1,4 +1,4 @@
-"""The fallback for models that tree decoding does not suit: every branch is a row of an ordinary batch.
+"""Decode every branch as a row of an ordinary batch, for models that tree decoding does not suit.
 
 Prompts of different length are padded on the left; models with a recurrent state get only prompts of one length. The
 model keeps the cache of its own kind, repeated for each sample; a model that takes no cache we know is run over the
@@ -20,7 +20,7 @@ from shared_core.lm._hf.plan import Ids
 
 
 class Repeated:
-    """A session like ``Forest``, but all live branches move together, one token at a time."""
+    """Session like ``Forest`` in which all live branches advance together, one token at a time."""
 
     lockstep = True
 
@@ -50,7 +50,7 @@ class Repeated:
         return sum(t.numel() * t.element_size() for t in tensors)
 
     def open(self, bodies: Sequence[Ids], rows: Sequence[Sequence[int]]) -> Opened:
-        """As ``Forest.open``; ``rows`` is not used."""
+        """Open as ``Forest.open`` does; ``rows`` is not used."""
         longest = max(map(len, bodies))
         # (rows, tokens) ids, padded on the left, and 1 where they are real.
         self._ids = torch.zeros((len(bodies), longest), dtype=torch.long, device=self._device)
@@ -78,7 +78,7 @@ class Repeated:
         return self.runner.forward(ids, positions, self._cache, self._real, columns)
 
     def feed(self, feeds: Sequence[Feed], every: Sequence[bool]) -> torch.Tensor:
-        """As ``Forest.feed``, with exactly one token for every live branch."""
+        """Feed as ``Forest.feed`` does, with exactly one token for every live branch."""
         row = {branch: r for r, branch in enumerate(self._branches)}
         tokens = torch.zeros((len(self._branches), 1), dtype=torch.long, device=self._device)
         for branch, fed in feeds:
@@ -95,12 +95,12 @@ class Repeated:
         return self.runner.collect(new.shape[1], new.shape[1], places, places, lambda a, b, w: self._forward(new, w))
 
     def fork(self, counts: Sequence[int], lanes: Sequence[int], steps: int) -> None:
-        """As ``Forest.fork``; ``lanes`` and ``steps`` are not used."""
+        """Fork as ``Forest.fork`` does; ``lanes`` and ``steps`` are not used."""
         self._select([self._branches.index(b) for b, n in enumerate(counts) for _ in range(n)])
         self._branches = list(range(sum(counts)))
 
     def drop(self, branches: Sequence[int]) -> None:
-        """As ``Forest.drop``."""
+        """Drop as ``Forest.drop`` does."""
         gone = set(branches)
         kept = [r for r, b in enumerate(self._branches) if b not in gone]
         if len(kept) < len(self._branches):
@@ -116,7 +116,7 @@ class Repeated:
             self._cache.reorder_cache(index)
 
     def keep_root(self) -> None:
-        """Nothing is kept between calls."""
+        """Do nothing: this session keeps nothing between calls."""
 
     def keep(self, branch: int, ids: Sequence[int]) -> None:
-        """Nothing is kept between calls."""
+        """Do nothing: this session keeps nothing between calls."""

@@ -1,4 +1,4 @@
-"""Choosing tokens for many branches at once, reproducibly.
+"""Choose tokens for many branches at once, reproducibly.
 
 The random number of a token depends on the seed, the prompt, the sample's index and the token's place alone, so that
 a sample comes out the same however requests are batched. Tokens are drawn by inverting the cumulative distribution in
@@ -22,13 +22,13 @@ _EXACT = 4096  # above this many candidates float32 sums are too coarse
 
 
 def noise_key(seed: int, prompt: NDArray[np.int64], sample: int) -> int:
-    """The 64-bit key of one sample's random numbers."""
+    """Return the 64-bit key of one sample's random numbers."""
     digest = hashlib.blake2b(f"{seed}/{sample}/".encode() + prompt.tobytes(), digest_size=8)
     return int.from_bytes(digest.digest(), "little")
 
 
 def uniforms(keys: NDArray[np.uint64], steps: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Uniform numbers in [0, 1), one for each key at its step (SplitMix64: Steele, Lea, Flood 2014, figure 17)."""
+    """Draw uniform numbers in [0, 1), one for each key at its step (SplitMix64: Steele, Lea, Flood 2014, figure 17)."""
     with np.errstate(over="ignore"):
         z = keys + (steps + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -39,7 +39,7 @@ def uniforms(keys: NDArray[np.uint64], steps: NDArray[np.uint64]) -> NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a branch draws; ``temperature`` 0 is greedy, ``top_k`` 0 and ``top_p`` 1 are off."""
+    """Sampling parameters of a branch; ``temperature`` 0 is greedy, ``top_k`` 0 and ``top_p`` 1 are off."""
 
     temperature: float
     top_k: int
@@ -47,7 +47,7 @@ class Sampling:
 
 
 def choose(logits: torch.Tensor, how: Sequence[Sampling], uniform: NDArray[np.float64]) -> torch.Tensor:
-    """A token for each row of (rows, vocabulary) logits; forbidden tokens are -inf. Returns (rows,) ids."""
+    """Choose a token for each row of (rows, vocabulary) logits; forbidden tokens are -inf. Returns (rows,) ids."""
     groups: dict[str, list[int]] = {}
     for i, h in enumerate(how):
         groups.setdefault(_kind(h, logits.shape[1]), []).append(i)
@@ -97,7 +97,7 @@ def _draw(logits: torch.Tensor, kind: str, how: Sequence[Sampling], uniform: NDA
 
 
 def _invert(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    """The column at which each row's cumulative sum passes ``u`` of its total; never one of probability 0."""
+    """Find the column at which each row's cumulative sum passes ``u`` of its total; never one of probability 0."""
     exact = p.double() if p.shape[1] > _EXACT and p.device.type != "mps" else p
     cumulative = exact.cumsum(1)
     target = u.to(cumulative.dtype)[:, None] * cumulative[:, -1:]

@@ -1,4 +1,4 @@
-"""Which requests are decoded together, in which way, and what happens when a batch fails.
+"""Group requests into batches, decode each in the way that suits it, and recover when a batch fails.
 
 Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
@@ -26,14 +26,14 @@ _LOGITS = 1 << 29  # bytes of one step's logits at most
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """A batch that fits in memory: a session of the kind that suits it, and rows of job indices."""
+    """A batch that fits in memory: a session of a suitable kind, and rows of job indices."""
 
     session: Session
     rows: list[Row]
 
 
 class Scheduler:
-    """Runs jobs over one model. One call at a time; the caller holds the lock and is in inference mode.
+    """Runner of jobs over one model, one call at a time; the caller holds the lock and is in inference mode.
 
     Attributes:
         peak_bytes: the most bytes of keys and values that a batch of the last call held.
@@ -107,7 +107,7 @@ class Scheduler:
     # --- which way ---------------------------------------------------------------------------------------------
 
     def waves(self, jobs: Sequence[Job]) -> list[Wave]:
-        """The jobs cut into batches that fit in memory, each decoded in the way that suits it."""
+        """Cut the jobs into batches that fit in memory, each decoded in the way that suits it."""
         switch = self._suits.traits.switch
         trees: dict[bool, list[int]] = {}
         batches: dict[tuple[Way, bool, int], list[int]] = {}

@@ -1,4 +1,4 @@
-"""Attention over two stretches of the cache: a stem that all rows have in common, held once, and each row's own slots.
+"""Attention over two stretches of the cache: a stem common to all rows, held once, and each row's own slots.
 
 The usual attention functions want every row's keys and values side by side: a prompt with k samples is then held and
 read k times, or its samples share a row and mask each other. Here the queries of all rows meet the stem as one
@@ -25,13 +25,13 @@ _local = threading.local()  # .stem: the stem of the forward pass that this thre
 
 
 def available(model: Any) -> bool:
-    """Whether the model's attention can be exchanged for this one, as far as it can be seen without trying."""
+    """Return whether the model's attention function can be replaced by this one, as far as inspection can tell."""
     return model.device.type == "cpu" and getattr(model.config, "_attn_implementation", None) == "sdpa"
 
 
 @contextmanager
 def installed(model: Any) -> Iterator[None]:
-    """The model's attention is ours (which does the usual outside ``grown_from``); afterwards it is what it was."""
+    """Install our attention function (identical to the usual one outside ``grown_from``), then restore the old one."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
@@ -47,7 +47,7 @@ def installed(model: Any) -> Iterator[None]:
 
 @contextmanager
 def grown_from(stem: KeyValues) -> Iterator[None]:
-    """Forward passes of this thread attend to that stem too."""
+    """Let forward passes of this thread also attend to that stem."""
     _local.stem = stem
     try:
         yield
@@ -65,7 +65,7 @@ def attend(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """An attention function of transformers' interface.
+    """Compute attention through transformers' attention interface.
 
     Args:
         module: the layer's attention, whose ``layer_idx`` says which part of the stem is meant.
@@ -115,7 +115,7 @@ def _merged(
     stem_value: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """(rows, shared, folded, d): attention over stem and own slots apart, by the kernel that never holds the scores.
+    """Attend to stem and own slots apart with the fused kernel and merge: (rows, shared, folded, d).
 
     With the sums of exponentials Zs and Zo the softmax over both is the mean of the two results by Zs : Zo.
     """
@@ -135,7 +135,7 @@ def _merged(
 def _kernel(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention and the logarithm of the sum of its exponentials, (rows, heads, w).
+    """Compute attention and the logsumexp of its scores, (rows, heads, w).
 
     It is what ``scaled_dot_product_attention`` runs on a CPU; that gives no sums.
     """
@@ -156,7 +156,7 @@ def _over_both(
     stem_key: torch.Tensor,
     stem_value: torch.Tensor,
 ) -> torch.Tensor:
-    """(rows, shared, folded, d of the values), some rows and heads at a time; queries (rows, shared, folded, d)."""
+    """Attend to both for some rows and heads at a time; queries (rows, shared, folded, d), same shape out."""
     rows, shared, folded, _ = query.shape
     found = query.new_empty(rows, shared, folded, value.shape[-1])
     scores_of_row = shared * folded * (stem_key.shape[1] + key.shape[2])

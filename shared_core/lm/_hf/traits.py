@@ -1,4 +1,4 @@
-"""What a model's configuration says about which sequences can share a tree. Plain reading of a mapping; no model.
+"""Read from a model's configuration which sequences can share a tree: plain reading of a mapping, no model.
 
 A tree is decoded with one mask for all layers and with each branch's tokens anywhere in the cache. That is exact
 where a token attends to everything before it, and where what is computed for it depends on its own position alone.
@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Something that begins behind so many tokens.
+    """A token position from which something changes.
 
     Attributes:
         name: the configuration's key.
@@ -43,7 +43,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the configuration tells.
+    """Traits that the configuration declares.
 
     Attributes:
         obstacle: why no sequence of this model can be in a tree; empty if nothing speaks against it.
@@ -74,7 +74,7 @@ _STATIC_ROPE = {
 
 
 def read_traits(config: Any) -> Traits:
-    """The traits that a text configuration of transformers declares."""
+    """Read the traits that a text configuration of transformers declares."""
     values: dict[str, Any] = config.to_dict()
     kinds = set(values.get("layer_types") or ())
     ropes = {str(k) for k, _ in _ropes(config) if k not in _STATIC_ROPE and k not in _LONGROPE | _DYNAMIC}
@@ -118,7 +118,7 @@ _DYNAMIC = {"dynamic"}
 
 
 def _ropes(config: Any) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
-    """Type and parameters of each rotary embedding; models have one, or one for each kind of layer."""
+    """Return type and parameters of each rotary embedding; models have one, or one per kind of layer."""
     for name in ("rope_parameters", "rope_scaling"):
         found = getattr(config, name, None)
         if not isinstance(found, Mapping):
@@ -145,7 +145,7 @@ def _switch(config: Any, values: Mapping[str, Any]) -> Switch | None:
 
 
 def context_length(config: Any) -> int | None:
-    """In tokens; ``None`` if the configuration does not say."""
+    """Return the context length in tokens; ``None`` if the configuration does not say."""
     for name in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx"):
         value = getattr(config, name, None)
         if isinstance(value, int) and value > 0:

@@ -1,1 +1,1 @@
-"""What stands behind ``OpenAICompatibleLM``: HTTP, probing, prompts, requests, replies."""
+"""Internals of ``OpenAICompatibleLM``: HTTP, probing, prompts, requests, replies."""

@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server can do, in our words, and the fields by which it is asked for that."""
+"""Abilities of an OpenAI-compatible server, and the request fields that use them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ llama.cpp with top_k 40, top_p .95 and min_p .05."""
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One of the two ways to ask for text, and what it can do.
+    """One of the two ways to request text (chat, completions) and its abilities.
 
     Attributes:
         path: of the endpoint.
@@ -66,24 +66,24 @@ class Route:
 
     @property
     def verdicts(self) -> bool:
-        """Whether verdicts can be read, be it only those among the likely tokens."""
+        """Whether verdicts can be read, even if only those among the likely tokens."""
         return self.given_ids or self.top_logprobs > 1
 
     @property
     def alternatives(self) -> bool:
-        """Whether it names other likely tokens than the generated one."""
+        """Whether it returns other likely tokens besides the generated one."""
         return self.logprobs and self.top_logprobs > 1
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What the server refuses to be told of how to sample."""
+        """Sampling fields that the server refuses."""
         refused = tuple(name for name in NEUTRAL if name not in self.neutral)
         return refused if self.temperature else ("temperature", *refused)
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a server does.
+    """All detected abilities of a server.
 
     Attributes:
         model: the model's name there.
@@ -109,12 +109,12 @@ class Abilities:
     said: tuple[tuple[str, str], ...] = ()
 
     def follows_up(self, route: Route) -> bool:
-        """Whether what a sample of that route ends in can be put into a prompt, to be asked what comes next."""
+        """Return whether a sample of that route can be continued in a prompt, to get the next verdicts."""
         ids = self.completions is not None and self.id_prompts and self.completions.given_ids
         return ids and route.returns_ids and (route.prompt_ids or not route.is_chat)
 
     def capabilities(self, *, own_tokenizer: bool) -> Capabilities:
-        """In the protocol's words: what every prompt can count on."""
+        """Capabilities that hold for every prompt."""
         ids = self.id_prompts and (self.tokenizes or own_tokenizer)
         route = self.completions if own_tokenizer and self.id_prompts else self.chat or self.completions
         assert route is not None
@@ -132,7 +132,7 @@ class Abilities:
 
 
 def request(route: Route, model: str, prompt: str | Sequence[int], tokens: int, **more: Any) -> dict[str, Any]:
-    """The body of a greedy request (where the server takes a temperature)."""
+    """Return the body of a greedy request (where the server takes a temperature)."""
     body: dict[str, Any] = {"model": model, route.limit: tokens, "temperature": 0}
     if route.is_chat:
         body["messages"] = [{"role": "user", "content": prompt}]
@@ -145,17 +145,17 @@ def request(route: Route, model: str, prompt: str | Sequence[int], tokens: int, 
 
 
 def grammar_fields(dialect: Dialect, grammar: Grammar) -> dict[str, Any]:
-    """The fields that carry a grammar: vLLM's, or llama.cpp's where it was built with llguidance."""
+    """Return the fields that carry a grammar: vLLM's, or llama.cpp's where it was built with llguidance."""
     if dialect == "structured_outputs":
         return {"structured_outputs": {"grammar": grammar.lark}}
     return {"grammar": "%llguidance {}\n" + grammar.lark}
 
 
 def logprob_fields(route: Route, top: int) -> dict[str, Any]:
-    """The fields that ask for log-probabilities, with ``top`` likely tokens at each position."""
+    """Return the fields that request log-probabilities, with ``top`` likely tokens at each position."""
     return {"logprobs": True, "top_logprobs": top} if route.is_chat else {"logprobs": top}
 
 
 def given_id_fields(ids: Any) -> dict[str, Any]:
-    """The fields that ask for the log-probabilities of given tokens, named by id."""
+    """Return the fields that request the log-probabilities of given tokens, named by id."""
     return {"logprob_token_ids": list(ids), "return_tokens_as_token_ids": True}

@@ -1,4 +1,4 @@
-"""HTTP to an OpenAI-compatible server: retries, limits, and failures as errors of the tree without secrets in them.
+"""HTTP to an OpenAI-compatible server: retries, limits, and errors of our tree without secrets in them.
 
 The SDK's own retries are off, because they know no deadline over all attempts. Bodies are read as text and parsed
 here, because what comes back may be HTML or cut off.
@@ -33,7 +33,7 @@ _USUAL_DEADLINE = 600.0
 
 
 class Failure(Exception):
-    """A request that failed: the error to hand on, and what retrying and probing need to know.
+    """A failed request: the error to hand on, and the facts that retrying and probing need.
 
     Attributes:
         error: of the tree, without secrets.
@@ -58,12 +58,12 @@ class Failure(Exception):
 
     @property
     def refused(self) -> bool:
-        """The server understood the request and does not do that: an answer to a probe, not a failure."""
+        """Whether the server understood the request and does not support it: an answer to a probe, not a failure."""
         return self.status is not None and not self.busy and self.status not in (401, 403)
 
     @property
     def busy(self) -> bool:
-        """The server gave no verdict at all; asked again it might."""
+        """Whether the server gave no verdict at all, so that asking again may help."""
         if self.status is None:
             return not isinstance(self.error, ResponseError)
         return self.status in {408, 425, 429, 502, 503, 504, 529}
@@ -84,21 +84,21 @@ class Deadline:
 
     @property
     def remaining(self) -> float:
-        """Seconds left, at least 0; infinite before it has begun."""
+        """Return the seconds left, at least 0; infinite before it has begun."""
         return max(0.0, self._end - time.monotonic())
 
     def begin(self) -> None:
-        """An attempt begins; the first one starts a request's own time."""
+        """Start an attempt; the first one starts a request's own time."""
         if self._own and math.isinf(self._end):
             self._end = time.monotonic() + self.seconds
 
     def for_request(self) -> Deadline:
-        """The deadline of one request of the call: the same, or one of its own."""
+        """Return the deadline of one request of the call: this one, or a new one of its own."""
         return Deadline(None) if self._own else self
 
 
 class Endpoint:
-    """One server.
+    """HTTP client of one server.
 
     Args:
         base_url: such as ``http://127.0.0.1:8000/v1``; ``/v1`` is added to a bare host. Credentials in it are sent
@@ -153,15 +153,15 @@ class Endpoint:
 
     @property
     def root(self) -> str:
-        """The address without ``/v1``, where servers have their further endpoints."""
+        """The address without ``/v1``, where servers have their other endpoints."""
         return self.url.removesuffix("/v1")
 
     async def get(self, path: str, deadline: Deadline) -> dict[str, Any]:
-        """The JSON object at ``path``; Failure otherwise."""
+        """Get the JSON object at ``path``; Failure otherwise."""
         return await self._send("GET", path, None, deadline)
 
     async def post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> dict[str, Any]:
-        """The JSON object that answers ``body``; Failure otherwise."""
+        """Post ``body`` and return the JSON object of the answer; Failure otherwise."""
         return await self._send("POST", path, body, deadline)
 
     async def close(self) -> None:
@@ -229,7 +229,7 @@ class Endpoint:
         return self._client
 
     async def _keep_secrets(self, request: Any) -> None:
-        """Called for each request, redirected ones too: another host gets no secret of this one's."""
+        """Remove secrets from a request to another host; called for each request, redirected ones too."""
         if _origin(str(request.url)) != self._origin and not _is_upgrade(self._origin, _origin(str(request.url))):
             for name in {"authorization", "cookie", "proxy-authorization", *(h.lower() for h in self._headers)}:
                 request.headers.pop(name, None)
@@ -291,7 +291,7 @@ class Endpoint:
 
 
 def _wait(state: Any) -> float:
-    """Exponential backoff with jitter on its upper half; at least what the server asked for, up to a minute."""
+    """Back off exponentially with jitter on the upper half; at least what the server asked for, up to a minute."""
     import random
 
     backoff: float = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (state.attempt_number - 1))
@@ -321,7 +321,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _split_url(base_url: str) -> tuple[str, str, str]:
-    """The address without credentials, the user and the password."""
+    """Split an address into the address without credentials, the user and the password."""
     hint = "Give something like http://127.0.0.1:8000/v1."
     try:
         parts = urlsplit(base_url.strip())
@@ -347,5 +347,5 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _is_upgrade(old: tuple[str, str, int | None], new: tuple[str, str, int | None]) -> bool:
-    """The same host over TLS."""
+    """Return whether it is the same host over TLS."""
     return old == ("http", new[1], 80) and new == ("https", old[1], 443)

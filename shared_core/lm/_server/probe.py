@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server really does, found out by trying it.
+"""Detect an OpenAI-compatible server's abilities by trying them.
 
 Servers accept fields that they do not know and ignore them, so that asking is not enough: each probe is a request
 whose answer shows whether the field had an effect. Nothing is taken from a server's name or version.
@@ -41,7 +41,7 @@ _IDS = (5, 6, 7)
 
 
 async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadline) -> Abilities:
-    """Try everything once.
+    """Try every ability once.
 
     Raises:
         Failure: the server cannot be reached, refuses us, or can neither chat nor complete.
@@ -91,7 +91,7 @@ async def _model(
 
 
 def _said(entry: Mapping[str, Any], model: str) -> tuple[tuple[str, str], ...]:
-    """What tells this model from another of its name: where it lies, what it was made of, how large it is.
+    """Collect the server's details about a model that distinguish it from others of its name: path, base, size.
 
     ``created`` does not: with vLLM it is the time of the question.
     """
@@ -106,7 +106,7 @@ class _Prober:
         self._endpoint, self._model, self._deadline = endpoint, model, deadline
 
     async def route(self, path: str) -> Route | Failure:
-        """The route with all it can do, or why it does not work."""
+        """Detect the abilities of a route, or why it does not work."""
         try:
             route = await self._basic(path)
         except Failure as failure:
@@ -126,7 +126,7 @@ class _Prober:
         return dataclasses.replace(route, **found)
 
     async def _basic(self, path: str) -> Route:
-        """The route with the fields that every request needs, in the words of this server; Failure if none do."""
+        """Return the route with the fields every request needs, in this server's spelling; Failure if none work."""
         route = Route(path)
         while True:
             try:
@@ -143,7 +143,7 @@ class _Prober:
                     raise
 
     async def _neutral(self, route: Route) -> tuple[str, ...]:
-        """Which of the fields that switch off the server's own ways of sampling it takes."""
+        """Find the fields that the server takes to switch off its own sampling defaults."""
 
         async def takes(fields: Mapping[str, float]) -> bool:
             body = request(route, self._model, "Hello", 1, **fields)
@@ -154,7 +154,7 @@ class _Prober:
         return tuple([name for name, value in NEUTRAL.items() if await self.shows(takes({name: value}))])
 
     async def shows(self, attempt: Awaitable[bool]) -> bool:
-        """Whether the attempt shows the ability; a refusal or an unusable answer shows that it is not there.
+        """Return whether the attempt shows the ability; a refusal or an unusable answer shows its absence.
 
         Failure if the server could not be asked: that is not to be taken (and kept) for an inability.
         """
@@ -173,7 +173,7 @@ class _Prober:
         return read.choices(answer, self._endpoint.url)
 
     async def _first(self, route: Route, fields: Mapping[str, Any]) -> read.Position | None:
-        """What is said of the first token that is generated; ``None`` if nothing is."""
+        """Return the log-probability record of the first generated token; ``None`` if there is none."""
         at = read.positions((await self._ask(route, **fields))[0])
         return at[0] if at else None
 
@@ -201,7 +201,7 @@ class _Prober:
         return first is not None and {f"{read.ID_PREFIX}{i}" for i in _IDS} <= set(first.top)
 
     async def _returned_ids(self, route: Route) -> dict[str, bool]:
-        """Which ids come back, and whether the first of them, told as a stop token, ends the text."""
+        """Detect whether ids are returned, and whether the first of them as a stop token ends the text."""
         ids: list[int] = []
         prompt: object = None
 
@@ -236,7 +236,7 @@ class _Prober:
         return read.text(choice, self._endpoint.url) == _UNLIKELY
 
     async def _continues(self, route: Route) -> bool:
-        """vLLM refuses to both continue a message and open one; who ignores the fields answers."""
+        """Detect message continuation: vLLM refuses to both continue and open one, others just answer."""
         if not route.is_chat:
             return False
         said = [{"role": "user", "content": "Count."}, {"role": "assistant", "content": "One, two,"}]
@@ -255,20 +255,20 @@ class _Prober:
     # --- of completions ----------------------------------------------------------------------------------------
 
     async def id_prompts(self, route: Route) -> bool:
-        """A prompt of three ids counts as three tokens."""
+        """Return whether a prompt of three ids counts as three tokens."""
         body = request(route, self._model, _IDS, 1)
         answer = await self._endpoint.post(route.path, body, self._deadline)
         return bool(read.choices(answer, self._endpoint.url)) and read.usage(answer).prompt_tokens == len(_IDS)
 
     async def prompt_logprobs(self, route: Route) -> bool:
-        """Every prompt token but the first has a log-probability."""
+        """Return whether every prompt token but the first has a log-probability."""
         body = request(route, self._model, _IDS, 1, prompt_logprobs=0)
         answer = await self._endpoint.post(route.path, body, self._deadline)
         values = read.prompt_logprobs(read.choices(answer, self._endpoint.url)[0], _IDS)
         return values is not None and all(v == v for v in values[1:])
 
     async def echo(self, route: Route) -> bool:
-        """An echoed prompt comes with log-probabilities and places in the text."""
+        """Return whether an echoed prompt comes with log-probabilities and text offsets."""
         (choice, *_) = await self._ask(route, "Hello, hello", echo=True, logprobs=1)
         at = read.positions(choice)
         if at is None or len(at) < 3 or not read.text(choice, self._endpoint.url).startswith("Hello, hello"):
@@ -276,13 +276,13 @@ class _Prober:
         return all(p.offset is not None for p in at) and all(p.logprob == p.logprob for p in at[1:])
 
     async def tokenizes(self, route: Route) -> bool:
-        """``/tokenize`` gives ids."""
+        """Return whether ``/tokenize`` gives ids."""
         body = {"model": self._model, "prompt": "Hello", "add_special_tokens": False}
         answer = await self._endpoint.post(f"{self._endpoint.root}/tokenize", body, self._deadline)
         return bool(id_list(answer.get("tokens")))
 
     async def control_strings(self) -> tuple[str, ...]:
-        """The tokenizer's added tokens; none if the server does not tell."""
+        """Return the tokenizer's added tokens; none if the server does not list them."""
 
         async def told() -> tuple[str, ...]:
             answer = await self._endpoint.get(f"{self._endpoint.root}/tokenizer_info", self._deadline)

@@ -1,4 +1,4 @@
-"""What OpenAI-compatible servers answer, in all the shapes in use, as samples."""
+"""Read samples from the answers of OpenAI-compatible servers, in all shapes in use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ID_PREFIX = "token_id:"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One generated (or echoed) token: its text, log-probability (NaN if unknown) and its rivals'."""
+    """A generated (or echoed) token: its text, its log-probability (NaN if unknown) and those of its rivals."""
 
     token: str
     logprob: float
@@ -32,7 +32,7 @@ class Position:
 
 
 def choices(answer: Mapping[str, Any], url: str) -> list[Mapping[str, Any]]:
-    """The choices of an answer, in the order of their index; ResponseError if there are none."""
+    """Return the choices of an answer in the order of their index; ResponseError if there are none."""
     found = answer.get("choices")
     valid = [c for c in found if isinstance(c, Mapping)] if isinstance(found, list) else []
     if not valid:
@@ -45,7 +45,7 @@ def choices(answer: Mapping[str, Any], url: str) -> list[Mapping[str, Any]]:
 
 
 def text(choice: Mapping[str, Any], url: str) -> str:
-    """The text of a choice as it is; ResponseError if it has none."""
+    """Return the raw text of a choice; ResponseError if it has none."""
     found = reply(choice, ()).text
     if found is None:
         raise ResponseError(f"{url} answered without text.")
@@ -53,7 +53,7 @@ def text(choice: Mapping[str, Any], url: str) -> str:
 
 
 def reply(choice: Mapping[str, Any], stops: Sequence[str]) -> Reply:
-    """A choice in the form of all providers; ``stops`` are the stop strings that were asked for."""
+    """Convert a choice to the form common to all providers; ``stops`` are the requested stop strings."""
     message = choice.get("message")
     inner = message if isinstance(message, Mapping) else {}
     content = read_content(inner.get("content") if message is not None else choice.get("text"))
@@ -72,7 +72,7 @@ def reply(choice: Mapping[str, Any], stops: Sequence[str]) -> Reply:
 
 
 def positions(choice: Mapping[str, Any]) -> list[Position] | None:
-    """The token log-probabilities of a choice; ``None`` if the server gave none that can be read."""
+    """Read the token log-probabilities of a choice; ``None`` if there are none that can be read."""
     found = choice.get("logprobs")
     if not isinstance(found, Mapping):
         return None
@@ -98,7 +98,7 @@ def sample(
     verdicts: Sequence[str] = (),
     sent: Outgoing | None = None,
 ) -> Sample:
-    """A choice as a sample: its answer without thoughts, echo and fences, and the tokens of that.
+    """Convert a choice to a sample: its answer without thoughts, echo and fences, and the tokens of that.
 
     Args:
         choice: of the answer.
@@ -138,7 +138,7 @@ def sample(
 
 
 def _alternatives(at: Sequence[Position] | None, most: int) -> tuple[tuple[Alternative, ...], ...] | None:
-    """The generated token at each position, then its rivals from the most likely on; ``None`` where none are known."""
+    """List the generated token at each position, then its rivals, most likely first; ``None`` if none are known."""
     if at is None:
         return None
     found = []
@@ -150,14 +150,14 @@ def _alternatives(at: Sequence[Position] | None, most: int) -> tuple[tuple[Alter
 
 
 def _places(at: Sequence[Position] | None, kept: Kept, *, by_id: bool) -> list[int] | None:
-    """Which positions the answer is made of; ``None`` where that is not known."""
+    """Find the positions that make up the answer; ``None`` if that is not known."""
     if at is None or kept.whole:
         return None if at is None else list(range(len(at)))
     return None if by_id else kept_tokens([p.token for p in at], kept)
 
 
 def _ids(value: object, at: Sequence[Position] | None) -> list[int]:
-    """The ids of the generated tokens, from the list of them or from their names; empty if neither tells them."""
+    """Read the ids of the generated tokens from their list or their names; empty if neither holds them."""
     if isinstance(value, list):
         return [i for i in value if type(i) is int]
     names = [p.token.removeprefix(ID_PREFIX) for p in at or ()]
@@ -165,18 +165,18 @@ def _ids(value: object, at: Sequence[Position] | None) -> list[int]:
 
 
 def verdict_matrix(at: Sequence[Position] | None, verdicts: Sequence[str]) -> np.ndarray:
-    """(T, V) log-probabilities of the verdict tokens; NaN where the server did not say."""
+    """Build the (T, V) log-probabilities of the verdict tokens; NaN where the server gave none."""
     rows = [[p.top.get(v, p.logprob if p.token == v else math.nan) for v in verdicts] for p in at or ()]
     return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(verdicts))
 
 
 def usage(answer: Mapping[str, Any]) -> Usage:
-    """Tokens as the server counted them; 0 where it did not."""
+    """Read the server's token counts; 0 where it gave none."""
     return find_usage(answer.get("usage"))
 
 
 def prompt_logprobs(choice: Mapping[str, Any], ids: Sequence[int]) -> list[float] | None:
-    """vLLM's log-probability of each prompt token given those before it (NaN for the first); ``None`` if not there."""
+    """Read vLLM's log-probability of each prompt token (NaN for the first); ``None`` if they are missing."""
     found = choice.get("prompt_logprobs")
     if not isinstance(found, list) or len(found) != len(ids):
         return None

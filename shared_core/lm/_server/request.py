@@ -1,4 +1,4 @@
-"""From requests to what is sent, given what the server does; and scores, which need no more than that."""
+"""Build request bodies for the server's detected abilities, and score continuations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ask:
-    """A request ready to be sent but for the number of samples and the seed.
+    """A request that lacks only the number of samples and the seed.
 
     Attributes:
         route: where to.
@@ -60,7 +60,7 @@ Sampled = tuple[Sample, tuple[int, ...]]
 
 
 class Planner:
-    """Plans requests to one server.
+    """Builder of requests to one server.
 
     Args:
         endpoint: the server.
@@ -77,7 +77,7 @@ class Planner:
             self._server_tokenizer = ServerTokenizer(endpoint, able.model, self._control, able.control_strings)
 
     async def ask(self, wanted: Generate, deadline: Deadline) -> Ask:
-        """The request to send for what is wanted.
+        """Build the request.
 
         Raises:
             CapabilityError, ContextOverflowError, InputError: it cannot be carried out.
@@ -112,7 +112,7 @@ class Planner:
         return Ask(route, body, params, verdicts, verdict_ids, restored)
 
     def _route(self, prompt: Prompt, params: SamplingParams) -> Route:
-        """The first route that does all that is asked for; CapabilityError with what the best one lacks."""
+        """Choose the first route that does all that is needed; CapabilityError with what the best one lacks."""
         by_ids = self.able.completions is not None and self.able.id_prompts and self._encoder is not None
         needs_ids = any(p.token_ids is not None for p in prompt.parts)
         if needs_ids and not by_ids and prompt.is_chat and self.able.chat is not None:
@@ -133,7 +133,7 @@ class Planner:
         return next((r for r in fitting if r.logprobs or not params.logprobs), fitting[0])
 
     def _lacking(self, route: Route, params: SamplingParams) -> str:
-        """The first capability that is needed and that the route has not; empty if there is none."""
+        """Return the first capability that is needed and that the route lacks; empty if there is none."""
         has = {
             "verdict_logprobs": route.verdicts,
             "next_verdicts": self.able.follows_up(route),
@@ -144,13 +144,13 @@ class Planner:
         return next((name for name in params.needs if not has.get(name)), "")
 
     async def _ids(self, prompt: Prompt, route: Route, deadline: Deadline) -> list[int] | None:
-        """The prompt as ids; ``None`` where it goes out as text."""
+        """Encode the prompt as ids; ``None`` where it is sent as text."""
         if route.is_chat or not self.able.id_prompts or not (self._encoder or self._server_tokenizer):
             return None
         return await self._encoded(prompt, deadline)
 
     async def _verdict_ids(self, params: SamplingParams, route: Route, deadline: Deadline) -> tuple[int, ...]:
-        """The ids of the verdicts; empty where the server cannot be asked by id.
+        """Return the ids of the verdicts; empty where the server cannot be asked by id.
 
         Raises:
             InputError, LanguageModelError: a verdict is not one token.
@@ -176,7 +176,7 @@ class Planner:
     def _verdicts(
         self, params: SamplingParams, route: Route, ids: tuple[int, ...]
     ) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """How the server will name the verdicts' tokens, and the fields that ask for their log-probabilities."""
+        """Return the names the server will give the verdicts' tokens, and the fields that request them."""
         if params.alternatives:
             return (), logprob_fields(route, min(params.alternatives, route.top_logprobs))
         if not params.verdicts:
@@ -197,7 +197,7 @@ class Planner:
     async def next_verdicts(
         self, ask: Ask, prompt: Sequence[int], samples: Sequence[Sampled], deadline: Deadline
     ) -> tuple[list[Sample], Usage]:
-        """The samples with the verdicts behind their last tokens, each asked for with one token more.
+        """Add the verdicts after each sample's last token, by requesting one more token for each.
 
         Args:
             ask: the request the samples are from.
@@ -235,7 +235,7 @@ class Planner:
     # --- ids ---------------------------------------------------------------------------------------------------
 
     async def token_ids(self, strings: Sequence[str], deadline: Deadline) -> list[int | None]:
-        """The id of each string that is one token; ``None`` for all where nobody can tell."""
+        """Return the id of each string that is one token; ``None`` for all where no tokenizer is known."""
         if self._encoder is not None:
             return [self._encoder.single_id(s) for s in strings]
         if self._server_tokenizer is None:
@@ -245,7 +245,7 @@ class Planner:
     # --- scoring -----------------------------------------------------------------------------------------------
 
     async def score(self, request: Score, deadline: Deadline) -> Scores:
-        """Scores of the continuations, by ids where the server takes them, else by echo; raises as ``ask``."""
+        """Score the continuations, by ids where the server takes them, else by echo; raises as ``ask``."""
         if not request.continuations:
             raise InputError("There is nothing to score: Score.continuations is empty.")
         by_ids = self.able.id_prompts and self.able.prompt_logprobs and (self._encoder or self._server_tokenizer)
@@ -317,7 +317,7 @@ class Planner:
 
 
 def _generated(sample: Sample, ids: tuple[int, ...]) -> tuple[int, ...]:
-    """The ids up to the sample's last token; empty where that is not known."""
+    """Return the ids up to the sample's last token; empty where they are not known."""
     own = sample.token_ids
     if own and ids[-len(own) :] == own:
         return ids  # thoughts stand before it, if anything
@@ -325,7 +325,7 @@ def _generated(sample: Sample, ids: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _sampling_fields(params: SamplingParams, route: Route) -> dict[str, Any]:
-    """Fields for how to sample; what only some servers know is sent only where it is asked for or known to work."""
+    """Return the sampling fields; those that only some servers know are sent only if asked for or known to work."""
     fields: dict[str, Any] = {route.limit: params.max_tokens}
     if route.temperature:
         fields["temperature"] = params.temperature

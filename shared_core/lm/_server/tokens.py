@@ -1,4 +1,4 @@
-"""Prompts as ids, made with the server's own tokenizer (vLLM's ``/tokenize``), in a bounded number of calls.
+"""Encode prompts with the server's own tokenizer (vLLM's ``/tokenize``) in a bounded number of calls.
 
 Untrusted text is cut inside every control string and the pieces are tokenized apart. To ask for many pieces at once
 they are put into one text with a control token of the model between them: such tokens are split off before anything
@@ -32,7 +32,7 @@ _NONSENSE = "\U000f5e1f\U000f1cf7"  # private use: one token only where everythi
 
 @dataclass(frozen=True, slots=True)
 class _Separator:
-    """A control token to put between texts.
+    """A control token to put between texts that are sent together.
 
     Attributes:
         text, token_id: of the token.
@@ -45,13 +45,13 @@ class _Separator:
     leads: tuple[tuple[str, list[int]], ...] = ()
 
     def lead(self, text: str) -> tuple[str, list[int]]:
-        """The lead that does not merge with the beginning of the text."""
+        """Return the lead that does not merge with the beginning of the text."""
         if not self.leads:
             return "", []
         return self.leads[text[:1].isspace()]
 
     def split(self, ids: Sequence[int]) -> list[list[int]]:
-        """What stands between the separators."""
+        """Return the ids between the separators."""
         found: list[list[int]] = [[]]
         for token_id in ids:
             if token_id == self.token_id:
@@ -62,12 +62,12 @@ class _Separator:
 
 
 def id_list(value: object) -> list[int]:
-    """A list of token ids; an empty one if it is anything else."""
+    """Return a list of token ids; an empty one if the value is anything else."""
     return list(value) if isinstance(value, list) and all(type(i) is int and i >= 0 for i in value) else []
 
 
 def prompt_ids(answer: Mapping[str, Any]) -> list[int]:
-    """The prompt's ids in an answer to a request for text (vLLM: of a chat, or with each choice); empty without."""
+    """Return the prompt's ids from an answer (vLLM: of a chat, or with each choice); empty if they are missing."""
     listed = answer.get("choices")
     first = listed[0] if isinstance(listed, list) and listed else None
     inner = id_list(first.get("prompt_token_ids")) if isinstance(first, Mapping) else []
@@ -79,7 +79,7 @@ class _NotSplit(Exception):
 
 
 class ServerTokenizer:
-    """A tokenizer behind vLLM's ``/tokenize``. To be used on one event loop.
+    """Tokenizer behind vLLM's ``/tokenize``; use it on one event loop only.
 
     Args:
         endpoint: the server.
@@ -100,7 +100,7 @@ class ServerTokenizer:
     # --- prompts -----------------------------------------------------------------------------------------------
 
     async def encode(self, prompt: Prompt, deadline: Deadline) -> list[int]:
-        """The ids of a prompt, as ``Encoder.encode`` gives them for a raw prompt."""
+        """Encode a prompt as ``Encoder.encode`` encodes a raw one."""
         starts_with_ids = bool(prompt.parts) and prompt.parts[0].token_ids is not None
         ids = await self._ids_of(prompt.parts, deadline, inner=starts_with_ids)
         if not starts_with_ids and ids[: len(self._prefix)] != self._prefix:
@@ -110,11 +110,11 @@ class ServerTokenizer:
         return ids
 
     async def continuation(self, prompt: Prompt, deadline: Deadline) -> list[int]:
-        """The ids of text that follows other text."""
+        """Encode text that follows other text."""
         return await self._ids_of(prompt.parts, deadline, inner=True)
 
     async def _ids_of(self, parts: Sequence[Part], deadline: Deadline, *, inner: bool) -> list[int]:
-        """The ids of the parts; ``inner`` if they follow other text."""
+        """Encode the parts; ``inner`` if they follow other text."""
         await self._learn(deadline)
         runs: list[list[Part]] = [[]]
         given: list[tuple[int, ...]] = []  # ids behind each run but the last
@@ -141,7 +141,7 @@ class ServerTokenizer:
         return ids
 
     async def _control_in(self, parts: Sequence[Part], deadline: Deadline) -> list[str]:
-        """Bracketed words that untrusted text has a share in and that are (or may be) control tokens."""
+        """List bracketed words, partly in untrusted text, that are or may be control tokens."""
         text = "".join(p.text for p in parts)
         untrusted = [not p.trusted for p in parts for _ in p.text]
         words = {m[1] for m in _BRACKETED.finditer(text) if any(untrusted[m.start(1) : m.end(1)])}
@@ -162,7 +162,7 @@ class ServerTokenizer:
     # --- single tokens -----------------------------------------------------------------------------------------
 
     async def token_id(self, token: str, deadline: Deadline) -> int:
-        """The id of a string that is one token; LanguageModelError otherwise."""
+        """Return the id of a string that is one token; LanguageModelError otherwise."""
         (found,) = await self.token_ids([token], deadline)
         if found is None:
             raise LanguageModelError(
@@ -172,7 +172,7 @@ class ServerTokenizer:
         return found
 
     async def token_ids(self, strings: Sequence[str], deadline: Deadline) -> list[int | None]:
-        """The id of each string that is one token and not the unknown one; ``None`` for the others."""
+        """Return the id of each string that is one token and not the unknown one; ``None`` for the others."""
         await self._learn(deadline)
         asked = [s for s in dict.fromkeys(strings) if s not in self._single]
         try:
@@ -197,7 +197,7 @@ class ServerTokenizer:
     # --- texts -------------------------------------------------------------------------------------------------
 
     async def _tokenized(self, texts: Sequence[str], *, inner: bool, deadline: Deadline) -> list[list[int]]:
-        """The ids of each text by itself; all but the first (and it too if ``inner``) as following other text.
+        """Encode each text by itself, all but the first (and it too if ``inner``) as following other text.
 
         Raises:
             _NotSplit: they cannot be asked for in a few calls.
@@ -224,7 +224,7 @@ class ServerTokenizer:
     async def _joined(
         self, texts: Sequence[str], separator: _Separator, deadline: Deadline, *, starts: bool = False
     ) -> list[list[int]]:
-        """The ids of texts that do not hold the separator, in one call; ``starts``: the first begins the prompt."""
+        """Encode texts without the separator in them in one call; ``starts``: the first begins the prompt."""
         if not texts:
             return []
         leads = [separator.lead(t) for t in texts]
@@ -243,7 +243,7 @@ class ServerTokenizer:
         return [p[len(ids) :] for p, (_, ids) in zip(pieces, leads)]
 
     async def _behind(self, text: str, separator: _Separator, deadline: Deadline, *, starts: bool) -> list[int]:
-        """The ids of a text that holds the separator."""
+        """Encode a text that holds the separator."""
         if starts:
             return await self._ids(text, deadline)
         lead, ids = separator.lead(text)
@@ -252,7 +252,7 @@ class ServerTokenizer:
         return found[len(before) :] if found[: len(before)] == before else await self._ids(text, deadline)
 
     async def _ids(self, text: str, deadline: Deadline, *, special: bool = False) -> list[int]:
-        """The server's ids of a text: one call."""
+        """Call the server once for the ids of a text."""
         if not text and not special:
             return []
         body = {"model": self._model, "prompt": text, "add_special_tokens": special}
@@ -266,7 +266,7 @@ class ServerTokenizer:
     # --- learning the tokenizer's ways -------------------------------------------------------------------------
 
     async def _learn(self, deadline: Deadline) -> None:
-        """What the tokenizer puts before a prompt, and what can be put between texts; found out once."""
+        """Learn, once, the tokenizer's prefix of a prompt and a token that can separate texts."""
         async with self._learning:
             if self._learnt.is_set():
                 return
@@ -285,7 +285,7 @@ class ServerTokenizer:
         return None
 
     async def _separates(self, text: str, token_id: int, deadline: Deadline) -> _Separator | None:
-        """The token as a separator; ``None`` if it swallows blanks beside it or is not split off."""
+        """Return the token as a separator; ``None`` if it swallows blanks beside it or is not split off."""
         probes = ("a ", "a", " a", "\n", "\na", "|", "| a")
         bare = _Separator(text, token_id)
         split = bare.split(await self._ids("".join(text + p for p in probes), deadline))[1:]

@@ -1,1 +1,1 @@
-"""What the vLLM backend is made of."""
+"""Internals of the vLLM backend."""

@@ -1,4 +1,4 @@
-"""vLLM's engine: started with what suits us, run so that one request fails alone, and started anew when it has died.
+"""Start and restart vLLM's engine, and run requests so that one fails alone.
 
 The engine lives in processes of its own. When one of them fails, vLLM calls the whole engine dead (``EngineDeadError``)
 and every later request fails; nothing but a new engine helps.
@@ -28,7 +28,7 @@ _EXTENSION = "shared_core.lm._vllm.worker.HiddenStateWorker"
 
 @dataclasses.dataclass(slots=True)
 class Job:
-    """One prompt for the engine, as token ids, with vLLM's ``SamplingParams``; afterwards its output or its error."""
+    """A prompt for the engine, as token ids, with vLLM's ``SamplingParams``; afterwards its output or its error."""
 
     ids: list[int]
     sampling: Any
@@ -37,7 +37,7 @@ class Job:
 
 
 class Engine:
-    """One engine and how to make it again. Not safe from several threads: ``VLLM`` takes turns.
+    """A vLLM engine and the options to start it again. Not safe from several threads: ``VLLM`` takes turns.
 
     Args:
         model: hub name or path of a checkpoint.
@@ -71,7 +71,7 @@ class Engine:
             ) from error
 
     def restart(self) -> None:
-        """End the engine, dead or alive, and start it anew; the prefix cache is empty after that.
+        """Stop the engine, dead or alive, and start it again; its prefix cache is then empty.
 
         Raises:
             InputError: it was closed.
@@ -83,12 +83,12 @@ class Engine:
         self._start()
 
     def close(self) -> None:
-        """End the engine and free its memory; it cannot be used after that."""
+        """Stop the engine and free its memory; it cannot be used after that."""
         self._closed = True
         self._stop()
 
     def check_open(self) -> None:
-        """InputError if it was closed."""
+        """Raise InputError if it was closed."""
         if self._closed:
             raise InputError("This VLLM was closed.", hint="Make a new one.")
 
@@ -102,7 +102,7 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked; vLLM watches its processes and tells."""
+        """Whether it can be asked; vLLM watches its processes."""
         resources = getattr(self._llm and self._llm.llm_engine.engine_core, "resources", None)
         return self._llm is not None and not getattr(resources, "engine_dead", False)
 
@@ -123,7 +123,7 @@ class Engine:
     # --- running -----------------------------------------------------------------------------------------------
 
     def ask_workers(self, method: str, *arguments: Any) -> list[Any]:
-        """What each worker's method returns; an error of the tree where the engine is dead."""
+        """Call a method of each worker; raises an error of our tree where the engine is dead."""
         self._revive()
         try:
             return list(self._llm.collective_rpc(method, args=arguments))
@@ -206,12 +206,12 @@ def _fail(jobs: Sequence[Job], error: LanguageModelError) -> None:
 
 
 def is_refusal(error: Exception) -> bool:
-    """A request that cannot be carried out (InputError is a ValueError), not an engine that fails."""
+    """Return whether a request cannot be carried out (InputError is a ValueError), while the engine is fine."""
     return isinstance(error, ValueError) or type(error).__name__ == "VLLMValidationError"
 
 
 def engine_options(given: Mapping[str, Any], *, hidden_states: bool) -> dict[str, Any]:
-    """What is given to ``vllm.LLM``: what suits us, and before that what the user wants."""
+    """Merge our options of ``vllm.LLM`` with the user's, which win."""
     options: dict[str, Any] = {"enable_prefix_caching": True, "structured_outputs_config": {"backend": "guidance"}}
     if on_cpu():
         options |= {"block_size": 32, "enforce_eager": True}
@@ -223,14 +223,14 @@ def engine_options(given: Mapping[str, Any], *, hidden_states: bool) -> dict[str
 
 
 def on_cpu() -> bool:
-    """Whether vLLM runs on the CPU here."""
+    """Return whether vLLM runs on the CPU here."""
     from vllm.platforms import current_platform
 
     return bool(current_platform.is_cpu())
 
 
 def import_vllm() -> Any:
-    """The package; MissingDependencyError if it is not installed."""
+    """Import the package; MissingDependencyError if it is not installed."""
     try:
         import vllm
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What vLLM's engine gives, as samples and scores."""
+"""Read samples and scores from the outputs of vLLM's engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared_core.types import Usage
 
 
 class OutputReader:
-    """Reads samples of one tokenizer's model."""
+    """Reader of samples for one tokenizer."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._control_ids, self._eos = encoder.control_ids, encoder.tokenizer.eos_token_id
@@ -25,7 +25,7 @@ class OutputReader:
         self._spell = encoder.plain
 
     def sample(self, output: Any, params: SamplingParams, verdicts: Sequence[int]) -> Sample:
-        """One of vLLM's outputs as a sample; GrammarError or GenerationError if it cannot be used."""
+        """Convert one of vLLM's outputs to a sample; GrammarError or GenerationError if it cannot be used."""
         self._check(output, params.grammar)
         ids = [int(i) for i in output.token_ids]
         said = output.stop_reason
@@ -60,7 +60,7 @@ class OutputReader:
         )
 
     def _alternatives(self, found: Sequence[Any], ids: Sequence[int], most: int) -> tuple[tuple[Alternative, ...], ...]:
-        """At each position the generated token, then the other likely ones from the most likely on."""
+        """List the generated token at each position, then the other likely ones, most likely first."""
         rows = []
         for position, token in zip(found, ids):
             others = sorted((float(entry.logprob), int(i)) for i, entry in position.items() if int(i) != token)
@@ -69,7 +69,7 @@ class OutputReader:
         return tuple(rows)
 
     def within_text(self, sample: Sample, params: SamplingParams) -> list[int]:
-        """A stopped sample's ids without what its last token holds beyond the text."""
+        """Return a stopped sample's ids without the part of its last token that lies beyond the text."""
         ids = list(sample.token_ids)
         if sample.stop is None or not ids:
             return ids if params.include_stop or sample.stop_token_id is None else ids[:-1]
@@ -80,7 +80,7 @@ class OutputReader:
         return ids[:-1] + spell_within(ids[-1], self._detokenizer.piece(ids[-1]), overrun, self._spell)
 
     def _check(self, output: Any, grammar: Grammar | None) -> None:
-        """Refuse what vLLM gives up on, and a control token that a grammar's text (a quote, most likely) spells.
+        """Refuse outputs that vLLM gave up on, and a control token that a grammar's text (most likely a quote) spells.
 
         Forced text is taken apart as the tokenizer would. If a special token comes of that, vLLM stops there; if one
         that the tokenizer does not call special, it is placed, as if the model had meant it.
@@ -98,13 +98,13 @@ class OutputReader:
 
 
 def _spells(grammar: Grammar, text: str) -> bool:
-    """Whether a control token's text stands in a grammar's strings, where text is meant and not the token."""
+    """Return whether a grammar's strings spell a control token, where text is meant and not the token."""
     strings = re.findall(r'"((?:\\.|[^"\\])*)"', grammar.lark)
     return text in "".join(strings)
 
 
 def read_scores(jobs: Sequence[tuple[Job, int]]) -> ScoreResult:
-    """Log-probabilities of each job's tokens from where its continuation begins; the first error if there is one."""
+    """Return the log-probabilities of each job's tokens from where its continuation begins; the first error if any."""
     found = []
     for job, start in jobs:
         if job.error is not None:
@@ -115,13 +115,13 @@ def read_scores(jobs: Sequence[tuple[Job, int]]) -> ScoreResult:
 
 
 def read_logprob(position: Any, token_id: int) -> float:
-    """A token's log-probability at a position; NaN where vLLM said nothing."""
+    """Return a token's log-probability at a position; NaN where vLLM gave none."""
     entry = position.get(token_id) if position is not None else None
     return float("nan") if entry is None else float(entry.logprob)
 
 
 def read_usage(job: Job, *, generated: bool = True) -> Usage:
-    """What a job took; ``generated=False`` where its new token is nobody's."""
+    """Return the usage of a job; ``generated=False`` where its new token belongs to no sample."""
     return Usage(
         calls=1,
         prompt_tokens=len(job.ids),

@@ -1,4 +1,4 @@
-"""Runs inside vLLM's workers: hidden states by a forward hook, switched on and off over ``collective_rpc``.
+"""Capture hidden states inside vLLM's workers with a forward hook, controlled over ``collective_rpc``.
 
 vLLM mixes this class into its worker (``worker_extension_cls``) and nothing of vLLM is replaced. It reads from the
 runner which rows of a step are which request, which the V1 runner keeps in ``input_batch`` and ``query_start_loc``.
@@ -16,13 +16,13 @@ class HiddenStateWorker:
     model_runner: Any
 
     def selfreflect_layers(self) -> int:
-        """How many decoder layers can be tapped; 0 if this runner does not show what is needed."""
+        """Count the decoder layers that can be tapped; 0 if this runner does not show what is needed."""
         runner = self.model_runner
         shown = hasattr(runner, "query_start_loc") and hasattr(getattr(runner, "input_batch", None), "token_ids_cpu")
         return len(_layers(runner)) if shown and runner.model_config.enforce_eager else 0
 
     def selfreflect_tap(self, layer: int, kind: str) -> bool:
-        """Begin to keep the state of each prompt's last token; ``False`` if the layer is in another worker."""
+        """Start keeping the state of each prompt's last token; ``False`` if the layer is in another worker."""
         self.selfreflect_untap()
         module = _layers(self.model_runner)[layer]
         target = getattr(module, "mlp", None) if kind == "mlp" else module
@@ -38,7 +38,7 @@ class HiddenStateWorker:
         return True
 
     def selfreflect_untap(self) -> dict[str, bytes]:
-        """Stop; the states kept, float32 bytes by the prompt's ids (int32 bytes in hex)."""
+        """Stop, and return the states: float32 bytes by the prompt's ids (int32 bytes in hex)."""
         hook = getattr(self, "_selfreflect_hook", None)
         if hook is not None:
             hook.remove()
@@ -61,7 +61,7 @@ def _layers(runner: Any) -> Any:
 
 
 def _keep(runner: Any, output: Any, states: dict[str, bytes]) -> None:
-    """The rows of this step that are the last of a prompt."""
+    """Keep the rows of this step that are the last of a prompt."""
     batch, starts = runner.input_batch, runner.query_start_loc.np
     # A layer gives (MLP output, residual), of which the next layer's norm takes the sum, in place.
     hidden = output[0] + output[1] if isinstance(output, tuple) and output[1] is not None else output

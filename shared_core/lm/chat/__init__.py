@@ -1,4 +1,4 @@
-"""The kit for foreign chat models: models that others serve or wrap, and that take and give text.
+"""Toolkit for chat models of other frameworks and servers, which take and give text.
 
 The HTTP backend and the plug-ins' adapters use it alike. ``layout`` makes messages or text of a prompt and neutralises
 what strangers wrote; ``reply`` reads providers' answers into one form and ``read`` makes samples of them, without

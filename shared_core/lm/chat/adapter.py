@@ -1,4 +1,4 @@
-"""``ChatAdapter``: what every adapter of a framework's language model has in common.
+"""Base class of the adapters of frameworks' language models.
 
 An adapter of a framework says how its model is called and how its answers are read into a ``Reply``. All else is done
 here, once: layout, neutralising, samples, concurrency, limits of time, thoughts, echoes, errors.
@@ -70,17 +70,17 @@ class Ask:
 
     @property
     def params(self) -> SamplingParams:
-        """What was asked for."""
+        """Its sampling parameters."""
         return self.request.params
 
     @property
     def seed(self) -> int | None:
-        """Of this sample: the same for all would make them all one sample."""
+        """Seed of this sample; with one seed for all they would be the same sample."""
         return None if self.params.seed is None else self.params.seed + self.index
 
 
 class ChatAdapter(Portable, BaseLanguageModel):
-    """A language model of a framework as ours: text always, token log-probabilities where its provider returns them.
+    """Adapter of a framework's language model: text always, log-probabilities where its provider returns them.
 
     ``n`` samples are ``n`` calls. All calls of a batch are made at once, up to ``max_concurrency``. A request that
     fails gives its error as the result: one of our tree that is an instance of the provider's class too.
@@ -137,18 +137,18 @@ class ChatAdapter(Portable, BaseLanguageModel):
 
     @abstractmethod
     async def acall(self, ask: Ask) -> Reply:
-        """``call`` by the model's own async form."""
+        """Call the model's own async form."""
 
     @abstractmethod
     def can_complete(self) -> bool:
-        """Whether it can be sent a text to be continued instead of messages."""
+        """Return whether it can continue a text instead of answering messages."""
 
     @abstractmethod
     def clients(self) -> Iterable[object]:
-        """The framework's objects that hold the provider's secrets."""
+        """Return the framework's objects that hold the provider's secrets."""
 
     def _declared_logprobs(self) -> bool | None:
-        """What the model's class says of log-probabilities; ``None`` to find out by a call."""
+        """Return whether the model's class offers log-probabilities; ``None`` to find out by a call."""
         return False
 
     def _at_once(self, asks: Sequence[Ask]) -> int:
@@ -158,7 +158,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
 
     @property
     def identity(self) -> str:
-        """What calibrations are bound to: a digest of the weights where the model runs here, else its name."""
+        """Key for binding calibrations: a digest of the weights where the model runs here, else its name."""
         module = next(filter(None, map(module_within, self.clients())), None)
         if module is None:
             return plain_name(self.name)
@@ -169,11 +169,11 @@ class ChatAdapter(Portable, BaseLanguageModel):
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # known only once the model was asked
-        """What the model can do; the first look may make the probing call (``logprobs="probe"``)."""
+        """Its abilities; the first look may make the probing call (``logprobs="probe"``)."""
         return Capabilities(token_logprobs=self.probe(), context_length=self.context_length)
 
     def probe(self) -> bool:
-        """Whether token log-probabilities come back; asks once where that is not known.
+        """Return whether token log-probabilities come back; asks once where that is not known.
 
         A failure that says nothing about it (no connection, no key) counts as no for now and is tried again.
         """
@@ -203,7 +203,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
         return self._gather(plans, outcomes)
 
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """``generate`` by the model's own async form."""
+        """Run ``generate`` through the model's own async form."""
         plans = [_Plan(r, self._asks(r)) for r in requests]
         asks = [(plan, ask) for plan in plans for ask in plan.asks]
         outcomes = await acall_all(
@@ -214,7 +214,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
         return self._gather(plans, outcomes)
 
     def _asks(self, request: Generate) -> list[Ask] | LanguageModelError:
-        """The calls to make for a request, or why none can be."""
+        """Return the calls to make for a request, or why none can be made."""
         params = request.params
         lacking = next(iter(params.needs), "")
         if any(p.token_ids is not None for p in request.prompt.parts):
@@ -260,7 +260,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
             return outcome
 
     def _steps(self, plan: _Plan, ask: Ask) -> Generator[Ask, Reply | BaseException, Outcome]:
-        """What to ask, one after another, until there is a sample or an error."""
+        """Yield calls, one after another, until there is a sample or an error."""
         spent = Usage()
         while True:
             if plan.failed is not None:  # a sample of the same request: the others are not needed any more
@@ -295,7 +295,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
         return make_sample(reading, tokens, restored=ask.sent.changed)
 
     def _with_room(self, ask: Ask) -> Ask | None:
-        """The same with room for thoughts and without strings to stop at; ``None`` if it was asked so already."""
+        """Return the call with room for thoughts and without stop strings; ``None`` if it already was one."""
         self._thinks = True
         again = dataclasses.replace(ask, max_tokens=ask.params.max_tokens + self._room, stop=())
         return None if again == ask else again
@@ -323,7 +323,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
 
     @property
     def _room(self) -> int:
-        """Tokens for thoughts; no more than a quarter of the context, where that is known."""
+        """Return the tokens for thoughts; no more than a quarter of the context, where that is known."""
         if self.context_length is None:
             return self.thinking_tokens
         return min(self.thinking_tokens, self.context_length // 4)
@@ -337,7 +337,7 @@ class ChatAdapter(Portable, BaseLanguageModel):
 
 
 class _Plan:
-    """One request, its calls, and why it fails."""
+    """A request, its calls, and why it fails."""
 
     def __init__(self, request: Generate, asks: list[Ask] | LanguageModelError) -> None:
         self.request = request
@@ -347,7 +347,7 @@ class _Plan:
 
 
 def runs_here(*clients: object) -> bool:
-    """Whether the model computes in this process: such ones are called one at a time unless told otherwise.
+    """Return whether the model computes in this process; such models are called one at a time by default.
 
     Their tokenizers and caches are made for one caller, and several would only share the same cores.
     """

@@ -1,4 +1,4 @@
-"""Errors that are ours and the provider's at once.
+"""Errors that belong to our tree and to the provider's at once.
 
 Who has filtered on a provider's exceptions (``with_retry(retry_if_exception_type=(openai.RateLimitError,))``,
 ``except anthropic.APIStatusError``) goes on catching them through our engines, and who catches ours does too.
@@ -23,7 +23,7 @@ _MADE: dict[tuple[type, type], type[LanguageModelError] | None] = {}
 
 
 def as_both(error: E, original: BaseException, state: dict[str, Any] | None = None) -> E:
-    """``error``, or an equal one that is an instance of ``type(original)`` too.
+    """Return ``error``, or an equal one that is an instance of ``type(original)`` too.
 
     Its text, hint and fields are ``error``'s; what else ``original`` holds (``status_code``, ``response``, …) is on it
     as well. It can be pickled; where the provider's class cannot be found again, ``error``'s class is left.
@@ -79,7 +79,7 @@ def _make_class(ours: type[LanguageModelError], theirs: type[BaseException]) -> 
 
 
 class _Field:
-    """A field that is kept on the object itself, whatever the classes of the object say of its name."""
+    """A field kept on the object itself, whatever the object's classes define under its name."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Many calls of a provider's client at once, each with a limit of time, in threads or on an event loop.
+"""Run many calls of a provider's client at once, each with a time limit, in threads or on an event loop.
 
 A thread that hangs in somebody else's client cannot be ended, only left behind. So these are daemon threads, which
 neither keep the process alive nor the others from going on (``concurrent.futures`` waits for its own at exit).
@@ -20,7 +20,7 @@ _FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
 def call_all(
     calls: Sequence[Callable[[], T]], *, at_once: int, seconds: float | None = None
 ) -> list[T | BaseException]:
-    """The results of the calls, in order; a call that raises gives its exception, one that hangs a TimeoutError.
+    """Run the calls and return results in order; a call that raises gives its exception, one that hangs a TimeoutError.
 
     Each call runs in a thread, in a copy of the caller's context. An interrupt begins no further ones.
 
@@ -37,7 +37,7 @@ def call_all(
 async def acall_all(
     calls: Sequence[Callable[[], Awaitable[T]]], *, at_once: int, seconds: float | None = None
 ) -> list[T | BaseException]:
-    """``call_all`` for coroutines; cancelling it cancels them."""
+    """Run coroutines as ``call_all`` runs calls; cancelling it cancels them."""
     slots = asyncio.Semaphore(at_once)
 
     async def one(call: Callable[[], Awaitable[T]]) -> T | BaseException:

@@ -1,4 +1,4 @@
-"""Where a model repeats what it was sent before it goes on.
+"""Find the part of a reply that repeats the prompt.
 
 Base models behind some clients (``HuggingFacePipeline``, MockLLM) give the prompt back in front of their own words.
 What is repeated is no answer: our instructions hold an example of the form a reply should have. The comparison passes
@@ -35,7 +35,7 @@ _OPENS = re.compile(
 
 
 def find_own_words(reply: str, messages: Sequence[str], text: str) -> int:
-    """Where a model's own words begin in its reply: behind what it repeats, 0 if it repeats nothing.
+    """Return the offset at which a model's own words begin: after what it repeats, 0 if it repeats nothing.
 
     Args:
         reply: the whole of it.
@@ -60,7 +60,7 @@ def find_own_words(reply: str, messages: Sequence[str], text: str) -> int:
 
 
 def find_examples(reply: str, examples: Sequence[str]) -> list[tuple[int, int]]:
-    """Where a reply repeats lines of our instructions that show the form of a reply: (start, end), ascending."""
+    """Find lines of our instructions (the form of a reply) that the reply repeats: (start, end), ascending."""
     found: list[tuple[int, int]] = []
     for example in examples:
         words = example.split()
@@ -75,7 +75,7 @@ def find_examples(reply: str, examples: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _end_of_messages(said: str, messages: Sequence[str]) -> int:
-    """The end of the last message in the reply, both without blanks; 0 if something else than a template precedes."""
+    """Return the end of the last message in the reply, both without blanks; 0 if not only a template precedes."""
     *others, last = messages or ("",)
     if len(last) < _SHORTEST:
         return 0
@@ -96,7 +96,7 @@ def _end_of_messages(said: str, messages: Sequence[str]) -> int:
 
 
 def _place_of(text: str, count: int) -> int:
-    """The offset behind the first ``count`` characters that are no blanks."""
+    """Return the offset after the first ``count`` characters that are not blanks."""
     place = 0
     for blank in _BLANKS.finditer(text):
         run = blank.start() - place

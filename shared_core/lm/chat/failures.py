@@ -1,4 +1,4 @@
-"""What goes wrong in a provider's client or at a server, as errors of our tree; one mapping for all of them.
+"""Map failures of providers' clients and servers to our error tree, in one place.
 
 | what happened | error |
 |---|---|
@@ -85,7 +85,7 @@ def status_error(
     model_hint: str = _NAME_HINT,
     address_hint: str = _DOWN_HINT,
 ) -> LanguageModelError:
-    """The error for an HTTP status.
+    """Return the error for an HTTP status.
 
     Args:
         who: refuses or fails, as it begins a sentence: an address, or the name of a model.
@@ -117,19 +117,19 @@ def status_error(
 
 
 def timeout_error(who: str, seconds: float | None, said: str = "") -> BackendUnavailableError:
-    """The error for an answer that did not come within ``seconds``."""
+    """Return the error for an answer that did not come within ``seconds``."""
     within = "in time" if seconds is None else f"within {seconds:g} s"
     return BackendUnavailableError(f"{who} did not answer {within}{': ' if said else '.'}{said}", hint=_SLOW_HINT)
 
 
 def connection_error(who: str, said: str) -> BackendUnavailableError:
-    """The error for a connection that could not be made or broke off."""
+    """Return the error for a connection that could not be made or broke off."""
     inside = who[:1].lower() + who[1:]
     return BackendUnavailableError(f"There is no connection to {inside}: {said}", hint=_DOWN_HINT)
 
 
 def provider_error(error: BaseException, who: str, secrets: Secrets) -> LanguageModelError:
-    """What a provider's client raised, as one of our errors that is an instance of the client's class too.
+    """Convert an exception of a provider's client to one of ours that is an instance of its class too.
 
     The client's own error is its cause, unless its text (or that of what caused it) holds a secret: a traceback would
     show it. Errors of this tree come back as they are, other errors of ours as LanguageModelError.
@@ -179,7 +179,7 @@ def _scrubbed(overflow: ContextOverflowError, secrets: Secrets) -> ContextOverfl
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it came from: wrappers often leave the status to the error that they wrap."""
+    """Return the error and its causes: wrappers often leave the status on the error they wrap."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen and len(seen) < _DEEPEST:
@@ -189,7 +189,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _names(error: BaseException) -> str:
-    """The names of its classes, for errors that say in their name what they are."""
+    """Return the names of its classes, for errors whose name says what they are."""
     return " ".join(c.__name__ for c in type(error).__mro__ if c not in (Exception, BaseException, object, OSError))
 
 
@@ -221,7 +221,7 @@ def _as_status(value: Any) -> int | None:
 
 
 def _get(source: object, name: str) -> Any:
-    """An attribute or item; ``None`` if there is none or it cannot be read (they are others' properties)."""
+    """Return an attribute or item; ``None`` if there is none or reading it fails (they are others' properties)."""
     try:
         return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
     except Exception:
@@ -236,5 +236,5 @@ def _text(error: BaseException) -> str:
 
 
 def needs_chat_template(error: BaseException) -> bool:
-    """Whether a model refuses a chat because it has no template for one: a base model, which can be completed."""
+    """Return whether a model refuses a chat for lack of a template: a base model, which can complete text."""
     return _NO_TEMPLATE.search(_text(error)) is not None

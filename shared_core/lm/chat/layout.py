@@ -1,4 +1,4 @@
-"""From prompts to what takes text only: chat messages, or one text.
+"""Convert prompts for models that take text only: to chat messages, or to one text.
 
 A prompt's parts become messages by their roles. Where text goes out, the control strings that untrusted parts have a
 share in are broken by an invisible mark (``neutralise``), over however many parts they reach; ``restore`` takes the
@@ -26,7 +26,7 @@ _EXAMPLE = re.compile(r"<(\w+)>.*</\1>")
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A prompt as it goes to a model that takes text.
+    """A prompt in the forms that a text-only model takes.
 
     Attributes:
         messages: (role, content) of a chat.
@@ -44,13 +44,13 @@ class Outgoing:
 
 
 def control_strings(*more: Iterable[str]) -> tuple[str, ...]:
-    """The widespread control strings and further ones, those that cannot be neutralised left out."""
+    """Return the widespread control strings and further ones, except those that cannot be neutralised."""
     known = [*COMMON_CONTROL_STRINGS, *(s for group in more for s in group)]
     return tuple(dict.fromkeys(s for s in known if len(s.strip()) > 1 and MARK not in s and len(s) < _LONGEST))
 
 
 def split_messages(prompt: Prompt) -> list[tuple[Role, list[Part]]]:
-    """Parts by message: adjacent parts of a role make one; a part without a role belongs to the one before it."""
+    """Group parts by message: adjacent parts of a role are one; a part without a role belongs to the one before."""
     found: list[tuple[Role, list[Part]]] = []
     for part in prompt.parts:
         role: Role = part.role or (found[-1][0] if found else "user")
@@ -62,7 +62,7 @@ def split_messages(prompt: Prompt) -> list[tuple[Role, list[Part]]]:
 
 
 def plain_layout(prompt: Prompt) -> Prompt:
-    """A chat as one text, for what knows no chats: ``{system}⏎⏎User: {user}⏎Assistant: {assistant}⏎…Assistant:``.
+    """Write a chat as one text, for base models: ``{system}⏎⏎User: {user}⏎Assistant: {assistant}⏎…Assistant:``.
 
     If the last message is the assistant's, it is left open. A raw prompt stays as it is.
     """
@@ -83,7 +83,7 @@ def plain_layout(prompt: Prompt) -> Prompt:
 
 
 def as_text(parts: Sequence[Part], control: Sequence[str]) -> tuple[str, bool]:
-    """The text of the parts with untrusted control strings neutralised, and whether any of it had to change.
+    """Join the parts with untrusted control strings neutralised; also return whether anything had to change.
 
     Strings that only come about where trusted and untrusted parts meet, be it three or more of them, are broken up
     too. Half characters (lone surrogates), which no encoding has, become U+FFFD.
@@ -94,7 +94,7 @@ def as_text(parts: Sequence[Part], control: Sequence[str]) -> tuple[str, bool]:
 
 
 def cut_text(parts: Sequence[Part], control: Sequence[str]) -> list[str]:
-    """The text of the parts, unchanged, cut wherever ``as_text`` would insert a mark."""
+    """Return the text of the parts unchanged, cut wherever ``as_text`` would insert a mark."""
     stretches = _stretches(parts)
     text = "".join(t for t, _ in stretches)
     places = [0, *mark_places(stretches, control), len(text)]
@@ -104,7 +104,7 @@ def cut_text(parts: Sequence[Part], control: Sequence[str]) -> list[str]:
 def as_messages(
     prompt: Prompt, control: Sequence[str], *, continues: bool
 ) -> tuple[list[dict[str, str]], dict[str, Any], bool]:
-    """Chat messages, further fields of the request, and whether control strings were neutralised.
+    """Return chat messages, further request fields, and whether control strings were neutralised.
 
     A prompt that ends with the assistant's words is to be continued: by the server where it can (``continues``), else
     by an instruction in the user's message.
@@ -121,7 +121,7 @@ def as_messages(
 
 
 def _asked_to_continue(messages: Sequence[tuple[Role, list[Part]]]) -> list[tuple[Role, list[Part]]]:
-    """The messages without the assistant's open one, whose words the user's then holds."""
+    """Merge the assistant's open message into the user's, as a request to continue it."""
     *before, (_, opened) = messages
     said: list[Part] = []
     if before and before[-1][0] == "user":
@@ -133,7 +133,7 @@ def _asked_to_continue(messages: Sequence[tuple[Role, list[Part]]]) -> list[tupl
 
 
 def outgoing(prompt: Prompt, control: Sequence[str]) -> Outgoing:
-    """A prompt, which must not be empty, in both forms; token ids in it are left out."""
+    """Convert a prompt, which must not be empty, to both forms; token ids in it are left out."""
     found, _, changed = as_messages(prompt, control, continues=False)
     text, differs = as_text(plain_layout(prompt).parts, control)
     roles: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
@@ -142,18 +142,18 @@ def outgoing(prompt: Prompt, control: Sequence[str]) -> Outgoing:
 
 
 def examples(prompt: Prompt) -> tuple[str, ...]:
-    """Lines of the trusted parts that show tags as a reply should have them."""
+    """Return lines of the trusted parts that show the tags a reply should have."""
     lines = (line.strip() for p in prompt.parts if p.trusted for line in p.text.splitlines())
     return tuple(dict.fromkeys(line for line in lines if _EXAMPLE.search(line)))
 
 
 def instructs(prompt: Prompt) -> bool:
-    """Whether any of its text is ours."""
+    """Return whether any of its text is trusted."""
     return any(p.trusted and p.text.strip() for p in prompt.parts)
 
 
 def without_halves(text: str) -> str:
-    """The text with U+FFFD for every half of a character (lone surrogate), which cannot be encoded."""
+    """Replace lone surrogates, which cannot be encoded, by U+FFFD."""
     return _HALF.sub("\ufffd", text)
 
 

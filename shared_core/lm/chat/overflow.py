@@ -1,4 +1,4 @@
-"""Is a refusal about the model's context, and by how much? In the words of every provider we know.
+"""Recognise context overflows, with their figures, in the error texts of all known providers.
 
 The figures are looked for by what stands around them, each wording in one pattern with the groups ``needed`` (all
 tokens), ``given`` (the prompt's), ``new`` (those to generate), ``available`` and ``excess``. Where a text speaks of the
@@ -20,7 +20,7 @@ _MAXIMUM = r"maximum (?:context|model) length (?:is|of) {available} tokens?"
 
 
 def _wording(pattern: str) -> re.Pattern[str]:
-    """A pattern in which ``{name}`` stands for a number under that name."""
+    """Compile a pattern in which ``{name}`` matches a number under that name."""
     pattern = pattern.replace("{MAXIMUM}", _MAXIMUM)
     named = re.sub(r"\{([a-z]+)\}", lambda m: rf"(?P<{m[1]}>\d[\d,_]*)", pattern)
     return re.compile(named, re.IGNORECASE | re.DOTALL)
@@ -98,7 +98,7 @@ _OTHER = re.compile(
 
 
 def context_overflow(body: object) -> ContextOverflowError | None:
-    """The overflow that a refusal tells of, with its figures where they are told; ``None`` if it is of another kind.
+    """Parse a context-overflow error from a provider's reply; ``None`` if it is some other error.
 
     Args:
         body: what the provider answered (parsed JSON, or text).
@@ -126,7 +126,7 @@ def context_overflow(body: object) -> ContextOverflowError | None:
 
 
 def detail(body: object) -> str:
-    """What a server says went wrong, from any of the shapes in use."""
+    """Extract a server's error text from any of the shapes in use."""
     if isinstance(body, Mapping):
         inner = body.get("error", body)
         if isinstance(inner, Mapping):

@@ -1,4 +1,4 @@
-"""From a provider's reply to a ``Sample``: the answer itself, and the tokens that it is made of.
+"""Convert a provider's reply to a ``Sample``: the answer itself and its tokens.
 
 In this order: the repeated prompt goes, then the model's thoughts, the lines of our own example, the code fence or tags
 around the whole, and what follows the first stop string. Each step keeps stretches of the raw text, so that at the end
@@ -35,7 +35,7 @@ class OnlyThoughts(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept of a raw text.
+    """The stretches of a raw text that are kept.
 
     Attributes:
         raw: the whole text.
@@ -47,21 +47,21 @@ class Kept:
 
     @classmethod
     def all_of(cls, raw: str) -> Kept:
-        """All of a text."""
+        """Keep all of a text."""
         return cls(raw, ((0, len(raw)),))
 
     @property
     def text(self) -> str:
-        """What is kept, joined."""
+        """The kept stretches, joined."""
         return "".join(self.raw[a:b] for a, b in self.stretches)
 
     @property
     def whole(self) -> bool:
-        """Nothing was left out."""
+        """Whether nothing was left out."""
         return self.text == self.raw
 
     def between(self, start: int, end: int) -> Kept:
-        """What of the kept text lies from ``start`` to ``end``, in places of the kept text."""
+        """Return the kept text from ``start`` to ``end``, in offsets of the kept text."""
         found: list[tuple[int, int]] = []
         place = 0
         for a, b in self.stretches:
@@ -72,7 +72,7 @@ class Kept:
         return Kept(self.raw, tuple(found))
 
     def without(self, gaps: Sequence[tuple[int, int]]) -> Kept:
-        """What is left without the gaps, which are ascending places of the kept text."""
+        """Remove gaps, given as ascending offsets of the kept text."""
         edges = [0, *itertools.chain.from_iterable(gaps), sum(b - a for a, b in self.stretches)]
         pieces = [self.between(a, b).stretches for a, b in zip(edges[::2], edges[1::2])]
         return Kept(self.raw, tuple(itertools.chain.from_iterable(pieces)))
@@ -98,7 +98,7 @@ class Reading:
 
 
 def read_reply(reply: Reply, params: SamplingParams, sent: Outgoing | None, who: str) -> Reading:
-    """The answer in a reply.
+    """Extract the answer from a reply.
 
     Args:
         reply: of the provider.
@@ -134,7 +134,7 @@ def read_reply(reply: Reply, params: SamplingParams, sent: Outgoing | None, who:
 
 
 def make_sample(reading: Reading, tokens: Tokens | None, *, restored: bool) -> Sample:
-    """The sample of a reading, with the tokens of its answer where they are known.
+    """Make the sample of a reading, with the tokens of its answer where they are known.
 
     Args:
         reading: of the reply.
@@ -157,7 +157,7 @@ def make_sample(reading: Reading, tokens: Tokens | None, *, restored: bool) -> S
 
 
 def find_stop(text: str, params: SamplingParams) -> tuple[int, str | None]:
-    """Where a text ends by its first stop string (the longest of those at one place), and which that is."""
+    """Find the first stop string in a text (the longest at its place): where the text ends, and the string."""
     places = [(text.find(s), -len(s), s) for s in params.stop if s in text]
     if not places:
         return len(text), None
@@ -166,7 +166,7 @@ def find_stop(text: str, params: SamplingParams) -> tuple[int, str | None]:
 
 
 def kept_tokens(texts: Sequence[str], kept: Kept) -> list[int] | None:
-    """Which tokens the kept text is made of; ``None`` if the tokens are not those of the raw text.
+    """Find the tokens that make up the kept text; ``None`` if the tokens are not those of the raw text.
 
     A token that lies on an edge counts. Tokens behind the text (the one that ended it) do not.
     """
@@ -225,5 +225,5 @@ def _finish(reply: Reply, params: SamplingParams, stop: str | None) -> FinishRea
 
 
 def _unclear(token: str) -> bool:
-    """A token that is no text by itself (half a character), in the ways in which providers write such."""
+    """Return whether a token is not text by itself (half a character), in the providers' various spellings."""
     return "\ufffd" in token or "\\x" in token or token.startswith(("bytes:", "<0x"))

@@ -1,4 +1,4 @@
-"""What a provider answered, in one form for all of them: ``Reply``, and how to read its parts out of foreign values.
+"""Read providers' answers into one form, ``Reply``, from foreign values of any shape.
 
 Nothing in here raises on odd values: what cannot be read is unknown (``None``, NaN, 0).
 """
@@ -61,7 +61,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A provider's answer.
+    """A provider's answer, in one form for all of them.
 
     Attributes:
         text: what the model said; ``None`` if there is no text at all (a refusal, a tool call).
@@ -89,29 +89,29 @@ class Reply:
 
     @property
     def cut_off(self) -> bool:
-        """It ended at the limit of tokens."""
+        """Whether it ended at the token limit."""
         return self.reason in _LENGTH
 
     @property
     def withheld(self) -> bool:
-        """The provider kept the answer back."""
+        """Whether the provider kept the answer back."""
         return self.reason in _WITHHELD
 
     @property
     def wants_tool(self) -> bool:
-        """It ended to call a tool."""
+        """Whether it ended to call a tool."""
         return self.called_tool or self.reason in _TOOLS
 
     @property
     def finish(self) -> FinishReason:
-        """Why it ended, in our words."""
+        """The reason it ended, as a ``FinishReason``."""
         if self.cut_off:
             return "length"
         return "stop" if self.stop is not None or self.reason in _SEQUENCE else "eos"
 
 
 def get(value: object, key: str | int) -> Any:
-    """A member of a mapping, a sequence or an object; ``None`` if there is none, or it cannot be had."""
+    """Return a member of a mapping, a sequence or an object; ``None`` if there is none or reading it fails."""
     try:
         if isinstance(value, Mapping):
             return value.get(key)
@@ -123,7 +123,7 @@ def get(value: object, key: str | int) -> Any:
 
 
 def find_reason(*sources: object) -> str:
-    """Why a reply ended, from the first source that says so, in lower case; empty if none does."""
+    """Return why a reply ended, in lower case, from the first source that has a reason; empty if none has."""
     for source in sources:
         for name in _REASONS:
             said = get(source, name)
@@ -137,7 +137,7 @@ def find_reason(*sources: object) -> str:
 
 
 def find_usage(*sources: object) -> Usage:
-    """Tokens as the provider counted them, each figure from the first source that has it; 0 where none does."""
+    """Return the provider's token counts, each from the first source that has it; 0 where none does."""
     details = [get(s, d) for s in sources for d in _DETAILS]
     return Usage(
         calls=1,
@@ -149,7 +149,7 @@ def find_usage(*sources: object) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a message holds.
+    """The parts of a message's content.
 
     Attributes:
         text: all of its text; ``None`` if it holds none that could be read.
@@ -163,7 +163,7 @@ class Content:
 
 
 def read_content(content: object) -> Content:
-    """The text of a message's content: a string, or a list of strings and blocks of which the textual ones count."""
+    """Read a message's content: a string, or a list of strings and blocks of which the textual ones count."""
     if isinstance(content, str):
         return Content(without_halves(content))
     if isinstance(content, Mapping) or (content is not None and isinstance(get(content, "text"), str)):
@@ -180,7 +180,7 @@ def read_content(content: object) -> Content:
 
 
 def read_logprob(value: object) -> float:
-    """A natural-log probability; NaN where it is none that can be: not a number, not finite, above 0."""
+    """Return a natural-log probability; NaN for anything impossible: not a number, not finite, above 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return math.nan
     try:
@@ -191,12 +191,12 @@ def read_logprob(value: object) -> float:
 
 
 def read_count(value: object) -> int:
-    """A number of tokens; 0 where it is none."""
+    """Return a number of tokens; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 53 else 0
 
 
 def tokens_of(texts: Sequence[object], logprobs: Sequence[object], pieces: Sequence[object] = ()) -> Tokens | None:
-    """Tokens from lists of a provider; ``None`` if there is not one readable log-probability among them.
+    """Build tokens from a provider's lists; ``None`` if no log-probability among them is readable.
 
     Args:
         texts: of each token, where known.
@@ -214,7 +214,7 @@ def tokens_of(texts: Sequence[object], logprobs: Sequence[object], pieces: Seque
 
 
 def read_tokens(logprobs: object) -> Tokens | None:
-    """Tokens from OpenAI's forms: ``content`` of a chat, ``tokens`` and ``token_logprobs`` of a completion, a list."""
+    """Read tokens in OpenAI's forms: a chat's ``content``, a completion's ``tokens`` and ``token_logprobs``, a list."""
     content = get(logprobs, "content")
     content = logprobs if content is None else content
     if isinstance(content, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Keeps secrets out of text that others wrote: providers and servers repeat the key that they refuse."""
+"""Remove secrets from texts of providers and servers, which repeat the key that they refuse."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HIDDEN = "***"
 
 
 class Secrets:
-    """Takes secrets out of text: given values in all the forms they may come in, and what looks like one.
+    """Remover of secrets from text: given values in every form they may take, and what looks like a secret.
 
     Args:
         values: to be kept out; those shorter than 3 characters are not looked for.
@@ -55,11 +55,11 @@ class Secrets:
 
     @classmethod
     def of(cls, *clients: object) -> Secrets:
-        """The secrets that clients hold in fields such as ``api_key``, ``token``, ``default_headers``."""
+        """Collect the secrets that clients hold in fields such as ``api_key``, ``token``, ``default_headers``."""
         return cls(*(v for client in clients for v in _held(client)))
 
     def hide(self, text: str) -> str:
-        """``text`` with ``***`` in the place of each secret."""
+        """Replace each secret in ``text`` by ``***``."""
         if self._pattern is not None:
             text = self._pattern.sub(_HIDDEN, text)
         text = _SHAPES.sub(_HIDDEN, text)
@@ -67,12 +67,12 @@ class Secrets:
         return _SCHEME.sub(rf"\1{_HIDDEN}", text)
 
     def strip(self, text: str, limit: int = 400) -> str:
-        """``text`` on one line without the secrets (and what cannot be encoded), at most ``limit`` characters."""
+        """Return ``text`` on one line without secrets (and what cannot be encoded), at most ``limit`` characters."""
         text = " ".join(without_halves(self.hide(text)).split())
         return text if len(text) <= limit else f"{text[:limit]}…"
 
     def hide_in(self, value: Any, depth: int = 8) -> Any:
-        """A copy of nested lists and mappings of text without the secrets; other values as they are."""
+        """Copy nested lists and mappings with secrets hidden in their texts; other values are unchanged."""
         if isinstance(value, str):
             return self.hide(value)
         if depth > 0 and type(value) is dict:
@@ -91,7 +91,7 @@ def _is_secret(name: object, value: object) -> bool:
 
 
 def _held(client: object) -> Iterator[str]:
-    """Values of the fields of an object, and of mappings in them, that by name or type hold a secret."""
+    """Collect the values of an object's fields, and of mappings in them, that by name or type hold a secret."""
     fields: dict[str, Any] = {}
     for source in ("__dict__", "__pydantic_private__", "__pydantic_extra__"):
         found = getattr(client, source, None)
@@ -108,7 +108,7 @@ def _held(client: object) -> Iterator[str]:
 
 
 def _revealed(value: object) -> str | None:
-    """What pydantic's secret types hold."""
+    """Reveal the value of pydantic's secret types."""
     reveal = getattr(type(value), "get_secret_value", None)
     if reveal is None:
         return None

@@ -1,4 +1,4 @@
-"""Where a model thinks aloud in its reply, and what is wrapped around the whole of its answer.
+"""Find a model's thoughts in its reply, and the wrapping around its whole answer.
 
 Reasoning models write their thoughts before the answer, in tags of their family. Drafts in them are no answers, and a
 number in them is no verdict, so they are taken out before anything is read. Known are the tags of DeepSeek-R1, Qwen,
@@ -41,7 +41,7 @@ _WRAPPERS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Thoughts:
-    """Stretches of a text that are thoughts.
+    """The stretches of a text that are thoughts.
 
     Attributes:
         stretches: (start, end), ascending, not overlapping.
@@ -53,7 +53,7 @@ class Thoughts:
 
 
 def find_thoughts(text: str) -> Thoughts:
-    """The thoughts in a reply, with the blanks behind those that it begins with.
+    """Find the thoughts in a reply, with the blanks after those that it begins with.
 
     A block without an end reaches to the end of the text. An end without a beginning (templates that begin the block
     in the prompt) makes all before it thought.
@@ -77,7 +77,7 @@ def find_thoughts(text: str) -> Thoughts:
 
 
 def find_wrapped(text: str) -> tuple[int, int]:
-    """Where the answer stands in a reply that is wrapped as a whole, in a code fence or in tags for an answer.
+    """Find the answer in a reply that is wrapped as a whole, in a code fence or in answer tags.
 
     A wrapping without an end (a reply cut off) counts; one that ends before the reply does is none.
     """
@@ -103,7 +103,7 @@ def _inside(
 
 
 def _channels(text: str) -> Thoughts | None:
-    """Thoughts in the channels of gpt-oss (all but ``final``); ``None`` where there are no channels."""
+    """Find thoughts in the channels of gpt-oss (all but ``final``); ``None`` if there are no channels."""
     marks = list(_CHANNEL.finditer(text))
     if not marks:
         if _BARE_CHANNEL.match(text) is None:
@@ -122,7 +122,7 @@ def _channels(text: str) -> Thoughts | None:
 
 
 def _with_blanks(text: str, stretches: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The stretches, those at the beginning of the text with the blanks around them."""
+    """Extend the stretches at the beginning of the text by the blanks around them."""
     widened: list[tuple[int, int]] = []
     place = 0
     for start, end in stretches:
