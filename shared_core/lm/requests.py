@@ -213,7 +213,7 @@ def _require(holds: bool, name: str, value: object, rule: str) -> None:
 class Generate:
     """Request to continue ``prompt``. Result: ``Generation``.
 
-    ``model`` names one of the engine's models (``reference``, ``claim``, …); ``default`` stands in for a missing one.
+    ``model`` names one of the engine's models (``reference``, ``claim``, …); ``default`` is used if that one is missing.
     """
 
     prompt: Prompt

@@ -90,8 +90,8 @@ def attend(
         )
         return result
     if unknown := [n for n in ("position_bias", "s_aux", "sinks", "softcap") if options.get(n) is not None]:
-        # Nobody is told: the probe, which tries a model out before it is used, takes any error for "this model cannot",
-        # and the model is decoded without a stem.
+        # Not logged: the probe, which tests a model before it is used, takes any error for "this model cannot", and the
+        # model is decoded without a stem.
         raise NotImplementedError(f"attention with {', '.join(unknown)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     rows, heads, width, size = query.shape

@@ -73,7 +73,7 @@ class Reply:
         tokens: generated tokens, where they were asked for and came.
         usage: tokens as the provider counted them.
         sent: the text that the model was to continue, where a template made it other than ``Outgoing.text``.
-        shows_all: what was generated and is not in the text is told beside it, so that an empty text hides no thoughts.
+        shows_all: whatever was generated is in the text or in the other fields: an empty text hides no thoughts.
     """
 
     text: str | None
