@@ -48,7 +48,7 @@ from shared_core.calibration import GUARANTEES, fit_guarantee
 from shared_core.calibration.calibration import Calibration
 from shared_core.evaluation import SelfRestraint
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.self_evaluation_calibration import calibrate_self_evaluation
+from shared_core.evaluation.fitting import FitOptions, fit
 from shared_core.evaluation.metrics import self_restraint
 from shared_core.evaluation.metrics.confidence import expected_calibration_error
 from shared_core.evaluation.plots import pareto as pareto_plot
@@ -219,11 +219,13 @@ def ask(setup: Setup, *, rounds: int, samples: int, target: float = 0.5, fitted:
 def calibrate(setup: Setup, *, rounds: int, samples: int) -> Calibration:
     """Fit what the model says of its own claims to whether they are true, on these people."""
     truth = {p.name: p.truth() for p in setup.known}
-    fitted = calibrate_self_evaluation(
+    fitted = fit(
+        "self_evaluation",
         engine_of(setup, rounds=rounds, samples=samples),
         [Question(name, name, (name,)) for name in truth],
-        label=lambda question, claim: claim.text in truth[question.question],
+        FitOptions(label=lambda question, claim: claim.text in truth[question.question]),
     )
+    assert isinstance(fitted.calibration, Calibration)
     return fitted.calibration
 
 

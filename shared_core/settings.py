@@ -409,7 +409,7 @@ class SelfReflectSettings(Settings):
     guarantee: GuaranteeName | None = Field(
         default=None,
         description="Statistical guarantee for the claims shown, at the target accuracy ρ*; fitted by `selfreflect "
-        "calibrate --guarantee` and read from the calibration file. conformal_factuality: with probability 1-α, at "
+        "calibrate guarantee` and read from the calibration file. conformal_factuality: with probability 1-α, at "
         "least ρ* of an answer's claims are right; conformal_risk_control: ρ* of an answer's claims are right on "
         "average; learn_then_test: the same, with probability 1-α over the calibration.",
     )

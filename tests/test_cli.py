@@ -117,19 +117,35 @@ def test_a_missing_index_is_bad_input(tmp_path: Path) -> None:
     assert "no index" in result.output
 
 
-def test_eval_and_calibrate_work_together(index: Path, tmp_path: Path) -> None:
-    rows = [
-        {"question": "Who founded the Tide Museum?", "answers": ["Lavinia Hathe"]},
-        {"question": "When was the Lowen Gut station opened?", "answers": ["8 October 1951"]},
-        {"question": "How many tide clocks does the museum keep?", "answers": ["312"]},
-        {"question": "Who wrote the anthem of Freedonia?", "answerable": False},
-        {"question": "Where was Napoleon's barber born?", "answerable": False},
-    ]
-    questions = tmp_path / "q.jsonl"
-    lines = [json.dumps({**row, "id": f"{i}-{n}"}) for n in range(5) for i, row in enumerate(rows)]
-    questions.write_text("\n".join(lines), "utf-8")
+NAMES = ("Alder", "Birch", "Cedar", "Damson", "Elm", "Fir", "Gorse", "Hazel", "Ivy", "Juniper", "Kale", "Laurel")
+
+
+@pytest.fixture(scope="module")
+def lamps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of twelve lighthouses."""
+    root = tmp_path_factory.mktemp("lamps")
+    for i, name in enumerate(NAMES):
+        (root / f"{name}.txt").write_text(f"The {name} lighthouse was opened in {1801 + i} by Ida Merrow.\n", "utf-8")
+    result = CliRunner().invoke(app, ["index", str(root), "--index", str(root / "index")])
+    assert result.exit_code == 0, result.output
+    return root / "index"
+
+
+def asked_of_lamps(path: Path, wrong: int) -> Path:
+    """Questions on lighthouses; ``wrong`` of the accepted answers are not those of the documents."""
+    rows: list[dict[str, Any]] = []
+    for i, name in enumerate(NAMES):
+        year = str((1700 if i < wrong else 1801) + i)
+        rows.append({"question": f"When was the {name} lighthouse opened?", "answers": [year]})
+        rows.append({"question": f"Who composed the anthem of {name}?", "answerable": False})
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return path
+
+
+def test_eval_and_calibrate_work_together(lamps: Path, tmp_path: Path) -> None:
+    questions = asked_of_lamps(tmp_path / "q.jsonl", wrong=6)
     calibration, metrics = tmp_path / "c.json", tmp_path / "m.json"
-    runner, at = CliRunner(), ["--index", str(index)]
+    runner, at = CliRunner(), ["--index", str(lamps)]
     made = runner.invoke(app, ["calibrate", str(questions), *at, "-o", str(calibration), "--plots", str(tmp_path)])
     assert made.exit_code == 0, made.output
     assert (tmp_path / "reliability.png").stat().st_size > 1000
@@ -137,7 +153,7 @@ def test_eval_and_calibrate_work_together(index: Path, tmp_path: Path) -> None:
         app, ["eval", str(questions), *at, "--calibration", str(calibration), "--json", str(metrics)]
     )
     assert result.exit_code == 0, result.output
-    assert json.loads(metrics.read_text("utf-8"))["metrics"]["questions"] == 25
+    assert json.loads(metrics.read_text("utf-8"))["metrics"]["questions"] == 24
     other = runner.invoke(app, ["ask", "q", *at, "--calibration", str(calibration), "--top-k", "2"])
     assert other.exit_code == 1
     assert "fitted for" in other.output

@@ -35,7 +35,7 @@ class FakeEngine:
         self.passage = Passage("p", text, "Title", {"source": "a.pdf", "start": 10, **metadata})
         self.asked: list[list[str]] = []
 
-    def answer_many(self, questions: list[str]) -> list[Answer | Exception]:
+    def answer_many(self, questions: list[str], on_event: Any = None) -> list[Answer | Exception]:
         self.asked.append(list(questions))
         return [self._answer(question) for question in questions]
 
@@ -56,7 +56,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeEngine]:
         engine = FakeEngine(*args, **metadata)
         index = SimpleNamespace(document_text=lambda source: None)
         built = BuiltEngine(engine, index)  # type: ignore[arg-type]
-        monkeypatch.setattr(asking, "build", lambda **_: built)
+        monkeypatch.setattr("shared_core.cli.common.build", lambda **_: built)
         return engine
 
     return install
@@ -130,7 +130,7 @@ def refused(*arguments: object) -> str:
 
 
 def test_bad_paths_are_named_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "build", lambda **_: pytest.fail("work was done"))
+    monkeypatch.setattr("shared_core.cli.common.build", lambda **_: pytest.fail("work was done"))
     (tmp_path / "good").mkdir()
     (tmp_path / "file").write_text("x")
     assert "missing" in refused("Q?", "--docs", tmp_path / "good", "--docs", tmp_path / "missing")
@@ -250,8 +250,8 @@ def test_a_reader_that_has_seen_enough_is_no_failure_of_ours() -> None:
 
 
 def test_every_command_is_quiet_and_verbose_on_request() -> None:
-    for command in ("ask", "index", "eval", "calibrate", "doctor"):
-        said = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+    for command in ("ask", "index", "eval run", "eval merge", "calibrate default", "calibrate gate", "doctor"):
+        said = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
         assert "--quiet" in said, command
         assert "--verbose" in said, command
 

@@ -13,6 +13,7 @@ import pytest
 import typer.main
 
 from shared_core.cli import app
+from shared_core.cli.common import DefaultGroup
 from tests.docs_pages import PAGES, ROOT, SHELL, blocks, inline, read
 
 COMMAND: Any = typer.main.get_command(app)
@@ -40,6 +41,8 @@ def find_command(names: list[str]) -> tuple[Any, list[str]]:
     """The command that the words name, and the words behind it; several at once are written ``a|b``."""
     command, rest = COMMAND, names
     while rest and hasattr(command, "commands") and not rest[0].startswith("-"):
+        if rest[0] not in command.commands and isinstance(command, DefaultGroup):
+            return next(iter(command.commands.values())), rest
         assert rest[0] in command.commands, f"there is no command {rest[0]!r}"
         command, rest = command.commands[rest[0]], rest[1:]
     return command, rest

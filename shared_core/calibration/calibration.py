@@ -1,7 +1,6 @@
-"""Calibrations: from a raw score to a probability, bound to the configuration they were fitted for.
+"""Map a raw score to a probability, for the configuration that the map was fitted for.
 
-Fitting goes through scikit-learn; applying needs only numpy. Files are read and written elsewhere
-(``shared_core.calibration.io``).
+Fitting uses scikit-learn; applying needs only numpy. ``shared_core.calibration.io`` reads and writes files.
 """
 
 from __future__ import annotations
@@ -17,36 +16,48 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shared_core.calibration.binding import BindingValue, plain_questions, require_same
-from shared_core.calibration.held_out import FOLDS, calibration_error, deal_folds
+from shared_core.calibration.held_out import auroc, calibration_error, deal_folds
 from shared_core.errors import CalibrationError, CalibrationInputError, InputError, MissingDependencyError
 from shared_core.uncertainty.arrays import Float64, numbers
 
 VERSION = 1
 LEAST_ROWS = 20
-"""Rows needed at least to fit a calibration of one score."""
+"""Fewest rows that a calibration of one score is fitted on."""
+LEAST_EACH = 5
+"""Fewest rows of each kind (event held, event did not hold)."""
+PLATT_BELOW = 200
+"""``method="auto"`` fits Platt's two parameters to fewer rows than this, isotonic regression to more."""
 Method = Literal["isotonic", "platt"]
+FitMethod = Literal["auto", "isotonic", "platt"]
 ThresholdRule = Literal["balanced_accuracy", "target_accuracy"]
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A monotone map from a raw score to the probability of what it was fitted to.
+    """Monotone map from a raw score to the probability of an event.
+
+    >>> curve = Calibration("isotonic", increasing=False, bound_to={"model": "tiny"}, points=((-8, 0.9), (-2, 0.1)))
+    >>> curve.probability(-5.0)
+    0.5
+    >>> curve.probability(None) is None  # an unknown score has an unknown probability
+    True
 
     Attributes:
         method: ``isotonic`` (piecewise linear through ``points``) or ``platt`` (logistic in the score).
-        increasing: whether a higher score means a higher probability (uncertainties: ``False``).
-        bound_to: the configuration it holds for: model, estimator, k, layer, hidden, reader, retriever, …
-        event: what the probability is of, in words.
-        points: (score, probability) knots of ``isotonic``, scores rising.
-        slope, intercept: of ``platt``: ``1 / (1 + exp(-(slope · score + intercept)))``.
-        low, high: of ``platt``: the range of the scores it was fitted on; beyond it the value at its end holds.
-        floor, ceiling: of ``platt``: no probability lies outside, however steep it is.
-        threshold: raw score chosen for a decision, ``None`` if none was (or none meets the aim).
-        threshold_rule: how it was chosen, in words.
-        n: rows it was fitted on; ``positives`` of them true; ``unknown``: rows left out for a score that is not finite.
-        metrics: of the fit: ``auroc``, ``brier_constant`` (the base rate for everyone), ``brier``, ``ece`` (both out
-            of fold), and ``brier_before``, ``ece_before`` where the raw scores were probabilities already.
-        questions: digests of those that it was fitted on (``bindings.question_digest``), where they are known.
+        increasing: whether a higher score means a higher probability; ``False`` for uncertainties.
+        bound_to: configuration that it holds for: model, estimator, k, layer, hidden, reader, retriever, …
+        event: the event whose probability it gives, in words.
+        points: (score, probability) knots of ``isotonic``, in rising order of score.
+        slope, intercept: parameters of ``platt``: ``1 / (1 + exp(-(slope · score + intercept)))``.
+        low, high: for ``platt``, range of the scores it was fitted on; scores outside are clipped to it.
+        floor, ceiling: for ``platt``, bounds on the probability, however steep the curve is.
+        threshold: raw score chosen for a decision; ``None`` if there is none, or none meets the target.
+        threshold_rule: rule that chose it, in words.
+        n, positives, unknown: rows it was fitted on, rows among them where the event held, and rows left out because
+            their score was not finite.
+        metrics: figures of the fit: ``auroc``, ``brier_constant`` (the base rate for every row), ``brier`` and ``ece``
+            (both out of fold), and ``brier_before``, ``ece_before`` if the raw scores already lie in [0, 1].
+        questions: digests of the questions it was fitted on (``binding.question_digest``), if known.
     """
 
     method: Method
@@ -70,18 +81,18 @@ class Calibration:
     questions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a map that is not monotone or leaves [0, 1]; keep read-only copies."""
+        """Check that the map is monotone and within [0, 1], and keep read-only copies."""
         object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
         object.__setattr__(self, "points", tuple((float(x), float(y)) for x, y in self.points))
         object.__setattr__(self, "questions", tuple(self.questions))
         problem = self._problem()
         if problem:
-            raise CalibrationError(f"This calibration cannot be used: {problem}.", hint=_REFIT)
+            raise CalibrationError(f"Invalid calibration: {problem}.", hint=_REFIT)
 
     def _problem(self) -> str:
         if self.version != VERSION:
-            return f"its version is {self.version!r}, and {VERSION} is understood"
+            return f"its version is {self.version!r}, expected {VERSION}"
         if self.method not in ("isotonic", "platt"):
             return f"its method is {self.method!r}"
         if self.increasing not in (True, False):
@@ -89,35 +100,35 @@ class Calibration:
         if self.threshold is not None and not math.isfinite(self.threshold):
             return "its threshold is not finite"
         if not 0 <= self.floor <= self.ceiling <= 1:
-            return "its floor or ceiling is no probability"
+            return "its floor and ceiling are not probabilities"
         if any(end is not None and not math.isfinite(end) for end in (self.low, self.high)):
             return "its range is not finite"
         if self.method == "platt":
             if not (math.isfinite(self.slope) and math.isfinite(self.intercept)):
                 return "its slope or intercept is not finite"
-            return "" if self.slope == 0 or (self.slope > 0) == self.increasing else "its slope goes the wrong way"
+            return "" if self.slope == 0 or (self.slope > 0) == self.increasing else "its slope has the wrong sign"
         if not self.points:
             return "it has no points"
         x, y = np.array(self.points).T
         if not (np.isfinite(x).all() and np.all((y >= 0) & (y <= 1))):
-            return "a point is not finite or no probability"
+            return "a point is not finite or not a probability"
         rising = np.diff(y) >= 0 if self.increasing else np.diff(y) <= 0
         return "" if np.all(np.diff(x) > 0) and rising.all() else "its points are not monotone"
 
     def __hash__(self) -> int:
         return hash((self.method, self.increasing, self.event, self.points, self.slope, self.intercept))
 
-    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies do not pickle by themselves
+    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies cannot be pickled
         return (_from_dict, (self.to_dict(),))
 
     def probability(self, score: float | None) -> float | None:
-        """The probability at ``score``: in [0, 1], monotone; ``None`` (unknown) for ``None``, NaN or an infinity."""
+        """Return the probability at ``score``, in [0, 1]; ``None`` (unknown) for ``None``, NaN and infinities."""
         if score is None or not math.isfinite(score):
             return None
         return float(self._apply(np.array([float(score)]))[0])
 
     def probabilities(self, scores: Sequence[float | None]) -> list[float | None]:
-        """``probability`` of each."""
+        """Return the ``probability`` at each score."""
         return [self.probability(s) for s in scores]
 
     def _apply(self, scores: Float64) -> Float64:
@@ -129,27 +140,21 @@ class Calibration:
             p = 1.0 / (1.0 + np.exp(-(self.slope * scores + self.intercept)))
         return np.asarray(np.clip(p, self.floor, self.ceiling))
 
-    def exceeds(self, score: float | None) -> bool | None:
-        """Whether ``score`` lies above the threshold; ``None`` (unknown) where it is not finite or there is none."""
-        if self.threshold is None or score is None or not math.isfinite(score):
-            return None
-        return score > self.threshold
-
     def require(self, **configuration: BindingValue) -> Calibration:
-        """Itself, if it was fitted for exactly this configuration (a value of ``None`` is as if left out).
+        """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.
 
         Raises:
-            CalibrationError: it was fitted for another; names every difference.
+            CalibrationError: it was fitted for another configuration; the message names every difference.
         """
         require_same("The calibration", self.bound_to, configuration, hint=_REFIT)
         return self
 
     def with_threshold(self, threshold: float | None, rule: str) -> Calibration:
-        """A copy with that threshold."""
+        """Return a copy with this threshold."""
         return dataclasses.replace(self, threshold=threshold, threshold_rule=rule)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Convert to plain values that JSON can hold."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "questions"}
         return {
             **plain,
@@ -161,17 +166,17 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Calibration:
-        """The reverse of ``to_dict``; CalibrationError if the data is not such a dictionary."""
+        """Build a calibration from ``to_dict``'s output; CalibrationError for anything else."""
         known = {f.name for f in dataclasses.fields(cls)}
         try:
             if set(data) - known:
                 raise ValueError(f"unknown entries {sorted(set(data) - known)}")
             values: dict[str, Any] = {**data, "points": tuple((float(x), float(y)) for x, y in data.get("points", ()))}
             if values.get("method") == "platt" and "ceiling" not in values and values.get("n"):
-                values |= _bounds(values["positives"], values["n"])  # of an earlier version, which had none
+                values |= _bounds(values["positives"], values["n"])  # files of early versions have no bounds
             return cls(**values)
         except (TypeError, ValueError, AttributeError) as error:
-            raise CalibrationError(f"This is no calibration: {error}.", hint=_REFIT) from error
+            raise CalibrationError(f"Not a calibration: {error}.", hint=_REFIT) from error
 
 
 _REFIT = "Calibrate this configuration: selfreflect calibrate"
@@ -186,45 +191,47 @@ def fit_calibration(
     labels: ArrayLike,
     *,
     bound_to: Mapping[str, BindingValue],
-    method: Method = "isotonic",
+    method: FitMethod = "isotonic",
     increasing: bool = False,
     event: str = "the answer is right",
     min_rows: int = LEAST_ROWS,
-    folds: int = FOLDS,
     groups: Sequence[Hashable] | None = None,
     questions: Sequence[str] = (),
 ) -> Calibration:
-    """Fit a calibration through scikit-learn.
+    """Fit a calibration with scikit-learn.
 
-    Isotonic values are kept within [1/(n+2), 1 - 1/(n+2)]. Platt's targets are smoothed as Platt (1999) does, and no
-    probability goes beyond them: at most (r+1)/(r+2) after r rows where the event held, at least 1/(w+2) after w where
-    it did not (Laplace's rule of succession), nor does the curve go on beyond the scores seen. Rows whose score is
-    not finite are left out and counted.
+    Isotonic values are kept within [1/(n+2), 1 - 1/(n+2)]. Platt's targets are smoothed as in Platt (1999), and no
+    probability goes beyond them: at most (r+1)/(r+2) after r rows where the event held, at least 1/(w+2) after w rows
+    where it did not (Laplace's rule of succession). The curve is constant outside the range of scores seen. Rows
+    whose score is not finite are left out and counted.
 
     Args:
-        scores: (n,) raw scores; ``labels``: (n,) of 0/1 or booleans, whether the event held.
-        bound_to: the configuration the scores came from.
-        method: ``isotonic`` needs more rows (hundreds), ``platt`` makes do with few.
+        scores: (n,) raw scores.
+        labels: (n,) of 0/1 or booleans, whether the event held.
+        bound_to: configuration that the scores came from.
+        method: ``isotonic`` needs hundreds of rows, ``platt`` works with few; ``auto`` chooses by their number.
         increasing: whether the event is more likely at higher scores; ``False`` for uncertainties.
-        event: what the probability is of.
-        min_rows: fewer rows are refused.
-        folds: of the cross-fitted metrics.
-        groups: (n,) what a row is of; rows of one group are held out together.
-        questions: digests of those that the rows came from.
+        event: the event, in words.
+        min_rows: fewest rows accepted.
+        groups: (n,) group of each row; rows of one group are held out together.
+        questions: digests of the questions that the rows came from.
 
     Raises:
-        CalibrationError: too few rows, or only one kind of label.
-        InputError: lengths differ, labels other than 0/1, unknown method.
-        MissingDependencyError: no scikit-learn.
+        CalibrationError: too few rows, or fewer than ``LEAST_EACH`` of a kind.
+        InputError: lengths differ, a label is not 0/1, or the method is unknown.
+        MissingDependencyError: scikit-learn is not installed.
     """
-    if method not in ("isotonic", "platt"):
-        raise InputError(f"Unknown method {method!r}.", hint="isotonic or platt")
+    if method not in ("auto", "isotonic", "platt"):
+        raise InputError(f"Unknown method {method!r}.", hint="auto, isotonic or platt")
     x, y, unknown = _rows(scores, labels)
-    if len(x) < min_rows or y.min() == y.max():
+    positives = int(y.sum())
+    if len(x) < min_rows or min(positives, len(x) - positives) < LEAST_EACH:
         raise CalibrationInputError(
-            f"{len(x)} rows with {int(y.sum())} positives are not enough to calibrate{_unknown(unknown, len(x))}.",
-            hint=f"Give at least {min_rows} questions, some with right and some with wrong answers.",
+            f"{len(x)} rows with {positives} positives are not enough to calibrate{_unknown(unknown, len(x))}.",
+            hint=f"Give at least {min_rows} questions: {LEAST_EACH} or more answered right, and as many wrong.",
         )
+    if method == "auto":
+        method = "platt" if len(x) < PLATT_BELOW else "isotonic"
     made = _fit(x, y, method, increasing)
     return Calibration(
         method,
@@ -233,9 +240,9 @@ def fit_calibration(
         event,
         **made,
         n=len(x),
-        positives=int(y.sum()),
+        positives=positives,
         unknown=unknown,
-        metrics=_metrics(x, y, method, increasing, _held_out(scores, labels, method, increasing, groups, folds)),
+        metrics=_metrics(x, y, increasing, _held_out(scores, labels, method, increasing, groups)),
         questions=tuple(dict.fromkeys(questions)),
     )
 
@@ -247,25 +254,24 @@ def held_out(
     method: Method,
     increasing: bool = False,
     groups: Sequence[Hashable] | None = None,
-    folds: int = FOLDS,
 ) -> list[float | None] | None:
-    """For each row the probability that a fit without it (and without its group) gives: what metrics are made of.
+    """Predict each row by a fit without it and without its group; the out-of-fold metrics come from these.
 
     Args:
-        scores, labels, method, increasing, groups, folds: as ``fit_calibration``.
+        scores, labels, method, increasing, groups: see ``fit_calibration``.
 
     Returns:
-        (n,) in order, ``None`` where the score is not finite; ``None`` for all where a kind of label is too rare to be
-        held out.
+        (n,) probabilities in order, ``None`` where the score is not finite; ``None`` instead of the list if one kind
+        of label is too rare to be held out.
     """
-    found = _held_out(scores, labels, method, increasing, groups, folds)
+    found = _held_out(scores, labels, method, increasing, groups)
     return None if found is None else [float(p) if math.isfinite(p) else None for p in found]
 
 
 def _unknown(unknown: int, known: int) -> str:
     if not unknown:
         return ""
-    return f": of {unknown} more the score is unknown" if known else f": every score, of {unknown} rows, is unknown"
+    return f": {unknown} more have an unknown score" if known else f": every score, of {unknown} rows, is unknown"
 
 
 def choose_threshold(
@@ -276,31 +282,33 @@ def choose_threshold(
     target: float | None = None,
     increasing: bool = False,
 ) -> float | None:
-    """The raw score that best parts true from false events; what lies on the threshold counts as the low side.
+    """Choose the raw score that best separates true from false events; a score equal to it counts as below.
 
     Args:
-        scores, labels, increasing: as ``fit_calibration``. With ``increasing=False`` the event is predicted where
-            score ≤ threshold: for SeaKR's gate, "right without retrieval", so retrieve where score > threshold.
-        rule: ``balanced_accuracy`` maximises the mean of both classes' recall; ``target_accuracy`` accepts as many rows
+        scores, labels, increasing: see ``fit_calibration``. With ``increasing=False`` the event is predicted where
+            score ≤ threshold. For SeaKR's gate the event is "right without retrieval": retrieve above the threshold.
+        rule: ``balanced_accuracy`` maximises the mean recall of both classes; ``target_accuracy`` accepts as many rows
             as possible while at least ``target`` of the accepted ones are true.
-        target: in (0, 1], for ``target_accuracy``.
+        target: share in (0, 1], for ``target_accuracy``.
 
     Returns:
-        A finite score (midway between neighbours), or ``None`` if no threshold reaches the target.
+        A finite score midway between two neighbours, or ``None`` if no threshold reaches the target.
 
     Raises:
-        CalibrationError: no usable rows, or for ``balanced_accuracy`` only one kind of label.
-        InputError: as ``fit_calibration``, or no target where one is needed.
+        CalibrationError: there are no usable rows, or for ``balanced_accuracy`` only one kind of label.
+        InputError: see ``fit_calibration``; or the target is missing or out of range.
     """
     x, y, _ = _rows(scores, labels)
     if len(x) == 0 or (rule == "balanced_accuracy" and y.min() == y.max()):
-        raise CalibrationError("No threshold can be chosen from these rows.", hint="Give right and wrong answers.")
+        raise CalibrationError(
+            "These rows do not allow a threshold to be chosen.", hint="Give right and wrong answers."
+        )
     if rule == "target_accuracy" and (target is None or not 0 < target <= 1):
         raise InputError(f"target must be in (0, 1], not {target!r}.")
     sign = 1.0 if increasing else -1.0
-    order = np.argsort(-sign * x, kind="stable")  # surest first
+    order = np.argsort(-sign * x, kind="stable")  # most likely first
     x, y = x[order], y[order]
-    last = np.append(np.flatnonzero(np.diff(x)), len(x) - 1)  # a threshold cannot part equal scores
+    last = np.append(np.flatnonzero(np.diff(x)), len(x) - 1)  # equal scores fall on one side
     true, count = np.cumsum(y)[last], last + 1.0
     if rule == "balanced_accuracy":
         value = true / y.sum() + 1.0 - (count - true) / (len(y) - y.sum())
@@ -316,7 +324,7 @@ def choose_threshold(
         if min(x[end], x[end + 1]) < middle < max(x[end], x[end + 1]):
             return float(middle)
         return float(min(x[end], x[end + 1]))
-    # All are accepted: just beyond the last one, on whichever side that is.
+    # Every row is accepted: place the threshold just beyond the last one.
     return float(np.nextafter(x[end], -np.inf)) if increasing else float(x[end])
 
 
@@ -341,7 +349,7 @@ def _isotonic(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
         raise MissingDependencyError("scikit-learn", extra="eval", purpose="Calibration") from error
     margin = 1.0 / (len(x) + 2)
     model = IsotonicRegression(y_min=margin, y_max=1 - margin, increasing=increasing, out_of_bounds="clip").fit(x, y)
-    # Knots only where the float really moves on, so that "scores rising" holds strictly.
+    # Two knots may round to the same float: keep one, so that scores rise strictly.
     knots: dict[float, float] = dict(zip(map(float, model.X_thresholds_), map(float, model.y_thresholds_)))
     return {"points": tuple(sorted(knots.items()))}
 
@@ -360,7 +368,7 @@ def _platt(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
     classes = np.repeat([1, 0], len(x))
     model.fit(np.concatenate([z, z]), classes, sample_weight=np.concatenate([targets, 1 - targets]))
     slope = float(model.coef_[0, 0]) / spread
-    if slope == 0 or (slope > 0) != increasing:  # the score tells nothing in its own direction: the base rate, then
+    if slope == 0 or (slope > 0) != increasing:  # the score does not predict in its direction: use the base rate
         rate = float(targets.mean())
         return {"slope": 0.0, "intercept": math.log(rate / (1 - rate)), **bounds}
     ends = {"low": float(x.min()), "high": float(x.max())}
@@ -368,17 +376,17 @@ def _platt(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
 
 
 def _bounds(positives: float, n: float) -> dict[str, float]:
-    """What as many rows allow to be said: the chance of one more of the other kind is never nought."""
+    """Bound probabilities by Laplace's rule: n rows never justify 0 or 1."""
     return {"floor": 1 / (n - positives + 2), "ceiling": (positives + 1) / (positives + 2)}
 
 
-def _metrics(x: Float64, y: Float64, method: Method, increasing: bool, held: Float64 | None) -> dict[str, float]:
-    found = {"auroc": _auroc(x if increasing else -x, y), "brier_constant": float(np.mean((y - y.mean()) ** 2))}
+def _metrics(x: Float64, y: Float64, increasing: bool, held: Float64 | None) -> dict[str, float]:
+    found = {"auroc": auroc(x if increasing else -x, y), "brier_constant": float(np.mean((y - y.mean()) ** 2))}
     raw = x if increasing else 1 - x
     if raw.min() >= 0 and raw.max() <= 1:
         found |= {"brier_before": float(np.mean((raw - y) ** 2)), "ece_before": calibration_error(raw, y)}
     if held is not None:
-        predicted = held[np.isfinite(held)]  # of the rows of known score, which x and y are of
+        predicted = held[np.isfinite(held)]  # rows of known score, as in x and y
         found |= {"brier": float(np.mean((predicted - y) ** 2)), "ece": calibration_error(predicted, y)}
     return found
 
@@ -389,13 +397,12 @@ def _held_out(
     method: Method,
     increasing: bool,
     groups: Sequence[Hashable] | None,
-    folds: int,
 ) -> Float64 | None:
-    """(n,) for each row the prediction of a fit without it, NaN for an unknown score; ``None`` as ``held_out``."""
+    """Return (n,) out-of-fold predictions, NaN for an unknown score; ``None`` as for ``held_out``."""
     usable = np.isfinite(numbers(scores, "scores", 1))
     x, y, _ = _rows(scores, labels)
     of = [group for group, use in zip(groups, usable, strict=True) if use] if groups is not None else None
-    fold = deal_folds(y, of, folds)
+    fold = deal_folds(y, of)
     if fold is None:
         return None
     predicted = np.empty(len(y))
@@ -406,13 +413,3 @@ def _held_out(
     found = np.full(len(usable), np.nan)
     found[usable] = predicted
     return found
-
-
-def _auroc(x: Float64, y: Float64) -> float:
-    """Probability that a true row scores above a false one, ties half."""
-    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    positives = y.sum()
-    return float(
-        (ranks[y == 1].sum() - positives * (positives + 1) / 2) / (positives * (len(values[inverse]) - positives))
-    )

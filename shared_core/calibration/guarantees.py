@@ -22,7 +22,7 @@ from shared_core.types import MetadataValue
 
 VERSION = 1
 GUARANTEES: tuple[GuaranteeKind, ...] = get_args(GuaranteeKind)
-_REFIT = "Fit it for this configuration: selfreflect calibrate --guarantee …"
+_REFIT = "Fit it for this configuration: selfreflect calibrate guarantee QUESTIONS"
 _GRID = 100  # learn then test holds at hundredths
 
 

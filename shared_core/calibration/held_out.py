@@ -1,9 +1,9 @@
-"""What a fit is worth on rows that it did not see: how rows are dealt into folds, and how far probabilities are off."""
+"""Judge a fit on rows that it did not see: folds, calibration error, and whether the fit is worth keeping."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,22 +12,22 @@ from shared_core.errors import MissingDependencyError
 from shared_core.uncertainty.arrays import Float64
 
 FOLDS = 5
-"""Parts that rows are dealt into, each predicted by a fit on the others."""
+"""Folds that rows are dealt into; each is predicted by a fit on the others."""
 
 
 def deal_folds(
     labels: ArrayLike, groups: Sequence[Hashable] | None = None, folds: int = FOLDS
 ) -> NDArray[np.int64] | None:
-    """The fold of each row, both kinds of label spread over all folds; always the same for the same rows.
+    """Assign each row to a fold, with both kinds of label in every fold; deterministic.
 
     Args:
         labels: (n,) of 0/1.
-        groups: (n,) what a row is of (claims of one question are alike): a group is never divided. Each row by itself
-            if not given.
-        folds: wanted; fewer where a kind of label has fewer rows (groups) than that.
+        groups: (n,) group of each row, never divided (claims about one question resemble each other); by default each
+            row is a group of its own.
+        folds: wanted number; fewer if one kind of label has fewer groups.
 
     Returns:
-        (n,) from 0; ``None`` where rows of a kind cannot be held out without leaving none to fit on.
+        (n,) fold numbers from 0; ``None`` if holding out rows of a kind would leave none to fit on.
 
     Raises:
         MissingDependencyError: scikit-learn is not installed.
@@ -43,9 +43,9 @@ def deal_folds(
     if count < 2:
         return None
     alone = len(set(of)) == len(y)
-    maker = (StratifiedKFold if alone else StratifiedGroupKFold)(count, shuffle=True, random_state=0)
+    splitter = (StratifiedKFold if alone else StratifiedGroupKFold)(count, shuffle=True, random_state=0)
     found = np.zeros(len(y), dtype=np.int64)
-    for i, (rest, held) in enumerate(maker.split(np.zeros(len(y)), y, None if alone else of)):
+    for i, (rest, held) in enumerate(splitter.split(np.zeros(len(y)), y, None if alone else of)):
         if len(set(y[rest])) < 2:
             return None
         found[held] = i
@@ -53,12 +53,14 @@ def deal_folds(
 
 
 def calibration_error(probabilities: Float64, labels: Float64, bins: int = 10) -> float:
-    """Expected calibration error over bins of equal width, [0, 1/bins], then (lower, upper] (Guo et al. 2017).
+    """Return the expected calibration error (Guo et al. 2017) over ``bins`` bins of equal width.
+
+    The first bin is [0, 1/bins], the others are (lower, upper].
 
     Args:
         probabilities: (n,) in [0, 1].
         labels: (n,) of 0/1.
-        bins: how many.
+        bins: number of bins.
 
     Returns:
         In [0, 1]; NaN without rows.
@@ -68,3 +70,34 @@ def calibration_error(probabilities: Float64, labels: Float64, bins: int = 10) -
     place = np.searchsorted(np.arange(1, bins) / bins, probabilities, side="left")
     gaps = [abs(float(probabilities[place == b].sum() - labels[place == b].sum())) for b in range(bins)]
     return sum(gaps) / len(probabilities)
+
+
+def auroc(scores: Float64, labels: Float64) -> float:
+    """Return the probability that a true row scores above a false one; ties count half.
+
+    Args:
+        scores: (n,) finite.
+        labels: (n,) of 0/1, both kinds present.
+    """
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]  # mean rank of each group of equal scores, from 1
+    positives = labels.sum()
+    above = ranks[labels == 1].sum() - positives * (positives + 1) / 2  # Mann–Whitney U
+    return float(above / (positives * (len(labels) - positives)))
+
+
+def find_shortfall(metrics: Mapping[str, float], *, ranks_only: bool = False) -> str:
+    """Say why a fit should not replace what it was fitted to improve; empty if it should.
+
+    Args:
+        metrics: of a ``Calibration`` or a ``Stack``.
+        ranks_only: the raw score is no probability, so that only its order can be judged. The map is monotone and its
+            direction fixed, so the AUROC of the raw score is that of the fit on unseen rows too.
+    """
+    if ranks_only:
+        area = metrics.get("auroc", math.nan)
+        return f"its AUROC is {area:.3f}, no better than chance (.5)" if area <= 0.5 else ""
+    before, after = metrics.get("brier_before"), metrics.get("brier")
+    if before is None or after is None or after < before:
+        return ""
+    return f"out of fold its Brier score is {after:.3f}, no better than the {before:.3f} without it"

@@ -1,7 +1,7 @@
-"""A stack: the probability that a claim is right from what several witnesses say, of which some may be silent.
+"""Logistic regression that combines several support signals, any of which may be missing.
 
-Logistic in the witnesses' log-odds, with a weight of its own for each that is silent. Fitting goes through
-scikit-learn; applying needs nothing. Bound, like a calibration, to the configuration it was fitted for.
+It is linear in the log-odds of each signal, with a separate weight for each missing one. Fitting uses scikit-learn;
+applying needs nothing. Like a calibration, it is bound to the configuration it was fitted for.
 """
 
 from __future__ import annotations
@@ -16,40 +16,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.calibration.binding import BindingValue, plain_questions, require_same
-from shared_core.calibration.calibration import Calibration
+from shared_core.calibration.calibration import LEAST_EACH, Calibration
 from shared_core.calibration.guarantees import FittedGuarantee
-from shared_core.calibration.held_out import FOLDS, calibration_error, deal_folds
+from shared_core.calibration.held_out import auroc, calibration_error, deal_folds
 from shared_core.errors import CalibrationError, CalibrationInputError, MissingDependencyError
 from shared_core.uncertainty.arrays import Float64
 
 VERSION = 1
-LEAST = 40
-"""Claims needed at least, right and wrong ones together; five of each kind."""
-STRENGTH = 0.3
-"""Inverse of the L2 penalty on a stack's weights."""
-_FEWEST = 5
-_LIMIT = 6.0  # log-odds beyond it count as it: 0.9975
-_REFIT = "Fit it again: selfreflect calibrate"
+LEAST_CLAIMS = 40
+"""Fewest claims that a stack is fitted on, right and wrong ones together."""
+_STRENGTH = 0.3  # inverse of the L2 penalty on the weights
+_LIMIT = 6.0  # log-odds are clipped here: a probability of 0.9975
+_REFIT = "Fit it again: selfreflect calibrate claims"
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """P(right) = sigmoid(intercept + Σ weight · log-odds of what was said + Σ silent weight of what was not).
+    """P(right) = sigmoid(intercept + Σ weight · log-odds of each known signal + Σ weight of each missing one).
+
+    >>> stack = Stack(("entailed", "answers"), weights=(1.0, 0.5), missing=(0.0, -1.0), intercept=0.0, n=98)
+    >>> round(stack.combine([0.9, None]), 3)
+    0.768
+    >>> stack.combine([None, None]) is None
+    True
 
     Attributes:
-        names: of the witnesses, in order.
-        weights, silent: one number for each.
-        intercept: one number.
-        bound_to: the configuration it holds for.
-        n, positives: claims it was fitted on, and how many of them were right; no probability is nearer to 0 or 1 than
-            one further claim of the other kind would have it: 1 / (n + 2).
-        metrics: of the fit, out of fold: ``auroc``, ``brier``, ``ece``; and ``brier_constant``, of the base rate.
-        questions: digests of those that it was fitted on (``bindings.question_digest``), where they are known.
+        names: names of the signals, in order.
+        weights, missing: one number per signal: its weight, and the term that counts if it is missing.
+        intercept: constant term.
+        bound_to: configuration that it holds for.
+        n, positives: claims it was fitted on, and right ones among them. No probability is nearer to 0 or 1 than one
+            more claim of the other kind would put it: 1 / (n + 2).
+        metrics: out of fold: ``auroc``, ``brier``, ``ece``; also ``brier_constant`` (the base rate for every claim) and
+            ``brier_before`` (the support that the stack replaces).
+        questions: digests of the questions it was fitted on (``binding.question_digest``), if known.
     """
 
     names: tuple[str, ...]
     weights: tuple[float, ...]
-    silent: tuple[float, ...]
+    missing: tuple[float, ...]
     intercept: float
     bound_to: Mapping[str, BindingValue] = field(default_factory=dict)
     n: int = 0
@@ -59,160 +64,162 @@ class Stack:
     questions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no stack; keep read-only copies."""
+        """Check that the numbers fit together, and keep read-only copies."""
         object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
         object.__setattr__(self, "questions", tuple(self.questions))
-        numbers = (*self.weights, *self.silent, self.intercept)
-        whole = len(self.names) == len(self.weights) == len(self.silent) and self.names
+        numbers = (*self.weights, *self.missing, self.intercept)
+        whole = len(self.names) == len(self.weights) == len(self.missing) and self.names
         if self.version != VERSION or not whole or not all(map(math.isfinite, numbers)) or self.n < 0:
-            raise CalibrationError("This stack of witnesses cannot be used.", hint=_REFIT)
+            raise CalibrationError("Invalid calibration of claims.", hint=_REFIT)
 
     def __hash__(self) -> int:
-        return hash((self.names, self.weights, self.silent, self.intercept))
+        return hash((self.names, self.weights, self.missing, self.intercept))
 
-    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies do not pickle by themselves
+    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies cannot be pickled
         return (Stack.from_dict, (self.to_dict(),))
 
-    def combine(self, said: Sequence[float | None]) -> float | None:
-        """P(right) of a claim of which the witnesses, in the order of ``names``, say this; ``None`` if all are silent.
+    def combine(self, signals: Sequence[float | None]) -> float | None:
+        """Return P(right) of a claim; ``None`` if every signal is missing.
 
         Args:
-            said: probabilities in [0, 1]; ``None`` and NaN are silence.
+            signals: probabilities in [0, 1], in the order of ``names``; ``None`` and NaN are missing.
         """
-        known = [p if p is not None and math.isfinite(p) else None for p in said]
-        if all(p is None for p in known):
+        row = _figures(signals)
+        count = len(self.names)
+        if all(row[count:]):
             return None
-        z = self.intercept + sum(
-            quiet if p is None else weight * _log_odds(p) for p, weight, quiet in zip(known, self.weights, self.silent)
-        )
-        room = 1 / (self.n + 2)
-        return min(max(1 / (1 + math.exp(-max(min(z, 50.0), -50.0))), room), 1 - room)
+        z = self.intercept + sum(w * x for w, x in zip((*self.weights, *self.missing), row, strict=True))
+        margin = 1 / (self.n + 2)
+        return min(max(1 / (1 + math.exp(-max(min(z, 50.0), -50.0))), margin), 1 - margin)
 
     def require(self, **configuration: BindingValue) -> Stack:
-        """Itself, if it was fitted for exactly this configuration (a value of ``None`` is as if left out).
+        """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.
 
         Raises:
-            CalibrationError: it was fitted for another; names every difference.
+            CalibrationError: it was fitted for another configuration; the message names every difference.
         """
         require_same("The calibration of claims", self.bound_to, configuration, hint=_REFIT)
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "questions"}
-        lists = {name: list(plain[name]) for name in ("names", "weights", "silent")}
+        """Convert to plain values that JSON can hold."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("questions", "missing")}
+        lists = {"names": list(self.names), "weights": list(self.weights), "silent": list(self.missing)}
         known = plain_questions(self.questions)
         return {**plain, **lists, "bound_to": dict(self.bound_to), "metrics": dict(self.metrics), **known}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Stack:
-        """The reverse of ``to_dict``; CalibrationError if it is none."""
+        """Build a stack from ``to_dict``'s output; CalibrationError for anything else."""
         try:
-            lists = {name: tuple(data[name]) for name in ("names", "weights", "silent")}
-            return cls(**{**data, **lists})
+            lists = {name: tuple(data[key]) for name, key in _LISTS.items()}
+            return cls(**{name: value for name, value in data.items() if name != "silent"} | lists)
         except (KeyError, TypeError) as error:
-            raise CalibrationError(f"This is no stack of witnesses: {error}.", hint=_REFIT) from error
+            raise CalibrationError(f"Not a calibration of claims: {error}.", hint=_REFIT) from error
 
 
+_LISTS = {"names": "names", "weights": "weights", "missing": "silent"}
+"""Attributes that are lists, and their names in files of format 1."""
 AnyCalibration = Calibration | Stack | FittedGuarantee
-"""What a file of calibrations holds by purpose; ``claims`` is a stack, ``guarantee`` one of those, the others map one
-score."""
+"""Content of a calibration file by purpose: ``claims`` is a stack, ``guarantee`` a guarantee, others map one score."""
 
 
 def fit_stack(
     names: Sequence[str],
-    said: Sequence[Sequence[float | None]],
+    signals: Sequence[Sequence[float | None]],
     right: Sequence[bool],
     *,
     bound_to: Mapping[str, BindingValue] | None = None,
-    strength: float = STRENGTH,
-    folds: int = FOLDS,
+    before: Sequence[float | None] | None = None,
     groups: Sequence[Hashable] | None = None,
     questions: Sequence[str] = (),
 ) -> Stack:
-    """Fit a stack on claims that were judged.
+    """Fit a stack on judged claims.
 
     Args:
-        names: of the witnesses.
-        said: (claims, witnesses), what each said of each claim.
+        names: names of the signals.
+        signals: (claims, signals) values in [0, 1]; ``None`` is missing.
         right: (claims,) whether the claim was right.
-        bound_to: the configuration it holds for.
-        strength: inverse of the L2 penalty.
-        folds: for the metrics, which are of claims not fitted on.
-        groups: (claims,) the question of each; claims of one question are held out together.
-        questions: digests of all that were asked.
+        bound_to: configuration that it holds for.
+        before: (claims,) support without the stack, which the fit is compared with. An unknown support counts as 0: the
+            claim would not be shown.
+        groups: (claims,) question of each claim; claims about one question are held out together.
+        questions: digests of all questions that were asked.
 
     Raises:
-        CalibrationError: fewer than ``LEAST`` claims of which any witness says anything, or nearly all of a kind.
+        CalibrationError: fewer than ``LEAST_CLAIMS`` claims with a signal, or fewer than ``LEAST_EACH`` of a kind.
         MissingDependencyError: scikit-learn is not installed.
     """
-    kept = _heard(said)
-    x, y = _figures_of(said, kept), np.array([bool(right[i]) for i in kept])
+    kept = _known(signals)
+    x, y = _matrix(signals, kept), np.array([bool(right[i]) for i in kept])
     positives = int(y.sum())
-    if len(kept) < LEAST or min(positives, len(kept) - positives) < _FEWEST:
+    if len(kept) < LEAST_CLAIMS or min(positives, len(kept) - positives) < LEAST_EACH:
         raise CalibrationInputError(
-            f"{len(kept)} claims, {positives} of them right, are too few to fit how far witnesses are to be believed "
-            f"(of {len(said) - len(kept)} more no witness said anything).",
-            hint=f"Give questions for {LEAST} claims or more, with at least {_FEWEST} right and {_FEWEST} wrong ones.",
+            f"{len(kept)} claims, {positives} of them right, are too few to calibrate claims "
+            f"({len(signals) - len(kept)} more have no signal).",
+            hint=f"Give questions for {LEAST_CLAIMS} claims or more, {LEAST_EACH} or more right and as many wrong.",
         )
-    model = _logistic(x, y, strength)
+    model = _logistic(x, y)
     slopes = model.coef_[0]
     count = len(names)
+    metrics = _metrics(y.astype(np.float64), _predict_held_out(x, y, _select(groups, kept)))
+    if before is not None:
+        old = np.array([before[i] or 0.0 for i in kept])
+        metrics["brier_before"] = float(np.mean((old - y) ** 2))
     return Stack(
-        tuple(names), tuple(map(float, slopes[:count])), tuple(map(float, slopes[count:])),
-        float(model.intercept_[0]), dict(bound_to or {}), len(kept), positives,
-        _metrics(y.astype(np.float64), _predict_held_out(x, y, _some(groups, kept), strength, folds)),
+        tuple(names),
+        tuple(map(float, slopes[:count])),
+        tuple(map(float, slopes[count:])),
+        float(model.intercept_[0]),
+        dict(bound_to or {}),
+        len(kept),
+        positives,
+        metrics,
         questions=tuple(dict.fromkeys(questions)),
-    )  # fmt: skip
+    )
 
 
 def held_out_of_stack(
-    said: Sequence[Sequence[float | None]],
-    right: Sequence[bool],
-    *,
-    strength: float = STRENGTH,
-    folds: int = FOLDS,
-    groups: Sequence[Hashable] | None = None,
+    signals: Sequence[Sequence[float | None]], right: Sequence[bool], *, groups: Sequence[Hashable] | None = None
 ) -> list[float | None] | None:
-    """For each claim the probability by a stack fitted without it (and its group): what the metrics are made of.
+    """Predict each claim by a stack fitted without it and its group; the metrics come from these.
 
     Args:
-        said, right, strength, folds, groups: as ``fit_stack``.
+        signals, right, groups: see ``fit_stack``.
 
     Returns:
-        In order, ``None`` where no witness says anything; ``None`` for all where they cannot be held out.
+        Probabilities in order, ``None`` where every signal is missing; ``None`` instead of the list if claims cannot be
+        held out.
     """
-    kept = _heard(said)
+    kept = _known(signals)
     y = np.array([bool(right[i]) for i in kept])
-    predicted = _predict_held_out(_figures_of(said, kept), y, _some(groups, kept), strength, folds)
+    predicted = _predict_held_out(_matrix(signals, kept), y, _select(groups, kept))
     if predicted is None:
         return None
-    found: list[float | None] = [None] * len(said)
+    found: list[float | None] = [None] * len(signals)
     for i, p in zip(kept, predicted):
         found[i] = float(p)
     return found
 
 
-def _logistic(x: Float64, y: NDArray[np.bool_], strength: float) -> Any:
+def _logistic(x: Float64, y: NDArray[np.bool_]) -> Any:
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
-        raise MissingDependencyError("scikit-learn", extra="eval", purpose="Fitting a stack of witnesses") from error
-    return LogisticRegression(C=strength, max_iter=1000).fit(x, y)
+        raise MissingDependencyError("scikit-learn", extra="eval", purpose="Calibrating claims") from error
+    return LogisticRegression(C=_STRENGTH, max_iter=1000).fit(x, y)
 
 
-def _predict_held_out(
-    x: Float64, y: NDArray[np.bool_], groups: Sequence[Hashable] | None, strength: float, folds: int
-) -> Float64 | None:
-    """(claims,) P(right) of each by a fit without its fold; ``None`` where they cannot be dealt."""
-    fold = deal_folds(y, groups, folds)
+def _predict_held_out(x: Float64, y: NDArray[np.bool_], groups: Sequence[Hashable] | None) -> Float64 | None:
+    """Return (claims,) P(right), each by a fit without its fold; ``None`` if there are no folds."""
+    fold = deal_folds(y, groups)
     if fold is None:
         return None
     found = np.empty(len(y))
     for i in range(int(fold.max()) + 1):
         held = fold == i
-        found[held] = _logistic(x[~held], y[~held], strength).predict_proba(x[held])[:, 1]
+        found[held] = _logistic(x[~held], y[~held]).predict_proba(x[held])[:, 1]
     return found
 
 
@@ -220,20 +227,18 @@ def _metrics(y: Float64, held: Float64 | None) -> dict[str, float]:
     rate = float(y.mean())
     found = {"brier_constant": rate * (1 - rate)}
     if held is not None:
-        from sklearn.metrics import brier_score_loss, roc_auc_score
-
-        found["auroc"] = float(roc_auc_score(y, held))
-        found["brier"] = float(brier_score_loss(y, held))
+        found["auroc"] = auroc(held, y)
+        found["brier"] = float(np.mean((held - y) ** 2))
         found["ece"] = calibration_error(held, y)
     return found
 
 
-def _heard(said: Sequence[Sequence[float | None]]) -> list[int]:
-    """Numbers of the claims of which a witness says something."""
-    return [i for i, row in enumerate(said) if any(p is not None and math.isfinite(p) for p in row)]
+def _known(signals: Sequence[Sequence[float | None]]) -> list[int]:
+    """Return the numbers of the claims that have at least one signal."""
+    return [i for i, row in enumerate(signals) if any(p is not None and math.isfinite(p) for p in row)]
 
 
-def _some(groups: Sequence[Hashable] | None, kept: Sequence[int]) -> list[Hashable] | None:
+def _select(groups: Sequence[Hashable] | None, kept: Sequence[int]) -> list[Hashable] | None:
     return None if groups is None else [groups[i] for i in kept]
 
 
@@ -243,12 +248,13 @@ def _log_odds(p: float) -> float:
     return min(max(math.log(p) - math.log1p(-p), -_LIMIT), _LIMIT)
 
 
-def _figures_of(said: Sequence[Sequence[float | None]], kept: Sequence[int]) -> Float64:
-    """(claims kept, 2 · witnesses): the log-odds of what each says, then 1 for each that is silent."""
-    return np.array([_figures(said[i]) for i in kept])
+def _matrix(signals: Sequence[Sequence[float | None]], kept: Sequence[int]) -> Float64:
+    """Return (claims kept, 2 · signals): see ``_figures``."""
+    return np.array([_figures(signals[i]) for i in kept])
 
 
 def _figures(row: Sequence[float | None]) -> list[float]:
-    quiet = [p is None or not math.isfinite(p) for p in row]
-    heard = [0.0 if q or p is None else _log_odds(p) for p, q in zip(row, quiet)]
-    return [*heard, *(float(q) for q in quiet)]
+    """Return the log-odds of each signal (0 if missing), then an indicator for each: 1 if missing."""
+    missing = [p is None or not math.isfinite(p) for p in row]
+    known = [0.0 if gone or p is None else _log_odds(p) for p, gone in zip(row, missing)]
+    return [*known, *(float(gone) for gone in missing)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -14,74 +14,35 @@ from rich.text import Text
 from shared_core.cli.common import (
     ABSTAINED,
     BuiltEngine,
-    build,
     check_output,
     check_questions_and_docs,
     exit_code,
     read_calibration,
     reports_errors,
 )
-from shared_core.cli.console import cell, note, out, show_error, write_json
-from shared_core.cli.options import Guarantee, Set, Vectors, with_set
+from shared_core.cli.console import JsonList, cell, note, out, show_error, write_json
+from shared_core.cli.options import AnswerOptions
 from shared_core.errors import AbstainedError, InputError, SelfReflectError
-from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.pipelines.decision.wording import UNCITED
+from shared_core.settings import SelfReflectSettings
 from shared_core.support.sanitize import to_printable_line
-from shared_core.types import Answer, Claim
-
-Docs = Annotated[
-    list[Path],
-    typer.Option(
-        "--docs", "-d", help="File or folder to answer from, repeatable; indexed as needed, in your cache folder."
-    ),
-]
-Index = Annotated[Path | None, typer.Option("--index", "-i", help="Folder of an index made by `selfreflect index`.")]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model", "-m", help="transformers model: hub name, path, GGUF file, smollm2; or the name on the server."
-    ),
-]
-BaseUrl = Annotated[
-    str | None, typer.Option("--base-url", help="OpenAI-compatible server (vLLM, llama.cpp, Ollama, …).")
-]
-Pipeline = Annotated[str, typer.Option("--pipeline", "-p", help=f"One of {', '.join(get_args(PipelineName))}.")]
-Target = Annotated[
-    float, typer.Option("--target-accuracy", "-t", help="Answer only what is right at least this often.")
-]
-TopK = Annotated[int, typer.Option("--top-k", "-k", help="Passages to read.")]
-OnAbstain = Annotated[str, typer.Option("--on-abstain", help="say, show, raise or fallback.")]
-JudgePath = Annotated[
-    str | None, typer.Option("--judge", help="NLI cross-encoder (path) that scores how far quotes support claims.")
-]
-Calibration = Annotated[Path | None, typer.Option("--calibration", help="File written by `selfreflect calibrate`.")]
+from shared_core.types import Answer, Claim, Event, Finished
 
 _DEFAULTS = SelfReflectSettings()
-
-
 FROM_INPUT = "-"
 BATCH = 16
-"""Questions asked at once: what they have in common is computed once, and answers are shown while others wait."""
+"""Questions asked at once: computation that they share is done once."""
+Result = Answer | SelfReflectError
 
 
 @reports_errors
 def ask_command(
+    engine: AnswerOptions,
     questions: Annotated[
         list[str] | None,
         typer.Argument(metavar="QUESTION...", help="The question, or several; - reads them from standard input."),
     ] = None,
-    docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
-    index: Index = None,
-    vectors: Vectors = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    pipeline: Pipeline = _DEFAULTS.pipeline,
-    target_accuracy: Target = _DEFAULTS.target_accuracy,
-    top_k: TopK = _DEFAULTS.top_k,
-    on_abstain: OnAbstain = _DEFAULTS.on_abstain,
-    calibration: Calibration = None,
-    guarantee: Guarantee = None,
-    changes: Set = [],  # noqa: B006
-    judge: JudgePath = None,
+    on_abstain: Annotated[str, typer.Option(help="say, show, raise or fallback.")] = _DEFAULTS.on_abstain,
     as_json: Annotated[bool, typer.Option("--json", help="Print whole answers as JSON (a list if several).")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
@@ -93,45 +54,30 @@ def ask_command(
 
     Exit codes: 0 answered (at least one, if several were asked), 3 abstained, 2 bad usage or input, 1 failure.
     """
-    settings = SelfReflectSettings(
-        target_accuracy=target_accuracy,
-        pipeline=pipeline,
-        top_k=top_k,
-        on_abstain=on_abstain,
-        calibration=calibration,
-        guarantee=guarantee,
-    )
-    settings = with_set(settings, changes)
+    settings = engine.settings(on_abstain=on_abstain)
     asked = read_questions(questions or [])
-    check_questions_and_docs(asked, docs)
+    check_questions_and_docs(asked, engine.docs)
     check_output(html, "--html")
-    read_calibration(calibration)
-    built = build(
-        docs=docs,
-        index=index,
-        vectors=vectors,
-        model=model,
-        base_url=base_url,
-        settings=settings,
-        judge=judge,
-    )
+    read_calibration(engine.calibration)
+    built = engine.build(settings)
     several = len(asked) > 1
-    answers: list[Answer] = []
-    failures: list[SelfReflectError] = []
-    told: list[dict[str, Any]] = []
-    for question, result in _ask(built, asked):
-        if isinstance(result, Answer):
-            answers.append(result)
-            told.append(result.to_dict())
-        else:
-            failures.append(result)
-            told.append({"question": question, "error": result.message, "hint": result.hint})
-        if not as_json:
-            _show_result(question, result, trace=trace, heading=several)
-    if as_json and (answers or several):
-        write_json(told if several else told[0])
-    if as_json and not several and failures:
-        show_error(failures[0])
+    results: list[Result] = []
+    with JsonList(enabled=as_json and several) as listed:
+
+        def show_next(question: str, result: Result) -> None:
+            results.append(result)
+            if not as_json:
+                _show_result(question, result, trace=trace, heading=several)
+            elif several:
+                listed.write(_plain(question, result))
+            elif isinstance(result, Answer):
+                write_json(result.to_dict())
+            else:
+                show_error(result)
+
+        _ask(built, asked, show_next)
+    answers = [r for r in results if isinstance(r, Answer)]
+    failures = [r for r in results if not isinstance(r, Answer)]
     if html is not None and answers:
         write_html(answers, html, built)
     if failures:
@@ -140,9 +86,16 @@ def ask_command(
         raise typer.Exit(ABSTAINED)
 
 
+def _plain(question: str, result: Result) -> dict[str, object]:
+    if isinstance(result, Answer):
+        return result.to_dict()
+    return {"question": question, "error": result.message, "hint": result.hint}
+
+
 def read_questions(given: Sequence[str]) -> list[str]:
-    """The questions on the command line; with ``-``, or if there are none and something is piped in, one of each line
-    of standard input that is not empty.
+    """Return the questions on the command line; with ``-``, or with none and a pipe, those on standard input.
+
+    Standard input holds one question a line; empty lines are skipped.
 
     Raises:
         InputError: there are none, or standard input is not UTF-8.
@@ -161,20 +114,37 @@ def read_questions(given: Sequence[str]) -> list[str]:
     return found
 
 
-def _ask(built: BuiltEngine, questions: Sequence[str]) -> Iterator[tuple[str, Answer | SelfReflectError]]:
-    """Answers in order; an error of ours about one question leaves the others alone."""
+def _ask(built: BuiltEngine, questions: Sequence[str], show_next: Callable[[str, Result], None]) -> None:
+    """Ask in batches; each result is passed on, in order, once it and all before it are there."""
     for start in range(0, len(questions), BATCH):
-        batch = questions[start : start + BATCH]
-        for question, result in zip(batch, built.engine.answer_many(batch), strict=True):
+        _ask_batch(built, questions[start : start + BATCH], show_next)
+
+
+def _ask_batch(built: BuiltEngine, batch: Sequence[str], show_next: Callable[[str, Result], None]) -> None:
+    done: dict[int, Answer | Exception] = {}
+    shown = 0
+
+    def show_done() -> None:
+        nonlocal shown
+        while shown in done:
+            question, result = batch[shown], done[shown]
+            shown += 1
             if isinstance(result, AbstainedError):
-                yield question, result.answer
-            elif isinstance(result, (Answer, SelfReflectError)):
-                yield question, result
-            else:
+                result = result.answer
+            if not isinstance(result, (Answer, SelfReflectError)):
                 raise result
+            show_next(question, result)
+
+    def take(number: int, event: Event) -> None:
+        if isinstance(event, Finished):
+            done[number] = event.answer
+            show_done()
+
+    done |= dict(enumerate(built.engine.answer_many(batch, take)))
+    show_done()
 
 
-def _show_result(question: str, result: Answer | SelfReflectError, *, trace: bool, heading: bool) -> None:
+def _show_result(question: str, result: Result, *, trace: bool, heading: bool) -> None:
     if isinstance(result, Answer):
         show(result, trace=trace, heading=heading)
         return
@@ -186,7 +156,7 @@ def _show_result(question: str, result: Answer | SelfReflectError, *, trace: boo
 def write_html(
     answers: Sequence[Answer], path: Path, built: BuiltEngine, *, title: str = "Answers with their quotes"
 ) -> None:
-    """Write the report of answers and say where it is; InputError if it cannot be written."""
+    """Write the HTML report of answers and print its path; InputError if it cannot be written."""
     from shared_core.evaluation.report import write_report
 
     try:
@@ -199,18 +169,19 @@ def write_html(
 
 
 def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
-    """Print an answer for people: the text, its numbered quotes each on a line with file, page, section and offsets
-    below, the confidence."""
+    """Print an answer for people: text, numbered quotes with file, page, section and offsets, confidence."""
     if heading:
         _show_heading(answer.question)
     if answer.abstained:
         out.print(Text(answer.text, style="yellow"))
         _show_dropped(answer)
     if any(answer.text[c.start : c.end] != c.text for c in answer.kept_claims):
-        out.print(Text(answer.text))  # as it was written: claims that stand alone are worded otherwise
+        out.print(Text(answer.text))  # as written: claims are reworded to stand alone
     else:
         for claim in answer.kept_claims:
             out.print(_mark(claim, answer))
+        if answer.kept_claims and answer.text.endswith(UNCITED):
+            out.print(Text(UNCITED, style="yellow"))
     show_quotes(answer)
     confidence = "unknown" if answer.confidence is None else f"{answer.confidence:.2f}"
     target = answer.metadata.get("target_accuracy")
@@ -226,7 +197,7 @@ def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
 
 
 def show_quotes(answer: Answer) -> None:
-    """Print the numbered quotes of an answer, each with file, page, section and offsets below."""
+    """Print the numbered quotes of an answer, each followed by file, page, section and offsets."""
     from shared_core.citation import find_place
 
     spans = answer.numbered_spans()
@@ -260,7 +231,7 @@ def _mark(claim: Claim, answer: Answer) -> Text:
 
 
 def _show_dropped(answer: Answer) -> None:
-    said = " ".join(answer.text.split())  # an abstention may quote the nearest itself
+    said = " ".join(answer.text.split())  # the text of an abstention may quote the nearest claim
     for claim in [c for c in answer.claims if c.support is not None][:1]:
         if " ".join(claim.text.split()) in said:
             continue

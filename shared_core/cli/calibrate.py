@@ -1,297 +1,400 @@
-"""``selfreflect calibrate``: confidences and thresholds for the user's own documents, model and questions."""
+"""``selfreflect calibrate``: fit confidences, thresholds and promises to the user's documents, model and questions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from shared_core.cli.ask import BaseUrl, Docs, Index, JudgePath, Model, Pipeline, Target, TopK
 from shared_core.cli.common import (
+    FAILED,
+    DefaultGroup,
     answers_closed_book,
-    build,
     check_output,
+    check_output_folder,
     check_questions_and_docs,
     reports_errors,
 )
 from shared_core.cli.console import err, note, out
-from shared_core.cli.guarantee import calibrate_guarantee_command, write_claims
-from shared_core.cli.options import Guarantee, Set, Vectors, with_set
+from shared_core.cli.options import EngineOptions
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
-from shared_core.settings import SelfReflectSettings
+from shared_core.settings import GuaranteeName, SelfReflectSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shared_core.calibration.calibration import Calibration, ThresholdRule
+    from shared_core.calibration.calibration import FitMethod, ThresholdRule
+    from shared_core.calibration.stack import AnyCalibration
     from shared_core.evaluation.dataset import Question
-    from shared_core.evaluation.fitting.calibration import CalibrationRun
-    from shared_core.evaluation.fitting.claims_calibration import FittedClaims
-    from shared_core.evaluation.fitting.gauge_calibration import FittedPurpose, Labels
+    from shared_core.evaluation.fitting import ClaimLabels, FitOptions, Fitted
+    from shared_core.evaluation.fitting.observe import Labels
     from shared_core.facades.engine import SelfReflectEngine
     from shared_core.support.run_log import RunLog
 
 _DEFAULTS = SelfReflectSettings()
-PURPOSES = ("confidence", "claims", "gate", "answer", "support", "self_evaluation")
+_RULES = ("balanced_accuracy", "target_accuracy")
+_ORDER = ("confidence", "claims", "gate", "answer", "support", "self_evaluation")  # the gate before its answers
+
+Questions = Annotated[Path, typer.Argument(help="Questions, with answers where known: jsonl, json, csv or tsv.")]
+LabelSource = Annotated[
+    str,
+    typer.Option(
+        "--labels",
+        help="gold (known answers), self (agreement of the model's answer from memory with its answer from passages), "
+        "or auto: gold where answers are known, self elsewhere.",
+    ),
+]
+Rule = Annotated[str, typer.Option(help="How the threshold is chosen: balanced_accuracy or target_accuracy.")]
+RuleTarget = Annotated[
+    float | None, typer.Option("--target", help="For --rule target_accuracy: share right below the threshold.")
+]
+ClaimsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--write-claims",
+        help="Also write the questions with all claims made and their labels; corrected, the file can be given as "
+        "QUESTIONS.",
+    ),
+]
+PromisedAccuracy = Annotated[
+    float, typer.Option("--target-accuracy", "-t", help="Share of the claims shown that is promised to be right.")
+]
+Alpha = Annotated[float, typer.Option(help="Probability that the promise may fail.")]
 
 
-@reports_errors
-def calibrate_command(
-    questions: Annotated[Path, typer.Argument(help="Questions, with answers where known: jsonl, json or csv.")],
-    docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
-    index: Index = None,
-    vectors: Vectors = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    pipeline: Pipeline = _DEFAULTS.pipeline,
-    top_k: TopK = _DEFAULTS.top_k,
-    judge: JudgePath = None,
-    purpose: Annotated[
-        list[str],
-        typer.Option(
-            help="What to calibrate, repeatable: confidence (of quoted answers, without a model), claims (how far the "
-            "witnesses of a model's claims are to be believed), gate (when the model knows without retrieval), answer "
-            "(the model's own answers), support (needs --support-rows), self_evaluation (what a model says of its own "
-            "claims, closed-book research). By default confidence without a model; with one claims, for seakr gate and "
-            "answer, for closed-book research self_evaluation."
-        ),
-    ] = [],  # noqa: B006
-    labels: Annotated[
-        str,
-        typer.Option(
-            help="For gate and answer: gold (known answers), self (agreement of the model's answer from memory with "
-            "its answer from passages), or auto: gold where answers are known, self elsewhere."
-        ),
-    ] = "auto",
-    rule: Annotated[
-        str, typer.Option(help="How the gate's threshold is chosen: balanced_accuracy or target_accuracy.")
-    ] = "balanced_accuracy",
-    target: Annotated[
-        float | None, typer.Option(help="For --rule target_accuracy: share of right answers below the threshold.")
-    ] = None,
-    support_rows: Annotated[
-        Path | None, typer.Option(help="Labelled claims (quote, claim, label) in jsonl or csv: calibrates support.")
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write it.")] = Path("calibration.json"),
-    update: Annotated[bool, typer.Option("--update", help="Keep what else the file holds already.")] = False,
-    method: Annotated[str, typer.Option(help="isotonic or platt; auto takes platt below 200 questions.")] = "auto",
-    plots: Annotated[Path | None, typer.Option(help="Folder for the reliability and risk–coverage plots.")] = None,
-    guarantee: Guarantee = None,
-    target_accuracy: Target = _DEFAULTS.target_accuracy,
-    alpha: Annotated[
-        float, typer.Option(help="Of --guarantee: the probability that it may fail.")
-    ] = _DEFAULTS.guarantee_alpha,
-    claims_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--write-claims",
-            help="With --guarantee or self_evaluation: also write the questions with all claims made and their labels; "
-            "corrected, the file can stand in for QUESTIONS.",
-        ),
-    ] = None,
-    changes: Set = [],  # noqa: B006
-) -> None:
-    """Fit confidences and thresholds to your documents, model and questions; use them with `ask --calibration FILE`.
+@dataclass(frozen=True, kw_only=True)
+class CalibrateOptions(EngineOptions):
+    """Options of every purpose: the engine, the method, and where the result goes.
 
-    What is asked is kept in FILE.rows as it comes: a run that was stopped goes on where it was, with the same command.
-    All calibrations of a run go into one file, each bound to the configuration it was made with and refused by others:
-    another model, number of samples or layer needs its own.
-
-    --guarantee fits what may be promised of the claims shown at --target-accuracy, on all the questions, which must be
-    others than those that the file's calibrations were fitted on; those are used and kept with --update. With fewer
-    questions than the promise needs it is refused.
+    >>> CalibrateOptions(model="smollm2").output
+    PosixPath('calibration.json')
     """
-    from shared_core.calibration import io as calibration_io
-    from shared_core.calibration.calibration import Calibration
-    from shared_core.evaluation.dataset import read_questions
-    from shared_core.evaluation.fitting.enough import require_enough, require_enough_claims
-    from shared_core.evaluation.fitting.labelled_claims import read_labelled_claims
-    from shared_core.support.run_log import RunLog
 
-    if guarantee is not None and purpose:
-        raise InputError(
-            "A guarantee holds for scores fixed before: --guarantee and --purpose need questions of their own.",
-            hint="Calibrate first, then run --guarantee --update with other questions.",
-        )
-    settings = with_set(SelfReflectSettings(pipeline=pipeline, top_k=top_k), changes)
-    wanted = _purposes(purpose, model or base_url, settings, support_rows)
-    _check_known("--labels", labels, ("auto", "gold", "self"))
-    _check_known("--rule", rule, ("balanced_accuracy", "target_accuracy"))
-    if (rule == "target_accuracy") != (target is not None):
-        raise InputError("--rule target_accuracy and --target belong together.", hint="--target 0.9, for example.")
-    _check_known("--method", method, ("auto", "isotonic", "platt"))
-    check_output(output, "--output")
-    check_output(plots / "plot.png" if plots is not None else None, "--plots")
-    check_output(claims_file, "--write-claims")
-    check_questions_and_docs((), docs)
-    rows = read_questions(questions)
-    claims = read_labelled_claims(support_rows) if support_rows is not None else []
-    for name in () if guarantee is not None else wanted:
-        if name == "support":
-            require_enough_claims(claims)
-        else:
-            require_enough(name, rows, labels if name in ("gate", "answer") else "gold")
-    asked = RunLog(output.with_name(f"{output.name}.rows"))
-    kept = dict(calibration_io.load(output)) if update and output.exists() else {}
-
-    def made(settings: SelfReflectSettings) -> SelfReflectEngine:
-        return build(
-            docs=docs,
-            index=index,
-            vectors=vectors,
-            model=model,
-            base_url=base_url,
-            settings=settings,
-            judge=judge,
-        ).engine
-
-    if len(asked.rows):
-        note(
-            f"{len(asked.rows)} rows of a run that did not end are in {asked.path}; "
-            "what they answer is not asked again (delete it to ask anew)."
-        )
-    if guarantee is not None:
-        settings = settings.replace(target_accuracy=target_accuracy, guarantee_alpha=alpha)
-        calibrate_guarantee_command(guarantee, rows, made, settings, output, kept, claims_file, asked)
-        asked.remove()
-        return
-    engine = made(settings)
-    todo = _Fitting(
-        engine,
-        rows,
-        claims,
-        method,
-        cast("Labels", labels),
-        cast("ThresholdRule", rule),
-        target,
-        asked,
-        claims_file,
-    )
-    fitted: dict[str, CalibrationRun | FittedClaims | FittedPurpose] = {}
-    for name in wanted:
-        with question_progress(err, len(rows), f"Calibrating: {name}") as progress:
-            gate = fitted["gate"].calibration if "gate" in fitted else None
-            fitted[name] = todo.fit(name, gate if isinstance(gate, Calibration) else None, progress)
-        out.print(fitted[name].summary(), markup=False, highlight=False)
-    calibration_io.save(output, {**kept, **{name: f.calibration for name, f in fitted.items()}})
-    asked.remove()
-    out.print(f"written: {output}", markup=False, highlight=False)
-    if "gate" in fitted and pipeline == "composed":
-        note(
-            "Where the gate skips retrieval the answer is from memory, without a quote: it is shown only with "
-            "allow_answers_without_citation."
-        )
-    if "gate" in fitted and pipeline == "seakr":
-        note("Where the gate stays shut the answer is from memory, without a quote; its text says so.")
-    if plots is not None:
-        for result in fitted.values():
-            drawn = result.plot(plots)
-            for path in drawn:
-                out.print(f"plot: {path}", markup=False, highlight=False)
-            if not drawn:
-                note("Of one kind (right, wrong) there are too few rows to hold any out: nothing is plotted.")
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("calibration.json")
+    update: Annotated[bool, typer.Option("--update", help="Keep the file's other calibrations.")] = False
+    method: Annotated[str, typer.Option(help="isotonic or platt; auto takes platt below 200 questions.")] = "auto"
+    plots: Annotated[Path | None, typer.Option(help="Folder for the reliability and risk–coverage plots.")] = None
 
 
-@dataclass(frozen=True)
-class _Fitting:
-    """What to fit on, and how; the options are checked where they are used."""
+@dataclass(frozen=True, kw_only=True)
+class FlagOptions:
+    """Flags of ``calibrate`` before it had subcommands; each still works, with a warning that names the new form."""
 
-    engine: SelfReflectEngine
-    rows: list[Question]
-    claims: list[tuple[str, str, bool]]
-    method: str
-    labels: Labels
-    rule: ThresholdRule
-    target: float | None
-    kept: RunLog
-    claims_file: Path | None = None
+    purpose: Annotated[list[str], typer.Option(hidden=True)] = field(default_factory=list)
+    labels: Annotated[str, typer.Option(hidden=True)] = "auto"
+    rule: Annotated[str, typer.Option(hidden=True)] = "balanced_accuracy"
+    target: Annotated[float | None, typer.Option(hidden=True)] = None
+    support_rows: Annotated[Path | None, typer.Option(hidden=True)] = None
+    guarantee: Annotated[str | None, typer.Option(hidden=True)] = None
+    target_accuracy: Annotated[float, typer.Option("--target-accuracy", "-t", hidden=True)] = _DEFAULTS.target_accuracy
+    alpha: Annotated[float, typer.Option(hidden=True)] = _DEFAULTS.guarantee_alpha
+    claims_file: Annotated[Path | None, typer.Option("--write-claims", hidden=True)] = None
 
-    def fit(
-        self, name: str, gate: Calibration | None, progress: Callable[[int, int], None]
-    ) -> CalibrationRun | FittedClaims | FittedPurpose:
-        """The calibration of one purpose; ``gate``: fitted before, for the answers that it decides on."""
-        from shared_core.evaluation.fitting import gauge_calibration as gauges
-        from shared_core.evaluation.fitting.calibration import calibrate_confidence
-        from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
+    @property
+    def given(self) -> bool:
+        """Whether any of them was used."""
+        return self != FlagOptions()
 
-        if name == "claims":
-            return calibrate_claims(self.engine, self.rows, progress=progress, kept=self.kept)
-        if name == "self_evaluation":
-            from shared_core.evaluation.fitting.claim_labels import ClaimLabels
-            from shared_core.evaluation.fitting.self_evaluation_calibration import calibrate_self_evaluation
 
-            judged = ClaimLabels(self.rows)
-            try:
-                return calibrate_self_evaluation(
-                    self.engine, self.rows, method=self.method, label=judged, progress=progress, kept=self.kept
-                )
-            finally:
-                write_claims(judged, self.claims_file)
-        if name == "confidence":
-            return calibrate_confidence(self.engine, self.rows, method=self.method, progress=progress, kept=self.kept)
-        if name == "support":
-            return gauges.calibrate_support(self.engine, self.claims, method=self.method)
-        if name == "answer":
-            return gauges.calibrate_answer(
-                self.engine,
-                self.rows,
-                method=self.method,
-                labels=self.labels,
-                gate=gate,
-                progress=progress,
-                kept=self.kept,
+calibrate_app = typer.Typer(
+    cls=DefaultGroup,
+    no_args_is_help=True,
+    help="Fit confidences and thresholds to your documents, model and questions. `calibrate QUESTIONS` fits what the "
+    "configuration needs; a subcommand fits one purpose. Use the result with `ask --calibration FILE`.",
+)
+
+
+@calibrate_app.command("default")
+@reports_errors
+def default_command(questions: Questions, run: CalibrateOptions, flags: FlagOptions) -> None:
+    """Fit what the configuration needs; `default` may be left out: `selfreflect calibrate QUESTIONS`.
+
+    Without a model: confidence. With one: claims; for seakr gate and answer, for closed-book research self-evaluation.
+
+    Everything asked is logged in FILE.rows as it comes: a run that was stopped continues with the same command. Each
+    calibration in the file is bound to its configuration: another model, number of samples or layer needs its own.
+    """
+    if flags.guarantee is not None:
+        if flags.purpose:
+            raise InputError(
+                "A guarantee needs scores that were fixed before, and questions of its own.",
+                hint="Calibrate first, then run `calibrate guarantee --update` with other questions.",
             )
-        return gauges.calibrate_gate(
-            self.engine,
-            self.rows,
-            method=self.method,
-            labels=self.labels,
-            rule=self.rule,
-            target=self.target,
-            progress=progress,
-            kept=self.kept,
-        )
+        _warn("--guarantee", "selfreflect calibrate guarantee QUESTIONS --kind KIND")
+        _fit_guarantee(run, questions, flags.guarantee, flags.target_accuracy, flags.alpha, flags.claims_file)
+        return
+    from shared_core.evaluation.fitting import read_labelled_claims
+
+    _check_choice("--purpose", flags.purpose, _ORDER)
+    if "support" in flags.purpose and flags.support_rows is None:
+        raise InputError("Calibrating support needs labelled claims.", hint="selfreflect calibrate support CLAIMS")
+    wanted = set(flags.purpose or _default_purposes(run)) | ({"support"} if flags.support_rows is not None else set())
+    if flags.given:
+        names = " and ".join(f"calibrate {name.replace('_', '-')}" for name in _ORDER if name in wanted)
+        _warn("--purpose, --support-rows and their flags", f"selfreflect {names}")
+    claims = read_labelled_claims(flags.support_rows) if flags.support_rows is not None else []
+    options = _fit_options(run, flags.labels, flags.rule, flags.target, claims)
+    _fit(run, questions, [name for name in _ORDER if name in wanted], options, claims_file=flags.claims_file)
 
 
-def _purposes(
-    given: list[str], model: str | None, settings: SelfReflectSettings, support_rows: Path | None
-) -> list[str]:
-    from shared_core.evaluation.fitting.gauge_calibration import WITH_GATE
+@calibrate_app.command("confidence")
+@reports_errors
+def confidence_command(questions: Questions, run: CalibrateOptions) -> None:
+    """Fit the confidence of quoted answers, for engines without a model."""
+    _fit(run, questions, ["confidence"], _fit_options(run))
 
-    for name in given:
-        _check_known("--purpose", name, PURPOSES)
-    if "support" in given and support_rows is None:
-        raise InputError("Calibrating support needs labelled claims.", hint="--support-rows FILE")
-    wanted = set(given)
-    if not given:
-        own = {"seakr": {"gate", "answer"}}.get(settings.pipeline, {"claims"})
-        own = {"self_evaluation"} if answers_closed_book(settings) else own
-        wanted = own if model else {"confidence"}
-    if support_rows is not None:
-        wanted.add("support")
-    if "self_evaluation" in wanted and not answers_closed_book(settings):
+
+@calibrate_app.command("claims")
+@reports_errors
+def claims_command(questions: Questions, run: CalibrateOptions) -> None:
+    """Fit the probability that a model's claim is right to all its signals."""
+    _fit(run, questions, ["claims"], _fit_options(run))
+
+
+@calibrate_app.command("gate")
+@reports_errors
+def gate_command(
+    questions: Questions,
+    run: CalibrateOptions,
+    labels: LabelSource = "auto",
+    rule: Rule = "balanced_accuracy",
+    target: RuleTarget = None,
+    answer: Annotated[
+        bool, typer.Option("--answer", help="Also fit the model's own answers, asking nothing twice.")
+    ] = False,
+) -> None:
+    """Fit when the model knows an answer without retrieval (pipelines composed and seakr).
+
+    A gate that separates known from unknown no better than chance is not written, and the exit code is 1.
+    """
+    _fit(run, questions, ["gate", "answer"] if answer else ["gate"], _fit_options(run, labels, rule, target))
+
+
+@calibrate_app.command("answer")
+@reports_errors
+def answer_command(questions: Questions, run: CalibrateOptions, labels: LabelSource = "auto") -> None:
+    """Fit how often the model's own answers are right (pipelines composed and seakr)."""
+    _fit(run, questions, ["answer"], _fit_options(run, labels))
+
+
+@calibrate_app.command("support")
+@reports_errors
+def support_command(
+    claims: Annotated[Path, typer.Argument(help="Labelled claims (quote, claim, label): jsonl, csv or tsv.")],
+    run: CalibrateOptions,
+) -> None:
+    """Fit the probability that a quote supports a claim to support scores."""
+    from shared_core.evaluation.fitting import read_labelled_claims
+
+    _fit(run, None, ["support"], _fit_options(run, claims=read_labelled_claims(claims)))
+
+
+@calibrate_app.command("self-evaluation")
+@reports_errors
+def self_evaluation_command(questions: Questions, run: CalibrateOptions, claims_file: ClaimsFile = None) -> None:
+    """Fit the probability that a claim is right to what the model states of it (closed-book research)."""
+    _fit(run, questions, ["self_evaluation"], _fit_options(run), claims_file=claims_file)
+
+
+@calibrate_app.command("guarantee")
+@reports_errors
+def guarantee_command(
+    questions: Questions,
+    run: CalibrateOptions,
+    kind: Annotated[
+        str, typer.Option(help="conformal_factuality, conformal_risk_control or learn_then_test.")
+    ] = "conformal_factuality",
+    target_accuracy: PromisedAccuracy = _DEFAULTS.target_accuracy,
+    alpha: Alpha = _DEFAULTS.guarantee_alpha,
+    claims_file: ClaimsFile = None,
+) -> None:
+    """Fit the threshold at which a promise about the claims shown at --target-accuracy holds.
+
+    The questions must be others than those that the file's calibrations were fitted on; with --update those are applied
+    and kept. With fewer questions than the promise needs it is refused.
+    """
+    _fit_guarantee(run, questions, kind, target_accuracy, alpha, claims_file)
+
+
+# --- what they share --------------------------------------------------------------------------------------------------
+
+
+def _warn(old: str, new: str) -> None:
+    note(f"warning: {old} of `selfreflect calibrate` will go; use: {new}", style="yellow")
+
+
+def _check_choice(option: str, values: Sequence[str], known: Sequence[str]) -> None:
+    for value in values:
+        if value not in known:
+            raise InputError(f"Unknown {option} {value!r}.", hint=f"Choose from: {', '.join(known)}.")
+
+
+def _fit_options(
+    run: CalibrateOptions,
+    labels: str = "auto",
+    rule: str = "balanced_accuracy",
+    target: float | None = None,
+    claims: Sequence[tuple[str, str, bool]] = (),
+) -> FitOptions:
+    from shared_core.evaluation.fitting import FitOptions
+
+    _check_choice("--rule", [rule], _RULES)
+    if (rule == "target_accuracy") != (target is not None):
+        raise InputError("--rule target_accuracy and --target need each other.", hint="--target 0.9, for example.")
+    return FitOptions(
+        cast("FitMethod", run.method), cast("Labels", labels), cast("ThresholdRule", rule), target, claims=claims
+    )
+
+
+def _default_purposes(run: CalibrateOptions) -> Sequence[str]:
+    if not run.has_model:
+        return ["confidence"]
+    if answers_closed_book(run.settings()):
+        return ["self_evaluation"]
+    return ["gate", "answer"] if run.pipeline == "seakr" else ["claims"]
+
+
+def _check_purposes(run: CalibrateOptions, purposes: Sequence[str]) -> None:
+    """Refuse purposes that the engine to be built cannot serve.
+
+    Raises:
+        InputError: why, and what to do.
+    """
+    from shared_core.evaluation.fitting.fit import WITH_GATE
+
+    of_model = {"claims", "gate", "answer", "self_evaluation"}.intersection(purposes)
+    if of_model and not run.has_model:
+        raise InputError(f"Calibrating {sorted(of_model)[0]} needs a language model.", hint="--model or --base-url")
+    if "confidence" in purposes and run.has_model:
         raise InputError(
-            "Self-evaluation is what closed-book research judges claims by.",
+            "With a model the confidence is that of its claims.", hint="selfreflect calibrate claims QUESTIONS"
+        )
+    if "self_evaluation" in purposes and not answers_closed_book(run.settings()):
+        raise InputError(
+            "Only closed-book research judges claims by self-evaluation.",
             hint="--pipeline research --set research.closed_book=true",
         )
-    if model is None and wanted & {"claims", "gate", "answer", "self_evaluation"}:
+    if {"gate", "answer"}.intersection(purposes) and run.pipeline not in WITH_GATE:
         raise InputError(
-            "Claims, gate, answer and self-evaluation are a language model's.", hint="Give --model or --base-url."
+            f"The pipeline {run.pipeline} has no gate: calibrating gate or answer would have no effect.",
+            hint="selfreflect calibrate claims QUESTIONS",
         )
-    if model is not None and "confidence" in wanted:
-        raise InputError("With a model the confidence is that of its claims.", hint="--purpose claims")
-    if wanted & {"gate", "answer"} and settings.pipeline not in WITH_GATE:
-        raise InputError(
-            f"The pipeline {settings.pipeline} retrieves by itself: calibrations of gate and answer would be applied "
-            "nowhere.",
-            hint="--purpose claims",
-        )
-    return [name for name in PURPOSES if name in wanted]  # the gate before the answers that it decides on
 
 
-def _check_known(option: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise InputError(f"Unknown {option} {value!r}.", hint=f"There are: {', '.join(known)}.")
+def _fit_guarantee(
+    run: CalibrateOptions, questions: Path, kind: str, target_accuracy: float, alpha: float, claims_file: Path | None
+) -> None:
+    settings = run.settings(target_accuracy=target_accuracy, guarantee_alpha=alpha)
+    name = cast(GuaranteeName, settings.replace(guarantee=kind).guarantee)  # refuses an unknown kind
+    options = dataclasses.replace(_fit_options(run), guarantee=name)
+    _fit(run, questions, ["guarantee"], options, settings=settings, claims_file=claims_file)
+
+
+def _fit(
+    run: CalibrateOptions,
+    questions: Path | None,
+    purposes: Sequence[str],
+    options: FitOptions,
+    *,
+    settings: SelfReflectSettings | None = None,
+    claims_file: Path | None = None,
+) -> None:
+    """Check everything that can be known before any work, fit each purpose, and write those that are worth it."""
+    from shared_core.calibration import io as calibration_io
+    from shared_core.evaluation.dataset import read_questions
+    from shared_core.evaluation.fitting import ClaimLabels
+    from shared_core.evaluation.fitting.fit import check_questions
+    from shared_core.support.run_log import RunLog
+
+    settings = settings or run.settings()
+    _check_purposes(run, purposes)
+    check_output(run.output, "--output")
+    check_output(claims_file, "--write-claims")
+    _check_plots(run.plots)
+    check_questions_and_docs((), run.docs)
+    rows = read_questions(questions) if questions is not None else []
+    for name in purposes:
+        check_questions(name, rows, options)
+    before = dict(calibration_io.load(run.output)) if run.update and run.output.exists() else {}
+    if purposes == ["guarantee"]:  # the promise is about scores as the other calibrations leave them
+        before.pop("guarantee", None)
+        settings = settings.replace(calibration=run.output) if before else settings
+    asked = RunLog(run.output.with_name(f"{run.output.name}.rows"))
+    if len(asked.rows):
+        note(
+            f"{len(asked.rows)} rows of a run that did not end are in {asked.path}; these are not asked again "
+            "(delete it to ask anew)."
+        )
+    engine = run.build(settings).engine
+    labels = ClaimLabels(rows if {"guarantee", "self_evaluation"}.intersection(purposes) else [])
+    options = dataclasses.replace(options, label=labels)
+    try:
+        fitted = _fit_each(engine, rows, purposes, options, asked)
+    finally:  # the claims are worth having even if there were too few
+        _write_claims(labels, claims_file)
+    if labels.by:
+        out.print(labels.summary(), markup=False, highlight=False)
+    _write(run, before, fitted, asked)
+
+
+def _check_plots(folder: Path | None) -> None:
+    if folder is not None:
+        from shared_core.evaluation.plots import require_matplotlib
+
+        check_output_folder(folder, "--plots")
+        require_matplotlib()
+
+
+def _fit_each(
+    engine: SelfReflectEngine, rows: list[Question], purposes: Sequence[str], options: FitOptions, asked: RunLog
+) -> dict[str, Fitted]:
+    from shared_core.evaluation.fitting import fit
+
+    fitted: dict[str, Fitted] = {}
+    for name in purposes:
+        gate = fitted.get("gate")
+        if gate is not None and not gate.shortfall:
+            options = dataclasses.replace(options, gate=gate.calibration)
+        with question_progress(err, len(rows), f"Calibrating: {name}") as progress:
+            fitted[name] = fit(name, engine, rows, options, progress=progress, kept=asked)
+        out.print(fitted[name].summary(), markup=False, highlight=False)
+    return fitted
+
+
+def _write(run: CalibrateOptions, before: dict[str, AnyCalibration], fitted: dict[str, Fitted], asked: RunLog) -> None:
+    """Write and draw the fits that are worth it; FAILED if one is not."""
+    from shared_core.calibration import io as calibration_io
+
+    useful = {name: f for name, f in fitted.items() if not f.shortfall}
+    if useful:
+        calibration_io.save(run.output, {**before, **{name: f.calibration for name, f in useful.items()}})
+        out.print(f"written: {run.output}", markup=False, highlight=False)
+    if "gate" in useful:
+        composed = run.pipeline == "composed"
+        where = "it is shown only with allow_answers_without_citation" if composed else "its text says so"
+        note(f"Where the gate skips retrieval the answer is from memory, without a quote: {where}.")
+    for result in fitted.values() if run.plots is not None else ():
+        drawn = result.plot(cast(Path, run.plots))
+        for path in drawn:
+            out.print(f"plot: {path}", markup=False, highlight=False)
+        if not drawn:
+            note(f"{result.purpose}: nothing is plotted, as no rows can be held out.")
+    for name in fitted.keys() - useful.keys():
+        err.print(f"not written: {name}: {fitted[name].shortfall}", style="red", markup=False, highlight=False)
+    if len(useful) < len(fitted):
+        note(f"What was asked is kept in {asked.path}: add questions, or try another method or model.")
+        raise typer.Exit(FAILED)
+    asked.remove()
+
+
+def _write_claims(labels: ClaimLabels, path: Path | None) -> None:
+    """Write the questions with their claims and labels, if a file is named and claims were made."""
+    if path is None or not labels.seen:
+        return
+    from shared_core.training.rows import write_json_lines
+
+    write_json_lines(labels.rows(), path)
+    out.print(f"claims: {path} (correct the labels, then calibrate with it)", markup=False, highlight=False)

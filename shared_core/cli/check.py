@@ -1,4 +1,4 @@
-"""``selfreflect check``: an answer that was made elsewhere, held against documents."""
+"""``selfreflect check``: check an answer made elsewhere against documents."""
 
 from __future__ import annotations
 
@@ -11,29 +11,17 @@ import typer
 from rich.text import Text
 
 from shared_core.abstention.statements import cut_statements
-from shared_core.cli.ask import (
-    BaseUrl,
-    Calibration,
-    Docs,
-    Index,
-    JudgePath,
-    Model,
-    TopK,
-    show_quotes,
-    show_trace,
-    write_html,
-)
+from shared_core.cli.ask import show_quotes, show_trace, write_html
 from shared_core.cli.common import (
     ABSTAINED,
     BuiltEngine,
-    build,
     check_output,
     check_questions_and_docs,
     read_calibration,
     reports_errors,
 )
 from shared_core.cli.console import err, note, out, write_json
-from shared_core.cli.options import Vectors
+from shared_core.cli.options import Calibration, DocumentOptions
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.pipelines.necessity import describe_necessity
@@ -53,18 +41,12 @@ def check_command(
     answer: Annotated[
         str, typer.Argument(metavar="ANSWER", help="The text to check, a file that holds it, or - for standard input.")
     ],
+    documents: DocumentOptions,
     question: Annotated[str, typer.Option("--question", "-Q", help="The question that it answers.")] = "",
-    docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
-    index: Index = None,
-    vectors: Vectors = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
     target_accuracy: Annotated[
-        float, typer.Option("--target-accuracy", "-t", help="A claim is supported if its support is above it.")
+        float, typer.Option("--target-accuracy", "-t", help="A claim is supported if its support is above this.")
     ] = _DEFAULTS.target_accuracy,
-    top_k: TopK = _DEFAULTS.top_k,
     calibration: Calibration = None,
-    judge: JudgePath = None,
     necessary: Annotated[
         bool,
         typer.Option(
@@ -80,26 +62,18 @@ def check_command(
     """Check an answer made elsewhere against documents: which of its claims do they support?
 
     Each claim is supported, contradicted, unsupported (neither), or unknown (it could not be judged), with the sentence
-    of the documents that says so, or the nearest there is. No language model is needed.
+    of the documents that says so, or the nearest one. No language model is needed.
 
     Exit codes: 0 every claim is supported, 3 one is not, 2 bad usage or input, 1 failure.
     """
-    settings = SelfReflectSettings(target_accuracy=target_accuracy, top_k=top_k, calibration=calibration)
+    settings = SelfReflectSettings(target_accuracy=target_accuracy, top_k=documents.top_k, calibration=calibration)
     text = read_answer(answer)
-    check_questions_and_docs([question], docs)
+    check_questions_and_docs([question], documents.docs)
     check_output(html, "--html")
     read_calibration(calibration)
-    if necessary and model is None and base_url is None:
-        raise InputError("--necessary asks a language model.", hint="Give --model or --base-url.")
-    built = build(
-        docs=docs,
-        index=index,
-        vectors=vectors,
-        model=model,
-        base_url=base_url,
-        settings=settings,
-        judge=judge,
-    )
+    if necessary and not documents.has_model:
+        raise InputError("--necessary needs a language model.", hint="Give --model or --base-url.")
+    built = documents.build(settings)
     checked = _check(built, text, question, necessary)
     if as_json:
         write_json(checked.to_dict())
@@ -112,10 +86,10 @@ def check_command(
 
 
 def read_answer(given: str) -> str:
-    """The text to check: that of standard input (``-``), of the file of that name, or what was given itself.
+    """Return the text to check: from standard input (``-``), from the file of that name, or ``given`` itself.
 
     Raises:
-        InputError: it is empty, a folder, not UTF-8, too large, or looks like a file that is not there.
+        InputError: it is empty, a folder, not UTF-8, too large, or names a text file that does not exist.
     """
     if given == _FROM_INPUT:
         return _decoded(sys.stdin.buffer.read(_LARGEST + 1), "Standard input")
@@ -160,7 +134,7 @@ def _check(built: BuiltEngine, text: str, question: str, necessary: bool) -> Ans
 
 
 def show(answer: Answer, *, trace: bool = False) -> None:
-    """Print a checked answer for people: each claim with its verdict, the quotes below, the sums."""
+    """Print a checked answer for people: each claim with its verdict, then the quotes and the totals."""
     numbers = {(s.passage_id, s.start, s.end): i for i, s in enumerate(answer.numbered_spans(), 1)}
     for claim in answer.claims:
         out.print(_line(claim, numbers))

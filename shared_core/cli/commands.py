@@ -9,13 +9,13 @@ import typer
 
 from shared_core import __version__
 from shared_core.cli.ask import ask_command
-from shared_core.cli.calibrate import calibrate_command
+from shared_core.cli.calibrate import calibrate_app
 from shared_core.cli.check import check_command
 from shared_core.cli.common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED
 from shared_core.cli.console import show_error
 from shared_core.cli.doctor import doctor_command
-from shared_core.cli.eval import eval_command
-from shared_core.cli.eval_compare import eval_merge_command
+from shared_core.cli.eval import eval_app
+from shared_core.cli.eval_compare import old_merge_command
 from shared_core.cli.index import index_command
 from shared_core.cli.lab import lab_app
 from shared_core.cli.research_data import research_data_command
@@ -36,9 +36,9 @@ app = typer.Typer(
 app.command("ask")(ask_command)
 app.command("check")(check_command)
 app.command("index")(index_command)
-app.command("eval")(eval_command)
-app.command("eval-merge")(eval_merge_command)
-app.command("calibrate")(calibrate_command)
+app.add_typer(eval_app, name="eval")
+app.command("eval-merge", hidden=True)(old_merge_command)
+app.add_typer(calibrate_app, name="calibrate")
 app.command("research-data")(research_data_command)
 app.command("doctor")(doctor_command)
 train_app.command("reclaim-answers")(reclaim_answers_command)
@@ -63,16 +63,16 @@ def _options(
 
 
 def main() -> None:
-    """Entry point of the ``selfreflect`` command: whatever ends it, it is one of the promised exit codes."""
+    """Run the ``selfreflect`` command; it always ends with one of the documented exit codes."""
     try:
         code = app(standalone_mode=False)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # the reader of a pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:
-        # typer's usage errors, whose classes have moved between packages: they know how to say what is wrong.
+        # Usage errors of typer; their class has moved between packages, their method has not.
         say = getattr(error, "format_message", None)
         if say is None and type(error).__name__ != "Abort":
             raise

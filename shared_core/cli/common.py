@@ -1,4 +1,4 @@
-"""What the commands share: errors and exit codes, ``-q`` and ``-v``, and building an engine from options."""
+"""Shared by all commands: errors and exit codes, ``-q`` and ``-v``, checks of paths, and building an engine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import inspect
 import os
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from shared_core.cli.console import Verbosity, detail, err, note, set_verbosity, show_error
 from shared_core.cli.progress import indexing_progress
@@ -38,25 +39,32 @@ ANSWERED, FAILED, BAD_INPUT, ABSTAINED, INTERRUPTED = 0, 1, 2, 3, 130
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing beside the result, but errors.")]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result and errors.")]
 _Verbose = Annotated[
-    int, typer.Option("--verbose", "-v", count=True, help="Say what is done; twice: everything, with tracebacks.")
+    int, typer.Option("--verbose", "-v", count=True, help="Say what is being done; twice: everything, with tracebacks.")
 ]
 
 
 def exit_code(error: SelfReflectError) -> int:
-    """2 where the user gave something unusable, 1 where something failed."""
+    """Return 2 for bad usage or input, 1 for a failure."""
     return BAD_INPUT if isinstance(error, (InputError, SettingsError, IndexMissingError)) else FAILED
 
 
 def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Give a command ``-q`` and ``-v``, show errors as message and hint, and leave with an exit code: 2 for bad input,
-    1 for a failure, 130 if interrupted. A traceback is shown with ``-v`` only, of a fault of this program."""
+    """Give a command ``-q`` and ``-v``, expand its option dataclasses, and turn errors into messages and exit codes.
+
+    Exit codes: 2 for bad usage or input, 1 for a failure, 130 if interrupted. Tracebacks are shown with ``-v`` only, of
+    defects of this program.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
 
     @functools.wraps(command)
     def wrapped(*args: Any, quiet: bool = False, verbose: int = 0, **kwargs: Any) -> R:
         set_verbosity(-1 if quiet else verbose)
         try:
+            for name, kind in groups.items():
+                kwargs[name] = kind(**{f.name: kwargs.pop(f.name) for f in fields(kind)})
             return command(*args, **kwargs)
         except SelfReflectError as error:
             show_error(error)
@@ -73,34 +81,54 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
             _show_fault(error)
             raise typer.Exit(FAILED) from error
 
-    return _with_verbosity(wrapped, command)
+    parameters = _parameters(command, hints)
+    # typer reads the signature of the wrapper, not of the command.
+    wrapped.__dict__["__signature__"] = inspect.Signature(parameters)
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return cast(Callable[P, R], wrapped)
 
 
-def _with_verbosity(wrapped: Callable[..., R], command: Callable[P, R]) -> Callable[P, R]:
-    """The wrapper with the two options in its signature, where typer looks for them."""
-    hints = {**get_type_hints(command, include_extras=True), "quiet": _Quiet, "verbose": _Verbose}
+def _parameters(command: Callable[..., Any], hints: dict[str, Any]) -> list[inspect.Parameter]:
+    """Return the command's own parameters with each dataclass replaced by its fields, then ``-q`` and ``-v``."""
+    found: list[inspect.Parameter] = []
     kind = inspect.Parameter.KEYWORD_ONLY
-    given = [p.replace(annotation=hints[p.name]) for p in inspect.signature(command).parameters.values()]
-    added = [inspect.Parameter(name, kind, default=0, annotation=hints[name]) for name in ("quiet", "verbose")]
-    wrapped.__signature__ = inspect.Signature([*given, *added])  # type: ignore[attr-defined]  # any function takes one
-    wrapped.__annotations__ = hints
-    return wrapped
+    for parameter in inspect.signature(command).parameters.values():
+        group = hints[parameter.name]
+        if not (isinstance(group, type) and is_dataclass(group)):
+            found.append(parameter.replace(annotation=group, kind=kind))
+            continue
+        options = get_type_hints(group, include_extras=True)
+        for f in fields(group):
+            default = f.default if f.default_factory is MISSING else f.default_factory()
+            found.append(inspect.Parameter(f.name, kind, default=default, annotation=options[f.name]))
+    added = [("quiet", _Quiet), ("verbose", _Verbose)]
+    return [*found, *(inspect.Parameter(name, kind, default=0, annotation=hint) for name, hint in added)]
+
+
+class DefaultGroup(TyperGroup):
+    """Group of commands that runs its first command if the first word names none: ``eval Q`` is ``eval run Q``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Insert the default command's name where the words do not begin with a command or a call for help."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [next(iter(self.commands)), *args]
+        return list(super().parse_args(ctx, args))
 
 
 def _of_system(error: OSError) -> SelfReflectError:
-    """An error of the system, in words that help."""
+    """Describe an error of the operating system, with a hint."""
     where = f"{error.filename}: " if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreError(
-            f"{where}the disk is full.", hint="Make room and run the same command again; nothing that was done is lost."
+            f"{where}the disk is full.", hint="Free some space and run the same command again; finished work is kept."
         )
     if isinstance(error, PermissionError):
-        return StoreError(f"{where}permission denied.", hint="Check who may read and write there.")
+        return StoreError(f"{where}permission denied.", hint="Check the permissions.")
     return StoreError(f"{where}{error.strerror or error}.", hint="Check the disk and the path.")
 
 
 def _show_fault(error: Exception) -> None:
-    hint = "Run it again with -v for the traceback, and report it as a defect of this program."
+    hint = "Run it again with -v for the traceback, and report it as a bug."
     show_error(SelfReflectError(f"Something went wrong: {type(error).__name__}: {error}", hint=hint))
     if Verbosity.level >= 1:
         err.print("".join(traceback.format_exception(error)), markup=False)
@@ -108,15 +136,17 @@ def _show_fault(error: Exception) -> None:
 
 @dataclass(frozen=True)
 class BuiltEngine:
-    """An engine with the index it reads from (for reports that show a quote in its document); none closed book."""
+    """Engine with the index it reads from (reports show quotes in their documents); no index if closed book."""
 
     engine: SelfReflectEngine
     index: DocumentIndex | None
 
 
 def default_index(docs: Sequence[Path]) -> Path:
-    """Where the index of these documents is kept if no place is named: a folder for each set of paths in the user's
-    cache (``~/.cache/selfreflect`` on Linux; ``XDG_CACHE_HOME`` moves it)."""
+    """Return the default index folder of these documents: one for each set of paths, in the user's cache.
+
+    That is ``~/.cache/selfreflect`` on Linux; ``XDG_CACHE_HOME`` moves it.
+    """
     import platformdirs
 
     key = "\n".join(sorted(os.path.realpath(p) for p in docs))
@@ -124,10 +154,10 @@ def default_index(docs: Sequence[Path]) -> Path:
 
 
 def check_questions_and_docs(questions: Sequence[str], docs: Sequence[Path]) -> None:
-    """Refuse paths that are not there, and paths that stand where a question is expected.
+    """Refuse missing paths, and paths in place of a question.
 
     Raises:
-        InputError: which, and what to do.
+        InputError: names the path and the way out.
     """
     missing = [str(path) for path in docs if not os.path.lexists(path)]
     if missing:
@@ -137,38 +167,52 @@ def check_questions_and_docs(questions: Sequence[str], docs: Sequence[Path]) -> 
     slipped = [q for q in questions if docs and len(q) < 4096 and "\n" not in q and os.path.lexists(q)]
     if slipped:
         raise InputError(
-            f"{slipped[0]!r} is a file or folder, and stands where a question is expected.",
+            f"Expected a question, got the file or folder {slipped[0]!r}.",
             hint="Put --docs before each path: --docs A --docs B.",
         )
 
 
 def check_output(path: Path | None, option: str) -> None:
-    """Refuse a file that cannot be written, before any work is done. Folders are made.
+    """Refuse a file that cannot be written, before any work is done.
 
     Raises:
-        InputError: why.
+        InputError: the reason. A folder that does not exist is one: a mistyped path must not make folders.
     """
     if path is None:
         return
     if path.is_dir():
         raise InputError(f"{path} is a folder.", hint=f"Name a file: {option} {path / 'report.html'}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(path, error.strerror or str(error), option) from error
+    if not path.parent.is_dir():
+        raise _unwritable(path, f"there is no folder {path.parent}", option)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise _unwritable(path, "permission denied", option)
 
 
+def check_output_folder(path: Path | None, option: str) -> None:
+    """Make a folder that results go into, before any work is done.
+
+    Raises:
+        InputError: it cannot be made or written to.
+    """
+    if path is None:
+        return
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error), option) from error
+    if not os.access(path, os.W_OK):
+        raise _unwritable(path, "permission denied", option)
+
+
 def _unwritable(path: Path, why: str, option: str) -> InputError:
-    return InputError(f"{path} cannot be written: {why}.", hint=f"Name another place: {option} FILE")
+    return InputError(f"{path} cannot be written: {why}.", hint=f"Give another path to {option}, or make the folder.")
 
 
 def read_calibration(path: Path | None) -> dict[str, AnyCalibration] | None:
-    """The calibrations of a file named by the user.
+    """Read the calibration file that the user named.
 
     Raises:
-        InputError: there is no such file, or it is none that ``selfreflect calibrate`` wrote.
+        InputError: there is no such file, or ``selfreflect calibrate`` did not write it.
     """
     if path is None:
         return None
@@ -181,7 +225,7 @@ def read_calibration(path: Path | None) -> dict[str, AnyCalibration] | None:
 
 
 def open_index(docs: Sequence[Path], index: Path | None, vectors: str | None) -> DocumentIndex:
-    """The index at ``index`` (or the default place), brought up to date with ``docs`` if any are given."""
+    """Open the index (at its default place unless named) and bring it up to date with ``docs``, if any."""
     from shared_core.documents.store import DocumentIndex, IndexSettings
 
     if not docs and index is None:
@@ -203,12 +247,19 @@ def open_index(docs: Sequence[Path], index: Path | None, vectors: str | None) ->
 
 
 def build_model(model: str | None, base_url: str | None) -> LanguageModel | None:
-    """The backend that ``--model`` and ``--base-url`` ask for; ``None`` for the embedded default."""
+    """Build the backend that ``--model`` and ``--base-url`` name; ``None`` for the embedded default.
+
+    Raises:
+        InputError: ``--model`` is a path that does not exist.
+    """
     if base_url is not None:
         from shared_core.lm.openai import OpenAICompatibleLM
 
         return OpenAICompatibleLM(base_url, model=model, api_key=os.environ.get("OPENAI_API_KEY"))
     if model is not None:
+        is_path = os.path.isabs(model) or model.startswith(".")  # names on the hub never begin so
+        if is_path and not os.path.lexists(model):
+            raise InputError(f"There is no model at {model}.", hint="Check --model: a folder, or a name on the hub.")
         from shared_core.lm.transformers import TransformersLM
 
         return TransformersLM(model)
@@ -216,7 +267,7 @@ def build_model(model: str | None, base_url: str | None) -> LanguageModel | None
 
 
 def answers_closed_book(settings: SelfReflectSettings) -> bool:
-    """Whether nothing is ever retrieved: ReSearch as the paper has it."""
+    """Return whether nothing is ever retrieved: ReSearch as published."""
     return settings.pipeline == "research" and settings.research.closed_book
 
 
@@ -231,7 +282,7 @@ def build(
     judge: str | None = None,
     **parts: Any,
 ) -> BuiltEngine:
-    """An engine over documents, with its index; without any, where the settings answer closed book.
+    """Build an engine over documents, with its index; closed-book settings need no documents.
 
     ``judge``: path of an NLI cross-encoder that scores support.
     """

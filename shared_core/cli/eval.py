@@ -1,30 +1,21 @@
-"""``selfreflect eval``: how good the answers are on questions with known answers."""
+"""``selfreflect eval``: measure answers on questions with known answers."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from shared_core.cli.ask import (
-    BaseUrl,
-    Calibration,
-    Docs,
-    Index,
-    JudgePath,
-    Model,
-    Pipeline,
-    Target,
-    TopK,
-)
 from shared_core.cli.common import (
     FAILED,
-    build,
+    DefaultGroup,
     check_output,
+    check_output_folder,
     check_questions_and_docs,
     read_calibration,
     reports_errors,
@@ -36,123 +27,159 @@ from shared_core.cli.eval_compare import (
     all_failed,
     ask_all,
     drawn,
+    eval_merge_command,
     read_shard,
     save_all,
     show_comparison,
 )
-from shared_core.cli.eval_systems import KINDS, make_systems, wanted_systems
-from shared_core.cli.options import Guarantee, Set, Vectors, with_set
+from shared_core.cli.eval_systems import KINDS, Wanted, make_systems, wanted_systems
+from shared_core.cli.options import AnswerOptions, Limit
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
-from shared_core.settings import SelfReflectSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared_core.evaluation.compare.comparison import Comparison
+    from shared_core.evaluation.compare import Comparison
     from shared_core.evaluation.dataset import Question
     from shared_core.evaluation.runner import Evaluation
+    from shared_core.facades.engine import SelfReflectEngine
 
-_DEFAULTS = SelfReflectSettings()
 
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions(AnswerOptions):
+    """Options of ``selfreflect eval``: the engine, what to compare it with, and where the results go.
 
-@reports_errors
-def eval_command(
-    questions: Annotated[Path, typer.Argument(help="Questions with answers: jsonl, json, csv or tsv (.gz too).")],
-    docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
-    index: Index = None,
-    vectors: Vectors = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    pipeline: Pipeline = _DEFAULTS.pipeline,
-    target_accuracy: Target = _DEFAULTS.target_accuracy,
-    top_k: TopK = _DEFAULTS.top_k,
-    calibration: Calibration = None,
-    guarantee: Guarantee = None,
-    changes: Set = [],  # noqa: B006
-    judge: JudgePath = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first so many questions.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Questions asked at once.")] = 16,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write metrics and every record as JSON.")] = None,
-    plots: Annotated[Path | None, typer.Option("--plots", help="Folder for the plots.")] = None,
+    >>> EvalOptions(compare=["composed,plain"]).several
+    True
+    """
+
+    limit: Limit = None
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions asked at once.")] = 16
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="File for the metrics and every record, as JSON.")
+    ] = None
+    plots: Annotated[Path | None, typer.Option("--plots", help="Folder for the plots.")] = None
     compare: Annotated[
         list[str], typer.Option("--compare", help=f"Several at once, separated by commas: {', '.join(KINDS)}.")
-    ] = [],  # noqa: B006
+    ] = field(default_factory=list)
     vary: Annotated[
         list[str],
         typer.Option("--vary", metavar="NAME=VALUE,VALUE", help="A setting with each of these values, repeatable."),
-    ] = [],  # noqa: B006
+    ] = field(default_factory=list)
     configurations: Annotated[
-        Path | None, typer.Option("--configurations", help="JSON: settings of further configurations by name.")
-    ] = None,
+        Path | None, typer.Option("--configurations", help="JSON file: settings of more configurations by name.")
+    ] = None
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder that keeps every answer; a run that was ended goes on in it."),
-    ] = None,
-    shard: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Ask every N-th question only.")] = None,
-    baseline: Baseline = "",
-    resamples: Resamples = 1000,
+        typer.Option("--output", "-o", help="Folder that keeps every answer; a run that was stopped continues in it."),
+    ] = None
+    shard: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Ask every N-th question only.")] = None
+    baseline: Baseline = ""
+    resamples: Resamples = 1000
+
+    @property
+    def several(self) -> bool:
+        """Whether several configurations are compared."""
+        return bool(self.compare or self.vary or self.configurations is not None)
+
+
+eval_app = typer.Typer(
+    cls=DefaultGroup,
+    no_args_is_help=True,
+    help="Measure answers on questions with known answers: `eval QUESTIONS`, `eval merge FOLDERS -o FOLDER`.",
+)
+
+
+@eval_app.command("run")
+@reports_errors
+def eval_command(
+    questions: Annotated[Path, typer.Argument(help="Questions with answers: jsonl, json, csv or tsv (.gz too).")],
+    options: EvalOptions,
 ) -> None:
-    """Ask every question, compare with the known answers, and print a table of metrics.
+    """Ask every question, compare with the known answers, and print a table; `run` may be left out.
 
     Several configurations in one run: --compare composed,plain and --vary target_accuracy=0.5,0.8, with intervals and
     paired differences. plain is the same model answering from the passages found without us, closed-book from memory.
-    With -o DIR every answer is kept as it comes; ended at any moment, the same command goes on.
+    With -o DIR every answer is kept as it comes; if stopped at any moment, the same command continues.
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
     from shared_core.evaluation.dataset import read_questions
-    from shared_core.evaluation.fitting.seen import fitted_on
     from shared_core.evaluation.runner import evaluate
 
-    several = bool(compare or vary or configurations is not None)
-    check_output(json_file, "--json")
-    check_questions_and_docs((), docs)
-    read_calibration(calibration)
-    part = read_shard(shard)
-    if part is not None and output is None:
-        raise InputError("A shard is of no use without a folder to merge it from.", hint="--shard 1/4 -o DIR")
-    rows = read_questions(questions)[:limit]
-    settings = SelfReflectSettings(
-        target_accuracy=target_accuracy, pipeline=pipeline, top_k=top_k, calibration=calibration, guarantee=guarantee
-    )
-    settings = with_set(settings, changes)
-    wanted = wanted_systems(settings, compare, vary, configurations)
-    first = settings if not several else settings.replace(pipeline="composed", calibration=None, guarantee=None)
-    engine = build(
-        docs=docs, index=index, vectors=vectors, model=model, base_url=base_url, settings=first, judge=judge
-    ).engine
-    if not several and output is None:
-        with question_progress(err, len(rows), "asking") as progress:
-            result = evaluate(engine, rows, batch_size=batch_size, progress=progress)
-        _finish(result, json_file, plots)
+    _check(options)
+    rows = read_questions(questions)[: options.limit]
+    settings = options.settings()
+    wanted = wanted_systems(settings, options.compare, options.vary, options.configurations)
+    first = settings.replace(pipeline="composed", calibration=None, guarantee=None) if options.several else settings
+    engine = options.build(first).engine
+    if options.several or options.output is not None:
+        _compare(options, engine, wanted, rows, _about(questions, rows, options.limit, options.base_url))
         return
-    if output is None:
-        note("Nothing of this run is kept: with -o DIR every answer is, and a run that was ended goes on.")
-    comparison = ask_all(
-        make_systems(engine, wanted) if several else {wanted[0].name: engine},
-        rows,
-        output=output,
-        shard=part,
-        batch_size=batch_size,
-        baseline=baseline,
-        resamples=resamples,
-        about=_about(questions, rows, limit, base_url),
+    with question_progress(err, len(rows), "asking") as progress:
+        result = evaluate(engine, rows, batch_size=options.batch_size, progress=progress)
+    _finish(result, options)
+
+
+eval_app.command("merge")(eval_merge_command)
+
+
+def _check(options: EvalOptions) -> None:
+    """Refuse before any work what cannot succeed.
+
+    Raises:
+        InputError: a path that is missing or cannot be written, or a shard without a folder.
+        MissingDependencyError: plots are wanted (a folder of results holds some) and matplotlib is not installed.
+    """
+    check_output(options.json_file, "--json")
+    check_output_folder(options.plots, "--plots")
+    check_questions_and_docs((), options.docs)
+    read_calibration(options.calibration)
+    if read_shard(options.shard) is not None and options.output is None:
+        raise InputError("A shard needs a folder that it can be merged from.", hint="--shard 1/4 -o DIR")
+    if options.output is not None or options.plots is not None:
+        from shared_core.evaluation.plots import require_matplotlib
+
+        require_matplotlib()
+
+
+def _compare(
+    options: EvalOptions,
+    engine: SelfReflectEngine,
+    wanted: Sequence[Wanted],
+    rows: Sequence[Question],
+    about: Mapping[str, Any],
+) -> None:
+    """Ask all configurations, then print, write and draw the comparison; of one, its own table."""
+    from shared_core.evaluation.overlap import fitted_on
+
+    if options.output is None:
+        note("Answers of this run are not kept; with -o DIR they are, and a run that was stopped can continue.")
+    comparison = drawn(
+        ask_all(
+            make_systems(engine, wanted) if options.several else {wanted[0].name: engine},
+            rows,
+            output=options.output,
+            shard=read_shard(options.shard),
+            batch_size=options.batch_size,
+            baseline=options.baseline,
+            resamples=options.resamples,
+            about=about,
+        )
     )
-    comparison = drawn(comparison)
-    if output is not None:
-        save_all(comparison, output)
-    if not several:
+    if options.output is not None:
+        save_all(comparison, options.output)
+    if not options.several:
         name = wanted[0].name
         alone = comparison if comparison.names == (name,) else drawn(comparison.alone(name))
-        _finish(_evaluation(alone, fitted_on(engine, rows)), json_file, plots, alone)
+        _finish(_evaluation(alone, fitted_on(engine, rows)), options, alone)
         return
     show_comparison(comparison)
-    if json_file is not None:
-        err.print(f"comparison: {comparison.write(json_file)}", markup=False, highlight=False)
-    if plots is not None:
-        for path in comparison.plot(plots):
-            err.print(f"plot: {path}", markup=False, highlight=False)
+    if options.json_file is not None:
+        err.print(f"comparison: {comparison.write(options.json_file)}", markup=False, highlight=False)
+    for path in comparison.plot(options.plots) if options.plots is not None else ():
+        err.print(f"plot: {path}", markup=False, highlight=False)
     if all_failed(comparison):
         raise typer.Exit(FAILED)
 
@@ -169,21 +196,18 @@ def _evaluation(comparison: Comparison, seen: Mapping[str, int]) -> Evaluation:
     return Evaluation(metrics(records), records, seen)
 
 
-def _finish(
-    result: Evaluation, json_file: Path | None, plots: Path | None, drawn_from: Comparison | None = None
-) -> None:
+def _finish(result: Evaluation, options: EvalOptions, drawn_from: Comparison | None = None) -> None:
     _show(result, drawn_from)
-    if json_file is not None:
-        err.print(f"metrics: {result.write(json_file)}", markup=False, highlight=False)
-    if plots is not None:
-        for path in result.plot(plots):
-            err.print(f"plot: {path}", markup=False, highlight=False)
+    if options.json_file is not None:
+        err.print(f"metrics: {result.write(options.json_file)}", markup=False, highlight=False)
+    for path in result.plot(options.plots) if options.plots is not None else ():
+        err.print(f"plot: {path}", markup=False, highlight=False)
     if all(r.error for r in result.records):
         raise typer.Exit(FAILED)
 
 
 def _show(result: Evaluation, drawn_from: Comparison | None = None) -> None:
-    """The table of metrics; with intervals and numbers of questions where they were drawn."""
+    """Print the table of metrics, with intervals and numbers of questions if they were drawn."""
     columns = ["figure", "value"] if drawn_from is None else ["figure", "value", f"{drawn_from.level:.0%}", "n"]
     table = Table(*columns, title=None, header_style="bold")
     table.columns[1].justify = "right"

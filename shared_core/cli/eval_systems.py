@@ -1,4 +1,4 @@
-"""What ``selfreflect eval`` compares: pipelines, settings and the model without us, from options to systems to ask."""
+"""Build the systems that ``selfreflect eval`` compares: pipelines, settings, and the model without us."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MATTERS = {
     PLAIN: {"top_k", "where", "on_overflow", "seed", "deadline", "max_calls", "max_tokens"},
     CLOSED_BOOK: {"seed", "deadline", "max_calls", "max_tokens"},
 }
-"""Settings that change anything for the model without us."""
+"""Settings that affect the model without us."""
 _FILE_SHAPE = '{"strict": {"pipeline": "composed", "target_accuracy": 0.8}, "without us": {"pipeline": "plain"}}'
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A configuration that was asked for; ``kind`` is a pipeline, ``plain`` or ``closed-book``."""
+    """Requested configuration; ``kind`` is a pipeline, ``plain`` or ``closed-book``."""
 
     name: str
     kind: str
@@ -39,17 +39,17 @@ class Wanted:
 def wanted_systems(
     base: SelfReflectSettings, compare: Sequence[str], vary: Sequence[str], file: Path | None
 ) -> list[Wanted]:
-    """Every kind with every combination of the varied settings, then those of the file.
+    """Combine every kind with every combination of the varied settings, then add those of the file.
 
     Args:
-        base: settings that all share; its pipeline, if none is named.
+        base: settings that all share, and the pipeline if none is named.
         compare: kinds, several in one text separated by commas.
         vary: ``name=value,value``.
         file: JSON, configurations by name.
 
     Raises:
-        InputError: an unknown kind, nothing to vary, an unusable file, two of one name.
-        SettingsError: no such setting, or a value that it cannot have.
+        InputError: an unknown kind, nothing to vary, an unusable file, or two of one name.
+        SettingsError: unknown setting, or an invalid value.
     """
     kinds = [kind.strip() for text in compare for kind in text.split(",") if kind.strip()]
     if not kinds and (vary or file is None):
@@ -63,17 +63,17 @@ def wanted_systems(
         for combination in itertools.product(*([f"{name}={value}" for value in values] for name, values in own)):
             name = " ".join([kind, *combination])
             if name in found:
-                raise InputError(f"{name!r} is asked for twice.")
+                raise InputError(f"{name!r} is named twice.")
             found[name] = Wanted(name, kind, with_set(_of_kind(base, kind), combination))
     for name, values in _read_file(file).items():
         if name in found:
-            raise InputError(f"{name!r} is asked for twice.")
+            raise InputError(f"{name!r} is named twice.")
         found[name] = _from_file(name, values, base)
     return list(found.values())
 
 
 def make_systems(engine: SelfReflectEngine, wanted: Sequence[Wanted]) -> dict[str, AnswersMany]:
-    """Systems over one engine's documents and models, by name; nothing is loaded twice.
+    """Build systems by name over one engine's documents and models; nothing is loaded twice.
 
     Raises:
         InputError: a configuration cannot be made: it needs a model, or its calibration was fitted for another.
@@ -94,8 +94,7 @@ def make_systems(engine: SelfReflectEngine, wanted: Sequence[Wanted]) -> dict[st
 
 
 def _sibling(engine: SelfReflectEngine, settings: SelfReflectSettings) -> SelfReflectEngine:
-    """An engine of these settings and calibrations over the same parts. Unlike ``over``'s it learns nothing of the
-    questions that the others are asked."""
+    """Build an engine of these settings over the same parts; unlike ``over``'s it shares no learnt state."""
     parts = engine.resources
     assert parts.retriever is not None
     return type(engine)(
@@ -112,11 +111,11 @@ def _sibling(engine: SelfReflectEngine, settings: SelfReflectSettings) -> SelfRe
 
 def _require_kind(kind: str) -> None:
     if kind not in KINDS:
-        raise InputError(f"There is nothing called {kind!r} to compare.", hint=f"There are: {', '.join(KINDS)}.")
+        raise InputError(f"Unknown system {kind!r} to compare.", hint=f"Choose from: {', '.join(KINDS)}.")
 
 
 def _of_kind(base: SelfReflectSettings, kind: str) -> SelfReflectSettings:
-    if kind in _MATTERS:  # an engine that only lends its parts: nothing is claimed of its answers
+    if kind in _MATTERS:  # only lends its parts, its own answers are not used
         return base.replace(pipeline="composed", calibration=None, guarantee=None)
     return base.replace(pipeline=kind)
 
@@ -143,7 +142,7 @@ def _read_file(path: Path | None) -> Mapping[str, Mapping[str, Any]]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.", hint=_FILE_SHAPE) from error
     except ValueError as error:
-        raise InputError(f"{path} is no JSON: {error}.", hint=_FILE_SHAPE) from error
+        raise InputError(f"{path} is not JSON: {error}.", hint=_FILE_SHAPE) from error
     if not isinstance(content, dict) or not content or not all(isinstance(v, dict) for v in content.values()):
         raise InputError(f"{path} holds no configurations by name.", hint=_FILE_SHAPE)
     return content

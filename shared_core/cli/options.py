@@ -1,21 +1,31 @@
-"""Options for what has no option of its own: any setting by its name, and the guarantee."""
+"""Options that commands share, and any setting by its name (``--set``).
+
+Commands take one of the dataclasses below as a parameter; ``reports_errors`` expands it into its options.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
 import typer
 
+from shared_core.cli import common
+from shared_core.cli.common import BuiltEngine
 from shared_core.cli.console import note
 from shared_core.errors import InputError
-from shared_core.settings import SelfReflectSettings, Settings
+from shared_core.settings import PipelineName, SelfReflectSettings, Settings
 
-Set = Annotated[
-    list[str],
-    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, repeatable: research.samples=4."),
+Docs = Annotated[
+    list[Path],
+    typer.Option(
+        "--docs", "-d", help="File or folder to answer from, repeatable; indexed as needed, in your cache folder."
+    ),
 ]
+Index = Annotated[Path | None, typer.Option("--index", "-i", help="Folder of an index made by `selfreflect index`.")]
 
 
 def _place_of_vectors(value: str | None) -> str | None:
@@ -37,22 +47,114 @@ Vectors = Annotated[
         "or none (BM25 only). An index remembers it.",
     ),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model", "-m", help="transformers model: hub name, path, GGUF file, smollm2; or the name on the server."
+    ),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", help="OpenAI-compatible server (vLLM, llama.cpp, Ollama, …).")
+]
+Pipeline = Annotated[str, typer.Option("--pipeline", "-p", help=f"One of {', '.join(get_args(PipelineName))}.")]
+Target = Annotated[
+    float, typer.Option("--target-accuracy", "-t", help="Answer only if the answer is right at least this often.")
+]
+TopK = Annotated[int, typer.Option("--top-k", "-k", help="Passages to read.")]
+JudgePath = Annotated[
+    str | None, typer.Option("--judge", help="NLI cross-encoder (path) that scores whether quotes support claims.")
+]
+Calibration = Annotated[Path | None, typer.Option("--calibration", help="File written by `selfreflect calibrate`.")]
+Set = Annotated[
+    list[str],
+    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, repeatable: research.samples=4."),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")]
 Guarantee = Annotated[
     str | None,
     typer.Option(
         "--guarantee",
-        help="conformal_factuality, conformal_risk_control or learn_then_test: what is promised of the claims shown.",
+        help="Promise about the claims shown: conformal_factuality, conformal_risk_control or learn_then_test.",
     ),
 ]
 
+_DEFAULTS = SelfReflectSettings()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentOptions:
+    """Options that name the documents to read and the model to ask.
+
+    >>> DocumentOptions(model="smollm2").top_k
+    5
+    """
+
+    docs: Docs = field(default_factory=list)
+    index: Index = None
+    vectors: Vectors = None
+    model: Model = None
+    base_url: BaseUrl = None
+    top_k: TopK = _DEFAULTS.top_k
+    judge: JudgePath = None
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a language model is named."""
+        return self.model is not None or self.base_url is not None
+
+    def build(self, settings: SelfReflectSettings) -> BuiltEngine:
+        """Build the engine over the documents; errors as ``common.build``."""
+        return common.build(
+            docs=self.docs,
+            index=self.index,
+            vectors=self.vectors,
+            model=self.model,
+            base_url=self.base_url,
+            settings=settings,
+            judge=self.judge,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(DocumentOptions):
+    """Options of an engine: documents, model, pipeline, and any further setting.
+
+    >>> EngineOptions(pipeline="seakr", changes=["max_claims=2"]).settings().max_claims
+    2
+    """
+
+    pipeline: Pipeline = _DEFAULTS.pipeline
+    changes: Set = field(default_factory=list)
+
+    def settings(self, **more: Any) -> SelfReflectSettings:
+        """Return the settings that the options and ``more`` name; ``--set`` comes last. Errors as ``with_set``."""
+        return with_set(SelfReflectSettings(pipeline=self.pipeline, top_k=self.top_k, **more), self.changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(EngineOptions):
+    """Options of an engine whose answers are shown or measured: target accuracy, calibration, guarantee.
+
+    >>> AnswerOptions(target_accuracy=0.8).settings().target_accuracy
+    0.8
+    """
+
+    target_accuracy: Target = _DEFAULTS.target_accuracy
+    calibration: Calibration = None
+    guarantee: Guarantee = None
+
+    def settings(self, **more: Any) -> SelfReflectSettings:
+        """Return the settings that the options and ``more`` name; errors as ``with_set``."""
+        own = {"target_accuracy": self.target_accuracy, "calibration": self.calibration, "guarantee": self.guarantee}
+        return super().settings(**own, **more)
+
 
 def with_set(settings: SelfReflectSettings, pairs: Sequence[str]) -> SelfReflectSettings:
-    """The settings with these ``name=value``; values are JSON (``4``, ``true``, ``null``), anything else is text.
+    """Apply ``name=value`` pairs; values are JSON (``4``, ``true``, ``null``), anything else is text.
 
     Raises:
         InputError: a pair has no ``=``.
-        SettingsError: no such setting, or a value that it cannot have.
+        SettingsError: unknown setting, or an invalid value.
     """
     changes: dict[str, Any] = {}
     for pair in pairs:

@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shared_core.cli.ask import BaseUrl, Calibration, Docs, Index, JudgePath, Model, Target, TopK
 from shared_core.cli.common import FAILED, answers_closed_book, build, read_calibration, reports_errors
 from shared_core.cli.console import err, out
-from shared_core.cli.options import Limit, Set, Vectors, with_set
+from shared_core.cli.options import (
+    BaseUrl,
+    Calibration,
+    Docs,
+    Index,
+    JudgePath,
+    Limit,
+    Model,
+    Set,
+    Target,
+    TopK,
+    Vectors,
+    with_set,
+)
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings

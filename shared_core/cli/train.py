@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
-from shared_core.cli.ask import BaseUrl
 from shared_core.cli.common import build_model, reports_errors
 from shared_core.cli.console import err, out
+from shared_core.cli.options import BaseUrl
 from shared_core.cli.progress import question_progress
 from shared_core.cli.training_options import takes_training_options, training_steps
 from shared_core.errors import InputError

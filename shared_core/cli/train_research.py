@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from shared_core.cli.ask import BaseUrl, Calibration
 from shared_core.cli.common import build_model, read_calibration, reports_errors
 from shared_core.cli.console import err, out
-from shared_core.cli.options import Set, with_set
+from shared_core.cli.options import BaseUrl, Calibration, Set, with_set
 from shared_core.cli.train import Base, EvalRows, Output, Rows, run_training, train_rows
 from shared_core.cli.training_options import takes_training_options
 from shared_core.errors import InputError

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shared_core.cli.ask import BaseUrl, Docs, Index, Model
 from shared_core.cli.common import FAILED, build_model, open_index, reports_errors
 from shared_core.cli.console import err, out
-from shared_core.cli.options import Limit, Vectors
+from shared_core.cli.options import BaseUrl, Docs, Index, Limit, Model, Vectors
 from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.support.files import replace_file

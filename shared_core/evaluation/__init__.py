@@ -4,9 +4,7 @@ All scores are in [0, 1]; published tables often show them times 100.
 """
 
 from shared_core.evaluation.baselines import Plain
-from shared_core.evaluation.compare.compared import Estimate
-from shared_core.evaluation.compare.comparing import compare, merge
-from shared_core.evaluation.compare.comparison import Comparison
+from shared_core.evaluation.compare import Comparison, Estimate, compare, merge
 from shared_core.evaluation.dataset import Question, read_questions
 from shared_core.evaluation.judging import Record
 from shared_core.evaluation.metrics.alce import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
@@ -131,6 +132,12 @@ def pareto(
         axes.margins(x=0.08)
         axes.legend(loc="lower left", title="at ρ* as written")
     return Path(path)
+
+
+def require_matplotlib() -> None:
+    """Raise MissingDependencyError if plots cannot be drawn; to be called before long work that ends in plots."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingDependencyError("matplotlib", extra="eval", purpose="Drawing plots")
 
 
 @contextmanager

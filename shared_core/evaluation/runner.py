@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.seen import warn_fitted_on
 from shared_core.evaluation.judging import Record, judge
+from shared_core.evaluation.overlap import warn_fitted_on
 from shared_core.evaluation.summary import TARGETS, metrics
 from shared_core.support.files import replace_file
 from shared_core.types import Answer

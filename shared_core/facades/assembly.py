@@ -143,7 +143,7 @@ def _guarantee_of(settings: SelfReflectSettings, loaded: Mapping[str, AnyCalibra
     if settings.guarantee is not None and guarantee is None:
         raise CalibrationError(
             f"guarantee={settings.guarantee!r} is asked for, and none was fitted for this configuration.",
-            hint="Fit it: selfreflect calibrate --guarantee …, and give the file as settings.calibration.",
+            hint="Fit it: selfreflect calibrate guarantee QUESTIONS, and give the file as settings.calibration.",
         )
     return guarantee
 

@@ -17,9 +17,7 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.calibration import calibrate_confidence
-from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
-from shared_core.evaluation.fitting.gauge_calibration import calibrate_answer, calibrate_gate, calibrate_support
+from shared_core.evaluation.fitting import FitOptions, fit
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import SIGNALS
@@ -200,7 +198,7 @@ def lamps(pipeline: Any, lm: Any, **more: Any) -> SelfReflectEngine:
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_claims_calibrated_on_a_pipeline_show_what_the_stack_says(pipeline: Any, tmp_path: Path) -> None:
     file = tmp_path / "c.json"
-    fitted = calibrate_claims(lamps(pipeline, lamp_model("text-only")), QUESTIONS).calibration
+    fitted = fit("claims", lamps(pipeline, lamp_model("text-only")), QUESTIONS).calibration
     calibration_io.save(file, {"claims": fitted})
     answer = lamps(pipeline, lamp_model("text-only"), calibration=file).answer(QUESTIONS[1].question)
     assert answer.calibrated
@@ -214,13 +212,13 @@ def test_claims_calibrated_on_a_pipeline_show_what_the_stack_says(pipeline: Any,
 def test_gate_and_answer_are_applied_or_refused(pipeline: Any, tmp_path: Path) -> None:
     engine = lamps(pipeline, lamp_model("white-box"))
     if pipeline not in ("composed", "seakr"):
-        for fit in (calibrate_gate, calibrate_answer):
-            with pytest.raises(InputError, match="applied nowhere"):
-                fit(engine, QUESTIONS)
+        for purpose in ("gate", "answer"):
+            with pytest.raises(InputError, match="no effect"):
+                fit(purpose, engine, QUESTIONS)
         return
     file = tmp_path / "c.json"
-    gate = calibrate_gate(engine, QUESTIONS).calibration
-    answers = calibrate_answer(engine, QUESTIONS, gate=gate).calibration
+    gate = fit("gate", engine, QUESTIONS).calibration
+    answers = fit("answer", engine, QUESTIONS, FitOptions(gate=gate)).calibration
     calibration_io.save(file, {"gate": gate, "answer": answers})
     known = QUESTIONS[4].question
     answer = lamps(pipeline, lamp_model("white-box"), calibration=file, allow_answers_without_citation=True).answer(
@@ -238,7 +236,7 @@ def test_gate_and_answer_are_applied_or_refused(pipeline: Any, tmp_path: Path) -
 
 def test_the_confidence_of_quoted_answers(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
-    fitted = calibrate_confidence(lamps("composed", None), QUESTIONS, method="platt").calibration
+    fitted = fit("confidence", lamps("composed", None), QUESTIONS, FitOptions(method="platt")).calibration
     calibration_io.save(file, {"confidence": fitted})
     answer = lamps("composed", None, calibration=file).answer(QUESTIONS[1].question)
     assert answer.confidence == pytest.approx(fitted.probability(0.8))
@@ -250,7 +248,9 @@ def test_the_confidence_of_quoted_answers(tmp_path: Path) -> None:
 def test_support_is_the_calibrated_one(pipeline: Any, tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     rows = [("Lamp 1 was lit.", f"It was {'sold' if i % 2 else 'lit'} {i}.", i % 2 == 0) for i in range(40)]
-    fitted = calibrate_support(lamps(pipeline, lamp_model("text-only")), rows, method="platt").calibration
+    fitted = fit(
+        "support", lamps(pipeline, lamp_model("text-only")), options=FitOptions(claims=rows, method="platt")
+    ).calibration
     calibration_io.save(file, {"support": fitted})
     engine = lamps(pipeline, lamp_model("text-only"), calibration=file)
     checked = engine.check("Somebody lit the lamp.", passages=[LAMPS[1]])

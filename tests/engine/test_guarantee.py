@@ -15,7 +15,7 @@ from shared_core.calibration import FittedGuarantee
 from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.guarantee_calibration import FittedAnswers, calibrate_guarantee
+from shared_core.evaluation.fitting import FitOptions, Fitted, fit
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reflection import RELEASED_IDS
@@ -61,9 +61,9 @@ def engine(calibrations: Any = None, **settings: Any) -> SelfReflectEngine:
     )
 
 
-def fitted(kind: Any = KIND, **more: Any) -> FittedAnswers:
+def fitted(kind: Any = KIND, **more: Any) -> Fitted:
     asked = engine(target_accuracy=0.5, guarantee_alpha=0.1)
-    return calibrate_guarantee(asked, more.pop("rows", questions()), kind, **more)
+    return fit("guarantee", asked, more.pop("rows", questions()), FitOptions(guarantee=kind), **more)
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_one_that_keeps_nothing_says_that_it_is_vacuous() -> None:
 def test_an_engine_that_applies_one_cannot_be_calibrated_again() -> None:
     asked = engine({"guarantee": fitted().calibration}, **GUARANTEED)
     with pytest.raises(InputError, match="already"):
-        calibrate_guarantee(asked, questions(), KIND)
+        fit("guarantee", asked, questions(), FitOptions(guarantee=KIND))
 
 
 def test_whoever_judges_may_leave_claims_out() -> None:
@@ -261,7 +261,7 @@ def test_every_pipeline_takes_one(pipeline: Any) -> None:
         values = published(pipeline=pipeline, target_accuracy=0.5, **own, **settings)
         return SelfReflectEngine(Numbered(), lm, values, judge=ByNumber(), reader=Rising(), calibrations=calibrations)
 
-    found = calibrate_guarantee(made(), questions(numbers=range(11, 100, 2)), KIND).calibration
+    found = fit("guarantee", made(), questions(numbers=range(11, 100, 2)), FitOptions(guarantee=KIND)).calibration
     assert found.kept > 0
     asked = made({"guarantee": found}, guarantee=KIND)
     shown, kept_back = asked.answer("What is item 98?"), asked.answer("What is item 56?")

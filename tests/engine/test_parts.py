@@ -9,17 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from langchain_selfreflect import MiniLMEmbeddings, SelfReflectChain
 from llamaindex_selfreflect import MiniLMEmbedding, SelfReflectQueryEngine, SelfReflectRerank
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import io as calibration_io
-from shared_core.cli import calibrate
-from shared_core.cli import eval as evaluate_command
+from shared_core.cli import app
 from shared_core.errors import CalibrationError, InputError, SettingsError
-from shared_core.evaluation.fitting.gauge_calibration import calibrate_support
+from shared_core.evaluation.fitting import FitOptions, fit
 from shared_core.facades.defaults import default_embedder, default_reader
 from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.facades.reranker import SelfReflectReranker
@@ -59,7 +57,7 @@ def reclaiming(judge: Any, **more: Any) -> SelfReflectEngine:
 
 
 def test_support_calibrated_with_a_judge_is_accepted_by_the_engine_with_that_judge(tmp_path: Path) -> None:
-    fitted = calibrate_support(reclaiming(Nli()), CLAIMS).calibration
+    fitted = fit("support", reclaiming(Nli()), options=FitOptions(claims=CLAIMS)).calibration
     assert (fitted.bound_to["support_method"], fitted.bound_to["model"]) == ("judge", "nli")
     file = tmp_path / "calibration.json"
     calibration_io.save(file, {"support": fitted})
@@ -85,12 +83,8 @@ def test_the_commands_take_a_judge(command: str, monkeypatch: pytest.MonkeyPatch
     questions, claims, file = tmp_path / "q.jsonl", tmp_path / "claims.jsonl", tmp_path / "c.json"
     questions.write_text(json.dumps({"question": QUESTION, "answers": ["1871"]}))
     claims.write_text("\n".join(json.dumps({"quote": q, "claim": c, "label": label}) for q, c, label in CLAIMS))
-    app = typer.Typer()
-    app.command("calibrate")(calibrate.calibrate_command)
-    app.command("eval")(evaluate_command.eval_command)
     shared = ["--docs", str(tmp_path), "--model", "m", "--pipeline", "reclaim", "--judge", "my-nli"]
-    fit = ["--purpose", "support", "--support-rows", str(claims), "-o", str(file)]
-    result = CliRunner().invoke(app, ["calibrate", str(questions), *shared, *fit])
+    result = CliRunner().invoke(app, ["calibrate", "support", str(claims), *shared, "-o", str(file)])
     assert result.exit_code == 0, result.output
     assert calibration_io.load(file)["support"].bound_to["model"] == "my-nli"
     if command == "eval":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shared_core.errors import SettingsError
-from shared_core.evaluation.compare.bootstrap import Draws, percentiles
+from shared_core.evaluation.compare.figures import Draws, percentiles
 from shared_core.evaluation.metrics.confidence import auroc
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation import Comparison, Question, compare, merge
-from shared_core.evaluation.compare.comparing import missing_shards
+from shared_core.evaluation.compare.run import missing_shards
 from shared_core.evaluation.compare.run_folder import CARD, ROWS, read_run
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.settings import SelfReflectSettings

@@ -12,9 +12,9 @@ import pytest
 
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation import Comparison, Question, compare, evaluate
-from shared_core.evaluation.compare.compared import Estimate
-from shared_core.evaluation.compare.comparison_page import headline, show_figure
-from shared_core.evaluation.compare.rows import Row, figures, over
+from shared_core.evaluation.compare import ComparisonRow, Estimate
+from shared_core.evaluation.compare.outcomes import figures, over
+from shared_core.evaluation.compare.page import headline, show_figure
 from shared_core.types import Answer
 from tests.evaluation.systems import Dice, questions
 
@@ -101,7 +101,7 @@ def test_no_rows_have_no_figures() -> None:
 
 def test_a_row_survives_being_written(found: Comparison) -> None:
     for row in found.rows["bad"]:
-        assert Row.from_dict(json.loads(json.dumps(row.to_dict()))) == row
+        assert ComparisonRow.from_dict(json.loads(json.dumps(row.to_dict()))) == row
 
 
 def test_files(found: Comparison, tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
-from shared_core.cli import eval as command
+from shared_core.cli import app
 from shared_core.errors import RetrievalError
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer
@@ -46,10 +45,8 @@ def invoke(monkeypatch: pytest.MonkeyPatch, engine: Any, *arguments: object) -> 
         built.update(options)
         return SimpleNamespace(engine=engine)
 
-    monkeypatch.setattr(command, "build", build)
-    app = typer.Typer()
-    app.command()(command.eval_command)
-    return CliRunner().invoke(app, [str(a) for a in arguments]), built
+    monkeypatch.setattr("shared_core.cli.common.build", build)
+    return CliRunner().invoke(app, ["eval", *map(str, arguments)]), built
 
 
 def test_eval(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:

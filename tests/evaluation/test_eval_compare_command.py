@@ -14,7 +14,6 @@ from typer.testing import CliRunner, Result
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.calibration import Calibration
 from shared_core.cli import app
-from shared_core.cli import eval as command
 from shared_core.cli.eval_systems import wanted_systems
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.compare.run_folder import read_run
@@ -61,7 +60,7 @@ def run(monkeypatch: pytest.MonkeyPatch, asked: Path, reader: Counting) -> Eval:
         lm = ScriptedLM(lambda request: "It was lit in 1871.") if model else None
         return SimpleNamespace(engine=SelfReflectEngine(Shelf(), lm, settings, reader=reader, critic=WordCritic()))
 
-    monkeypatch.setattr(command, "build", build)
+    monkeypatch.setattr("shared_core.cli.common.build", build)
 
     def invoke(*arguments: object) -> Result:
         return CliRunner().invoke(app, ["eval", str(asked), "--resamples", "20", *map(str, arguments)])
@@ -102,7 +101,7 @@ def test_interrupted_it_says_so_and_goes_on(run: Eval, tmp_path: Path, reader: C
     arguments = ("--vary", "target_accuracy=.5,.9", "-o", tmp_path / "run", "--batch-size", "1")
     result = run(*arguments)
     assert result.exit_code == 130, result.output
-    assert "goes on there" in result.output
+    assert "continues there" in result.output
     before = len(read_run(tmp_path / "run").rows)
     assert 0 < before < 8
     reader.stop_after = None
@@ -135,15 +134,15 @@ def test_shards_are_merged(run: Eval, tmp_path: Path) -> None:
     whole = run("-o", tmp_path / "whole")
     assert whole.exit_code == 0
     parts = [str(tmp_path / f"part{i}") for i in (1, 2)]
-    merged = CliRunner().invoke(app, ["eval-merge", *parts, "-o", str(tmp_path / "all"), "--resamples", "20"])
+    merged = CliRunner().invoke(app, ["eval", "merge", *parts, "-o", str(tmp_path / "all"), "--resamples", "20"])
     assert merged.exit_code == 0, merged.output
     a, b = (json.loads((tmp_path / n / "comparison.json").read_text())["configurations"] for n in ("all", "whole"))
     for data in (a, b):
         del data["composed"]["figures"]["seconds_per_question"]
     assert a == b
-    alone = CliRunner().invoke(app, ["eval-merge", parts[0], "-o", str(tmp_path / "some"), "--resamples", "0"])
+    alone = CliRunner().invoke(app, ["eval", "merge", parts[0], "-o", str(tmp_path / "some"), "--resamples", "0"])
     assert "2/2" in alone.output
-    again = CliRunner().invoke(app, ["eval-merge", str(tmp_path / "all"), "-o", str(tmp_path / "all")])
+    again = CliRunner().invoke(app, ["eval", "merge", str(tmp_path / "all"), "-o", str(tmp_path / "all")])
     assert again.exit_code == 0, again.output
     nothing = CliRunner().invoke(app, ["eval-merge", str(tmp_path), "-o", str(tmp_path / "x")])
     assert nothing.exit_code == 2

@@ -12,7 +12,7 @@ from langchain_selfreflect import SelfReflectChain
 from llamaindex_selfreflect import SelfReflectQueryEngine
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import io as calibration_io
-from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
+from shared_core.evaluation.fitting import fit
 from shared_core.settings import PipelineName
 from tests.engine.test_confidence_everywhere import QUESTIONS, SMALL, Embedder, LampCritic, Lamps, lamp_model
 
@@ -43,7 +43,7 @@ def asked(door: str, pipeline: Any, question: str, **more: Any) -> tuple[float |
 def test_claims_are_applied_through_every_door(pipeline: Any, tmp_path: Path) -> None:
     settings = SelfReflectSettings(pipeline=pipeline, target_accuracy=0.05, signals="support_only", **SMALL)
     engine = SelfReflectEngine(Lamps(), lamp_model("text-only"), settings, judge=Words(), embedder=Embedder())
-    fitted = calibrate_claims(engine, QUESTIONS).calibration
+    fitted = fit("claims", engine, QUESTIONS).calibration
     calibration_io.save(tmp_path / "c.json", {"claims": fitted})
     question = QUESTIONS[1].question
     doors = ("engine", "langchain", "llamaindex")

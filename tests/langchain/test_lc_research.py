@@ -11,7 +11,7 @@ from langchain_selfreflect import SelfReflectChain
 from shared_core import SelfReflectSettings
 from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError
-from shared_core.evaluation.fitting.guarantee_calibration import calibrate_guarantee
+from shared_core.evaluation.fitting import FitOptions, fit
 from tests.engine.test_guarantee import Numbered, Rising, questions
 from tests.fakes import FirstSentenceReader
 from tests.langchain.lc_fakes import QUESTION, ShelfRetriever
@@ -54,7 +54,9 @@ def test_a_guarantee_by_one_argument(tmp_path: Path) -> None:
     def made(**options: Any) -> SelfReflectChain:
         return SelfReflectChain(retriever=Numbered(), reader=Rising(), **options)
 
-    fitted = calibrate_guarantee(made(target_accuracy=0.5).engine, questions(), "conformal_factuality")
+    fitted = fit(
+        "guarantee", made(target_accuracy=0.5).engine, questions(), FitOptions(guarantee="conformal_factuality")
+    )
     calibration_io.save(tmp_path / "c.json", {"guarantee": fitted.calibration})
     values = SelfReflectSettings(calibration=tmp_path / "c.json", target_accuracy=0.5)
     promising = made(settings=values, guarantee="conformal_factuality").invoke("What is item 55?")

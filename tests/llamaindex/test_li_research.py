@@ -11,7 +11,7 @@ from llamaindex_selfreflect import SelfReflectCitationQueryEngine, SelfReflectQu
 from shared_core import SelfReflectSettings
 from shared_core.calibration import io as calibration_io
 from shared_core.errors import AbstainedError, CalibrationError
-from shared_core.evaluation.fitting.guarantee_calibration import calibrate_guarantee
+from shared_core.evaluation.fitting import FitOptions, fit
 from tests.engine.test_guarantee import Numbered, Rising, questions
 from tests.fakes import FirstSentenceReader
 from tests.llamaindex.li_fakes import QUESTION, NodeShelf
@@ -80,7 +80,7 @@ def test_a_guarantee_by_one_argument(tmp_path: Path) -> None:
         return SelfReflectQueryEngine(Numbered(), reader=Rising(), **options)
 
     engine = made(target_accuracy=0.5)
-    fitted = calibrate_guarantee(engine._shared, questions(), "conformal_factuality")
+    fitted = fit("guarantee", engine._shared, questions(), FitOptions(guarantee="conformal_factuality"))
     calibration_io.save(tmp_path / "c.json", {"guarantee": fitted.calibration})
     values = SelfReflectSettings(calibration=tmp_path / "c.json", target_accuracy=0.5)
     promising: Any = made(settings=values, guarantee="conformal_factuality").query("What is item 55?")

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from benchmarks.lab.measure.setting import Counts, Figures, Lab, answers_of, as_asked, mean, shown, worth
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import CalibrationError
-from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
-from shared_core.evaluation.fitting.gauge_calibration import calibrate_answer, calibrate_gate
+from shared_core.evaluation import fitting
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.lab.questions import UNANSWERABLE, Question
 from shared_core.lab.recall import is_right, measure_answers
@@ -50,13 +49,14 @@ def fit(lab: Lab, pipeline: PipelineName, counts: Counts) -> Fitted:
                 *lab.questions(("single",), counts.fit // 2, "tune", known=False),
             ]
         )
-        gate = calibrate_gate(engine, recalled).calibration
+        gate = fitting.fit("gate", engine, recalled).calibration
         found["gate"] = gate
         some = tune[:: 2 if pipeline == "seakr" else 1]
-        found["answer"] = calibrate_answer(engine, some if pipeline == "seakr" else recalled, gate=gate).calibration
+        asked = some if pipeline == "seakr" else recalled
+        found["answer"] = fitting.fit("answer", engine, asked, fitting.FitOptions(gate=gate)).calibration
     if pipeline != "seakr":
         with contextlib.suppress(CalibrationError):  # if nearly all its claims are alike, the uncalibrated rule stays
-            found["claims"] = calibrate_claims(engine, tune).calibration
+            found["claims"] = fitting.fit("claims", engine, tune).calibration
     return Fitted(settings, found)
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from benchmarks.lab.measure.setting import Counts, Figures, Lab, as_asked, mean
-from shared_core.evaluation.fitting.gauge_calibration import calibrate_gate
+from shared_core.calibration import Calibration
+from shared_core.evaluation.fitting import fit
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lab.questions import Question
 from shared_core.lab.recall import measure_answers
@@ -27,7 +28,8 @@ def gate(lab: Lab, counts: Counts) -> Figures:
         *lab.questions(("single",), half, "tune", known=False),
     ]
     engine = lab.engine(SelfReflectSettings())
-    fitted = calibrate_gate(engine, as_asked(tune)).calibration
+    fitted = fit("gate", engine, as_asked(tune)).calibration
+    assert isinstance(fitted, Calibration)
     threshold = fitted.threshold if fitted.threshold is not None else -math.inf
     count = counts.gate // 2
     known = lab.questions(("single",), count, "test", known=True, name="gate")

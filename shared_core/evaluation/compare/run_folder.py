@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import DocumentError, InputError
-from shared_core.evaluation.compare.rows import Row
+from shared_core.evaluation.compare.outcomes import ComparisonRow
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.run_log import Configuration, RunLog
 
@@ -36,7 +36,7 @@ class Run:
 
     configurations: Mapping[str, Configuration]
     sessions: Sequence[Mapping[str, Any]]
-    rows: Sequence[Row]
+    rows: Sequence[ComparisonRow]
 
 
 def read_run(folder: str | Path) -> Run:
@@ -57,7 +57,7 @@ def read_run(folder: str | Path) -> Run:
 @contextmanager
 def continue_run(
     folder: str | Path, configurations: Mapping[str, Configuration], session: Mapping[str, Any]
-) -> Iterator[tuple[Run, Callable[[Sequence[Row]], None]]]:
+) -> Iterator[tuple[Run, Callable[[Sequence[ComparisonRow]], None]]]:
     """Open a run's folder to add to it. Gives what is there, and a function that adds rows.
 
     Args:
@@ -112,11 +112,11 @@ def _log_of(folder: Path) -> RunLog:
     return RunLog(folder / ROWS, card=CARD)
 
 
-def _read_rows(log: RunLog) -> list[Row]:
-    found: list[Row] = []
+def _read_rows(log: RunLog) -> list[ComparisonRow]:
+    found: list[ComparisonRow] = []
     for number, line in enumerate(log.read(), 1):
         try:
-            found.append(Row.from_dict(line))
+            found.append(ComparisonRow.from_dict(line))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise log.damaged(number, f"not an answer ({error})") from error
     return found

@@ -1,4 +1,4 @@
-"""One question asked of one configuration: what is kept of it, and the figures of many."""
+"""One question asked of one configuration, and the figures of many such rows."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from shared_core.evaluation.runner import TARGETS, Record, judge, metrics
 from shared_core.types import Answer, Usage
 
 Measure = Callable[[Question, Answer], float | None]
-"""A figure of one's own, of one answer; ``None`` where it has none. Its mean is given."""
+"""Custom figure of one answer; ``None`` if undefined. Reports give its mean."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """How one question went with one configuration.
+class ComparisonRow:
+    """One question asked of one configuration.
 
     Attributes:
-        configuration: its name.
-        position: of the question in its file, from 0.
-        record: how it was judged.
-        text: of the answer; of an abstention, what was said instead.
+        configuration: name of the configuration.
+        position: position of the question in its file, from 0.
+        record: the judged answer.
+        text: text of the answer or of the abstention.
         retrieved: whether passages were read; ``None`` if the question failed.
-        usage: what it cost; ``None`` if the question failed.
-        measures: figures of one's own.
+        usage: calls and tokens; ``None`` if the question failed.
+        measures: custom figures.
     """
 
     configuration: str
@@ -43,16 +43,16 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str]:
-        """(configuration, id of the question)."""
+        """Configuration and question id."""
         return self.configuration, self.record.id
 
     def is_of(self, question: Question) -> bool:
-        """Whether that is the question that was asked, with the answers it was judged by."""
+        """Return whether this question, with these answers, was the one asked."""
         asked = (self.record.question, self.record.answers, self.record.answerable)
         return asked == (question.question, question.answers, question.answerable)
 
     def utility(self, target_accuracy: float) -> float | None:
-        """What it was worth: 1 if right, -λ = -ρ*/(1-ρ*) if wrong, 0 if nothing was shown; ``None`` if not judgeable.
+        """Return 1 if right, -λ = -ρ*/(1-ρ*) if wrong, 0 if nothing was shown; ``None`` if it cannot be judged.
 
         Source: Piché et al., equation 1, with the answer as one claim.
         """
@@ -63,13 +63,13 @@ class Row:
         return 1.0 if self.record.correct else -_penalty(target_accuracy)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Convert to plain values that JSON can hold."""
         measures = {k: v if v is None or math.isfinite(v) else None for k, v in self.measures.items()}
         return {**asdict(self), "measures": measures}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Row:
-        """The reverse of ``to_dict``. Raises KeyError, TypeError or ValueError for something else."""
+    def from_dict(cls, data: Mapping[str, Any]) -> ComparisonRow:
+        """Build a row from ``to_dict``'s output; KeyError, TypeError or ValueError for anything else."""
         known = {f.name for f in dataclasses.fields(Record)}
         record = {k: v for k, v in data["record"].items() if k in known}
         usage = data.get("usage")
@@ -84,7 +84,7 @@ class Row:
         )
 
 
-_penalty = cache(penalty)  # exact arithmetic is slow, and a bootstrap asks a million times
+_penalty = cache(penalty)  # exact arithmetic is slow, and a bootstrap calls it a million times
 
 
 def row_of(
@@ -94,23 +94,23 @@ def row_of(
     answer: Answer | Exception,
     seconds: float,
     measures: Mapping[str, Measure],
-) -> Row:
-    """Judge one answer (``judge``), or note the error that there is in its place."""
+) -> ComparisonRow:
+    """Judge one answer (``judge``), or record the error in its place."""
     record = judge(question, answer, seconds)
     if isinstance(answer, AbstainedError):
         answer = answer.answer
     if not isinstance(answer, Answer):
-        return Row(configuration, position, record)
+        return ComparisonRow(configuration, position, record)
     found = {name: measure(question, answer) for name, measure in measures.items()}
-    return Row(configuration, position, record, answer.text, bool(answer.passages), answer.usage, found)
+    return ComparisonRow(configuration, position, record, answer.text, bool(answer.passages), answer.usage, found)
 
 
-def figures(rows: Sequence[Row], targets: Sequence[float] = TARGETS) -> dict[str, float]:
-    """All figures of some rows of one configuration: those of ``metrics``, and what an answer was worth and cost.
+def figures(rows: Sequence[ComparisonRow], targets: Sequence[float] = TARGETS) -> dict[str, float]:
+    """Compute all figures of one configuration's rows: those of ``metrics``, and what answers were worth and cost.
 
-    ``utility_R``: mean of ``Row.utility`` at ρ* = R. ``retrieved``: share of the questions for which passages were
-    read. ``calls``, ``prompt_tokens``, ``generated_tokens``: of language models, per question that did not fail. Then
-    the means of the measures. NaN where a figure is not defined.
+    ``utility_R`` is the mean of ``ComparisonRow.utility`` at ρ* = R, ``retrieved`` the share of questions for which
+    passages were read. ``calls``, ``prompt_tokens`` and ``generated_tokens`` are those of language models, per question
+    that did not fail. The means of the measures follow. Undefined figures are NaN.
     """
     paid = [row.usage for row in rows if row.usage is not None]
     measures = {name for row in rows for name in row.measures}
@@ -125,8 +125,8 @@ def figures(rows: Sequence[Row], targets: Sequence[float] = TARGETS) -> dict[str
     }
 
 
-def over(rows: Sequence[Row], figure: str) -> int | None:
-    """How many questions a figure is over; ``None`` for a figure that is not known here."""
+def over(rows: Sequence[ComparisonRow], figure: str) -> int | None:
+    """Count the questions that a figure is over; ``None`` for an unknown figure."""
     kind, _, bar = figure.rpartition("_")
     if kind == "kept_accuracy":
         return _count(rows, lambda row: _ranked(row) and not row.record.abstained and _above(row, float(bar)))
@@ -145,39 +145,39 @@ def _mean(values: Sequence[float | bool | None]) -> float:
     return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
 
-def _count(rows: Sequence[Row], wanted: Callable[[Row], bool]) -> int:
+def _count(rows: Sequence[ComparisonRow], wanted: Callable[[ComparisonRow], bool]) -> int:
     return sum(map(wanted, rows))
 
 
-def _judged(row: Row) -> bool:
+def _judged(row: ComparisonRow) -> bool:
     return row.record.correct is not None
 
 
-def _above(row: Row, bar: float) -> bool:
+def _above(row: ComparisonRow, bar: float) -> bool:
     return row.record.confidence is not None and row.record.confidence > bar
 
 
-def _all(row: Row) -> bool:
+def _all(row: ComparisonRow) -> bool:
     return True
 
 
-def _answerable(row: Row) -> bool:
+def _answerable(row: ComparisonRow) -> bool:
     return _judged(row) and bool(row.record.answerable)
 
 
-def _ranked(row: Row) -> bool:
+def _ranked(row: ComparisonRow) -> bool:
     return _judged(row) and not row.record.error
 
 
-def _sorted_out(row: Row) -> bool:
+def _of_known_answerability(row: ComparisonRow) -> bool:
     return row.record.answerable is not None and not row.record.error
 
 
-def _paid(row: Row) -> bool:
+def _paid(row: ComparisonRow) -> bool:
     return row.usage is not None
 
 
-_OVER: dict[str, Callable[[Row], bool]] = {
+_OVER: dict[str, Callable[[ComparisonRow], bool]] = {
     "questions": _all, "errors": _all, "coverage": _all, "claims_per_answer": _all, "seconds_per_question": _all,
     "exact_match": _judged, "f1": _judged,
     "exact_match_answerable": _answerable, "f1_answerable": _answerable, "first_quote": _answerable,
@@ -185,10 +185,10 @@ _OVER: dict[str, Callable[[Row], bool]] = {
     "recall": lambda row: row.record.recall is not None,
     "offsets_exact": lambda row: row.record.offsets_exact is not None,
     "auroc_correct": _ranked, "ece": _ranked, "brier": _ranked, "aurc": _ranked, "prr": _ranked,
-    "auroc_answerable": _sorted_out,
-    "abstention_precision": lambda row: _sorted_out(row) and row.record.abstained,
-    "abstention_recall": lambda row: _sorted_out(row) and not row.record.answerable,
+    "auroc_answerable": _of_known_answerability,
+    "abstention_precision": lambda row: _of_known_answerability(row) and row.record.abstained,
+    "abstention_recall": lambda row: _of_known_answerability(row) and not row.record.answerable,
     "retrieved": lambda row: row.retrieved is not None,
     "calls": _paid, "prompt_tokens": _paid, "generated_tokens": _paid,
 }  # fmt: skip
-"""Which questions each figure is over, as ``metrics`` and ``figures`` say."""
+"""Condition for a row to count in each figure, matching ``metrics`` and ``figures``."""

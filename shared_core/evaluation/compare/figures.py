@@ -1,4 +1,11 @@
-"""What several systems on the same questions came to: figures with intervals, paired differences, what each costs."""
+"""Figures of several configurations on the same questions: intervals, paired differences, costs.
+
+Intervals come from a paired bootstrap: questions are drawn with replacement, the same ones for every configuration, and
+every figure is computed from each draw by the function that gives its value; the interval lies between percentiles of
+the outcomes (Efron 1979; Efron and Tibshirani 1993, chapter 13). ``scipy.stats.bootstrap`` is not used: all figures of
+all configurations share their draws here, so that every difference is paired, and draws that leave a figure undefined
+(no answer above 0.9 among them) are counted instead of making the whole interval NaN.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.errors import InputError, SettingsError
-from shared_core.evaluation.compare.bootstrap import Draws
-from shared_core.evaluation.compare.rows import Row, figures, over
+from shared_core.evaluation.compare.outcomes import ComparisonRow, figures, over
 from shared_core.evaluation.compare.run_folder import Run
 from shared_core.evaluation.runner import TARGETS
 
@@ -25,17 +31,112 @@ METHOD = (
     "draws agree or more than a tenth of them leave the figure undefined"
 )
 COUNTED = ("questions", "errors")
-"""Figures that are counts, and have no interval."""
+"""Figures that are counts and have no interval."""
+
+
+Statistic = Callable[[NDArray[np.int64]], Mapping[str, float]]
+"""Maps (n,) question numbers, repeats allowed, to figures; NaN where one is undefined."""
+
+MOST_UNDEFINED = 0.1
+"""A figure that is undefined in a larger share of the draws has no interval."""
+
+_ROUNDING = 1e-12
+
+
+class Interval(NamedTuple):
+    """Interval of a figure."""
+
+    low: float
+    high: float
+
+
+class Draws:
+    """Figures of several configurations in each bootstrap draw.
+
+    >>> right = np.array([1.0, 0.0, 1.0, 1.0])
+    >>> draws = Draws({"a": lambda drawn: {"accuracy": right[drawn].mean()}}, size=4)
+    >>> draws.interval("a", "accuracy")
+    Interval(low=0.25, high=1.0)
+
+    Args:
+        statistics: one per configuration, over the same questions.
+        size: number of questions.
+        resamples: number of draws; 0 gives no intervals.
+        seed: of the draws.
+        progress: called as ``progress(done, total)`` after every draw.
+
+    Raises:
+        SettingsError: fewer than 0 draws.
+    """
+
+    def __init__(
+        self,
+        statistics: Mapping[str, Statistic],
+        size: int,
+        *,
+        resamples: int = 1000,
+        seed: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        if resamples < 0:
+            raise SettingsError(f"resamples must be at least 0, not {resamples!r}.")
+        random = np.random.default_rng(seed)
+        found: dict[str, list[Mapping[str, float]]] = {name: [] for name in statistics}
+        for done in range(1, resamples + 1 if size else 1):
+            drawn = random.integers(0, size, size)
+            for name, statistic in statistics.items():
+                found[name].append(statistic(drawn))
+            if progress is not None:
+                progress(done, resamples)
+        self._found = {name: _columns(rows) for name, rows in found.items()}
+
+    def interval(self, name: str, figure: str, level: float = 0.95) -> Interval | None:
+        """Return the interval of a configuration's figure; ``None`` as for ``percentiles``."""
+        return percentiles(self._of(name, figure), level)
+
+    def difference(self, first: str, second: str, figure: str, level: float = 0.95) -> Interval | None:
+        """Return the interval of the first configuration's figure minus the second's, draw by draw."""
+        return percentiles(self._of(first, figure) - self._of(second, figure), level)
+
+    def _of(self, name: str, figure: str) -> NDArray[np.float64]:
+        return self._found[name].get(figure, np.empty(0))
+
+
+def percentiles(outcomes: Sequence[float] | NDArray[np.float64], level: float = 0.95) -> Interval | None:
+    """Return the middle ``level`` of the outcomes.
+
+    ``None`` if there are none, if more than ``MOST_UNDEFINED`` of them are NaN, or if all are equal: every draw from 20
+    right answers is right, and yet the 21st may be wrong.
+
+    Raises:
+        SettingsError: a level outside (0, 1).
+    """
+    if not 0.0 < level < 1.0:
+        raise SettingsError(f"A confidence level must be above 0 and below 1, not {level!r}.")
+    values = np.asarray(outcomes, dtype=np.float64)
+    known = values[~np.isnan(values)]
+    if not len(known) or len(values) - len(known) > MOST_UNDEFINED * len(values) or np.ptp(known) < _ROUNDING:
+        return None
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
+def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, NDArray[np.float64]]:
+    names = rows[0] if rows else ()
+    return {name: np.array([row.get(name, math.nan) for row in rows], dtype=np.float64) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure, or a difference of two.
+    """Figure, or difference of two, with its interval.
+
+    >>> Estimate(0.1, low=-0.02, high=0.2).differs
+    False
 
     Attributes:
-        value: NaN where it is not defined for these questions.
-        low, high: its interval; ``None`` where the draws cannot tell (``bootstrap.percentiles``).
-        over: how many questions it is over, where known.
+        value: NaN if it is undefined for these questions.
+        low, high: interval; ``None`` as for ``percentiles``.
+        over: number of questions it is over, if known.
     """
 
     value: float
@@ -45,33 +146,33 @@ class Estimate:
 
     @property
     def differs(self) -> bool:
-        """Of a difference: its interval leaves 0 out."""
+        """Whether the interval of a difference excludes 0."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
     def to_dict(self) -> dict[str, float | int | None]:
-        """Plain values; NaN becomes ``None``."""
+        """Convert to plain values; NaN becomes ``None``."""
         value = self.value if math.isfinite(self.value) else None
         return {"value": value, "low": self.low, "high": self.high, "over": self.over}
 
 
 @dataclass(frozen=True)
-class Compared:
-    """What came of asking several configurations the same questions.
+class ComparisonFigures:
+    """Figures of several configurations that were asked the same questions.
 
-    Figures are over the questions that every configuration was asked (``questions``); ``left_out`` counts the others.
-    Questions that failed are among them: unanswered, wrong, and counted as ``errors``.
+    They are over the questions that every configuration was asked (``questions``); ``left_out`` counts the others.
+    Questions that failed count as unanswered and wrong, and as ``errors``.
 
     Args:
-        run: all that was asked, and of whom. Of a question asked again the last answer counts.
-        targets: as of ``compare``.
-        baseline: what the others are compared with; the first if not named.
+        run: everything that was asked. If a question was asked again, its last answer counts.
+        targets: see ``compare``.
+        baseline: configuration that the others are compared with; by default the first.
         resamples, level, seed: of the bootstrap.
-        only: the ids of the questions to look at; all if not given.
-        progress: told of the draws.
+        only: ids of the questions to look at; by default all.
+        progress: called as ``progress(done, total)`` for the draws.
 
     Raises:
         InputError: nothing was asked, or there is no such baseline.
-        SettingsError: a figure above is out of range.
+        SettingsError: a target, level or number of draws is out of range.
     """
 
     run: Run = field(repr=False)
@@ -84,7 +185,7 @@ class Compared:
     progress: Callable[[int, int], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what nothing can be said of."""
+        """Check the arguments."""
         for rho in self.targets:
             if not 0.0 < rho < 1.0:
                 raise SettingsError(f"A target accuracy must be above 0 and below 1, not {rho!r}.")
@@ -99,7 +200,7 @@ class Compared:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the configurations that were asked, in the order in which they were given."""
+        """Names of the configurations that were asked, in their order."""
         asked = {row.configuration for row in self.run.rows}
         return tuple(name for name in self.run.configurations if name in asked)
 
@@ -113,12 +214,12 @@ class Compared:
 
     @property
     def reference(self) -> str:
-        """The name of the baseline."""
+        """Name of the baseline."""
         return self.baseline or self.names[0]
 
     @cached_property
-    def _latest(self) -> dict[str, dict[str, Row]]:
-        found: dict[str, dict[str, Row]] = {name: {} for name in self.names}
+    def _latest(self) -> dict[str, dict[str, ComparisonRow]]:
+        found: dict[str, dict[str, ComparisonRow]] = {name: {} for name in self.names}
         for row in self.run.rows:
             if self.only is None or row.record.id in self.only:
                 found[row.configuration][row.record.id] = row
@@ -133,12 +234,12 @@ class Compared:
 
     @property
     def left_out(self) -> int:
-        """How many answers are left out because not every configuration was asked that question."""
+        """Number of answers left out because not every configuration was asked that question."""
         return sum(len(rows) for rows in self._latest.values()) - len(self.names) * len(self.questions)
 
     @cached_property
-    def rows(self) -> Mapping[str, tuple[Row, ...]]:
-        """By configuration: one for each of ``questions``, in their order."""
+    def rows(self) -> Mapping[str, tuple[ComparisonRow, ...]]:
+        """Rows by configuration, one for each of ``questions``, in their order."""
         return {name: tuple(rows[i] for i in self.questions) for name, rows in self._latest.items()}
 
     def _figures(self, name: str, numbers: NDArray[np.int64]) -> dict[str, float]:
@@ -156,7 +257,7 @@ class Compared:
 
     @cached_property
     def figures(self) -> Mapping[str, Mapping[str, Estimate]]:
-        """Configuration → figure → estimate."""
+        """Estimates by configuration and figure."""
         return {
             name: {figure: self._estimate(name, figure, value) for figure, value in values.items()}
             for name, values in self._values.items()
@@ -169,7 +270,7 @@ class Compared:
 
     @cached_property
     def differences(self) -> Mapping[tuple[str, str], Mapping[str, Estimate]]:
-        """(one, other) → figure → the first's minus the other's: each against the baseline, then all other pairs."""
+        """Differences by (one, other) and figure: each configuration minus the baseline, then all other pairs."""
         others = [name for name in self.names if name != self.reference]
         pairs = [(name, self.reference) for name in others] + [(b, a) for a, b in combinations(others, 2)]
         return {pair: self._difference(*pair) for pair in pairs}
@@ -185,16 +286,12 @@ class Compared:
         return found
 
     def alone(self, name: str) -> Self:
-        """One configuration by itself: over all the questions that it was asked.
-
-        Raises:
-            InputError: it was not asked any.
-        """
+        """Return one configuration alone, over all questions it was asked; InputError if there are none."""
         run = dataclasses.replace(self.run, rows=[row for row in self.run.rows if row.configuration == name])
         return dataclasses.replace(self, run=run, baseline="")
 
     def errors(self, name: str) -> Mapping[str, tuple[str, ...]]:
-        """What went wrong with a configuration → ids of the questions."""
+        """Return the errors of a configuration, with the ids of their questions."""
         found: dict[str, list[str]] = {}
         for row in self.rows[name]:
             if row.record.error:
@@ -204,8 +301,10 @@ class Compared:
     # --- as plain values ---------------------------------------------------------------------------------------
 
     def table(self, wanted: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """A row for each figure and configuration: its value, interval and number of questions, and its difference from
-        the baseline with that one's interval. ``wanted``: only these figures."""
+        """Return one row per figure and configuration: value, interval, questions, difference from the baseline.
+
+        ``wanted``: only these figures.
+        """
         found = []
         every = dict.fromkeys(figure for of in self.figures.values() for figure in of)
         for figure in every if wanted is None else wanted:
@@ -218,7 +317,7 @@ class Compared:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """What was asked, of whom, and what came of it, in plain values; the answers themselves are in ``rows``."""
+        """Convert configurations, figures and differences to plain values; the answers are in ``rows``."""
         return {
             "format": FORMAT,
             "version": VERSION,

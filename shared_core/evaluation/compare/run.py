@@ -1,4 +1,4 @@
-"""Asking several systems the same questions: resumable, in shards, batch by batch."""
+"""Ask several systems the same questions, batch by batch, in shards, resumable."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError, SettingsError
-from shared_core.evaluation.compare.comparison import Comparison
+from shared_core.evaluation.compare.outcomes import ComparisonRow, Measure, row_of
+from shared_core.evaluation.compare.page import Comparison
 from shared_core.evaluation.compare.provenance import Known, describe, hash_of_questions, versions
-from shared_core.evaluation.compare.rows import Measure, Row, row_of
 from shared_core.evaluation.compare.run_folder import Run, continue_run, read_run, write_run
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.seen import warn_fitted_on
+from shared_core.evaluation.overlap import warn_fitted_on
 from shared_core.evaluation.runner import AnswersMany, Progress, Record
 from shared_core.support.run_log import require_same
 
 Shard = tuple[int, int]
-"""(number from 1, of how many)."""
-_Write = Callable[[Sequence[Row]], None]
+"""Number of the shard from 1, and how many there are."""
+_Write = Callable[[Sequence[ComparisonRow]], None]
 _Batch = list[tuple[int, Question]]
 
 
@@ -45,30 +45,30 @@ def compare(
 ) -> Comparison:
     """Ask every system every question, judge the answers, and compare.
 
-    All systems are asked one batch before the next begins, another one first each time, so that what they share (kept
-    vectors, a warm model) favours none. With a ``folder`` every answer is on the disk before more is asked, and what
-    was asked there before, of the same configuration, is not asked again; a question that failed is. Questions that a
-    system's calibration was fitted on draw a warning; each session notes how many there were (``fitted_on``).
+    All systems are asked one batch before the next begins, with another one first each time, so that shared resources
+    (cached vectors, a warm model) favour none. With a ``folder`` every answer is on disk before more is asked, and its
+    earlier answers of the same configuration are reused; failed questions are asked again. Questions that a system's
+    calibration was fitted on draw a warning; each session records how many there were (``fitted_on``).
 
     Args:
-        systems: engines, or whatever answers a batch, by the name that they are to have.
-        questions: of distinct ids (``read_questions``).
-        folder: of this run, made if it is not there, or of an earlier one that is to go on. ``save`` adds files to it.
+        systems: engines, or anything that answers a batch, by name.
+        questions: with distinct ids (``read_questions``).
+        folder: of this run, made if missing, or of an earlier one to continue. ``save`` adds files to it.
         batch_size: questions asked at once.
-        shard: (i, n) asks every n-th question only, beginning with the i-th; ``merge`` puts shards together.
-        targets: target accuracies ρ* at which accuracy, coverage and utility are given; if none are, 0.5, 0.7, 0.8, 0.9
-            and those that the systems are set to.
-        baseline: whom the others are compared with; the first if not named.
+        shard: (i, n) asks every n-th question, beginning with the i-th; ``merge`` combines shards.
+        targets: target accuracies ρ* at which accuracy, coverage and utility are given; by default 0.5, 0.7, 0.8, 0.9
+            and those of the systems.
+        baseline: configuration that the others are compared with; by default the first.
         resamples, level, seed: of the bootstrap; no intervals with 0 resamples.
-        measures: figures of one's own, by name.
-        made_with: descriptions by name, where ``describe`` does not know what a system's answers depend on.
-        about: further facts for ``run.json``.
-        progress: told (done, all) answers, at the start and after every batch of every system.
+        measures: custom figures by name.
+        made_with: descriptions by name, for systems that ``describe`` does not know.
+        about: more facts for ``run.json``.
+        progress: called as ``progress(done, total)`` at the start and after every batch of every system.
 
     Raises:
-        InputError: no systems, no questions, ids that are not distinct, a shard that there is not, a system that does
-            not answer each question; a folder of other files, another configuration or other questions of those ids.
-        SettingsError: a batch size below 1, a target, level or number of draws out of range.
+        InputError: no systems, no questions, ids that are not distinct, an unknown shard, or a system that does not
+            answer each question; a folder of other files, another configuration, or other questions of the same ids.
+        SettingsError: a batch size below 1, or a target, level or number of draws out of range.
         DocumentError: the folder cannot be used.
     """
     chosen = _choose(questions, shard)
@@ -83,12 +83,12 @@ def compare(
     compared = functools.partial(
         Comparison, targets=targets, baseline=baseline, resamples=resamples, level=level, seed=seed
     )
-    # What it refuses is refused before anything is asked.
-    compared(Run(described, (), [Row(name, 0, Record("", "", (), None)) for name in described]))
+    # Invalid arguments are refused before anything is asked.
+    compared(Run(described, (), [ComparisonRow(name, 0, Record("", "", (), None)) for name in described]))
     several = len(systems) > 1
     seen = {n: warn_fitted_on(system, [q for _, q in chosen], n if several else "") for n, system in systems.items()}
     session = _session(questions, shard, batch_size, {"fitted_on": seen, **(about or {})})
-    rows: list[Row] = []
+    rows: list[ComparisonRow] = []
     with _kept(folder, described, session) as (before, write):
         done = _done(before, systems, chosen)
         total = len(systems) * len(chosen)
@@ -107,15 +107,15 @@ def compare(
 
 
 def merge(folders: Sequence[str | Path], output: str | Path | None = None, **options: Any) -> Comparison:
-    """Shards of one evaluation, or evaluations of other configurations with the same questions, as one.
+    """Merge shards of one evaluation, or evaluations of other configurations on the same questions.
 
     Args:
-        folders: of runs. One alone is read anew.
-        output: a folder for all of their answers; none is written if it is not given.
-        options: as of ``Comparison``.
+        folders: of runs; a single one is read again.
+        output: folder for all their answers; by default none is written.
+        options: as for ``Comparison``.
 
     Raises:
-        InputError: none, a folder that is no run's, configurations of one name that are not the same, or one id for
+        InputError: no folders, a folder that is not a run's, different configurations of one name, or one id for
             different questions.
         DocumentError: a folder cannot be read or written.
     """
@@ -123,8 +123,8 @@ def merge(folders: Sequence[str | Path], output: str | Path | None = None, **opt
         raise InputError("There is nothing to merge: name the folders of runs.")
     runs = [read_run(folder) for folder in folders]
     configurations: dict[str, Mapping[str, Any]] = {}
-    asked: dict[str, Row] = {}
-    kept: dict[tuple[str, str], Row] = {}
+    asked: dict[str, ComparisonRow] = {}
+    kept: dict[tuple[str, str], ComparisonRow] = {}
     for folder, run in zip(folders, runs):
         require_same(configurations, run.configurations, str(folder))
         configurations.update(run.configurations)
@@ -144,7 +144,7 @@ def merge(folders: Sequence[str | Path], output: str | Path | None = None, **opt
 
 
 def missing_shards(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Shards, as ``2/4``, that no session worked on although others of as many did; none where one asked everything."""
+    """Return the shards, as ``2/4``, that no session asked although a sibling was; none if one asked everything."""
     seen = {session.get("shard") for session in sessions}
     if None in seen:
         return []
@@ -193,7 +193,7 @@ def _kept(
 
 
 def _done(before: Run, systems: Mapping[str, AnswersMany], chosen: _Batch) -> set[tuple[str, str]]:
-    """(configuration, question) of what need not be asked again."""
+    """Return the (configuration, question) pairs that are answered already."""
     by_id = {q.id: q for _, q in chosen}
     done = set()
     for row in before.rows:
@@ -202,7 +202,7 @@ def _done(before: Run, systems: Mapping[str, AnswersMany], chosen: _Batch) -> se
             continue
         if not row.is_of(question):
             raise InputError(
-                f"The question {question.id!r} or its answers are not those that were asked here before.",
+                f"The question {question.id!r} or its answers differ from those that were asked here before.",
                 hint="Give a folder of its own.",
             )
         if row.configuration in systems and not row.record.error:
@@ -213,7 +213,7 @@ def _done(before: Run, systems: Mapping[str, AnswersMany], chosen: _Batch) -> se
 def _plan(
     names: tuple[str, ...], chosen: _Batch, batch_size: int, done: set[tuple[str, str]]
 ) -> Iterator[tuple[str, _Batch]]:
-    """What to ask of whom, in order. Batches begin where they would if nothing was done yet: they are the same ones."""
+    """Yield each system with its next batch; batches are cut as if nothing was done yet, so that they stay the same."""
     for number, start in enumerate(range(0, len(chosen), batch_size)):
         first = number % len(names)
         for name in (*names[first:], *names[:first]):
@@ -223,14 +223,14 @@ def _plan(
 
 
 def _warm_up(systems: Mapping[str, AnswersMany]) -> None:
-    """Have what is loaded at first need loaded now, or its seconds would be those of whoever is asked first."""
+    """Load everything now; otherwise the first system asked would pay for it in seconds."""
     for system in systems.values():
         warm_up = getattr(system, "warm_up", None)
         if callable(warm_up):
             warm_up()
 
 
-def _ask(name: str, system: AnswersMany, batch: _Batch, measures: Mapping[str, Measure]) -> list[Row]:
+def _ask(name: str, system: AnswersMany, batch: _Batch, measures: Mapping[str, Measure]) -> list[ComparisonRow]:
     began = time.perf_counter()
     answers = system.answer_many([q.question for _, q in batch])
     seconds = (time.perf_counter() - began) / len(batch)
@@ -239,5 +239,5 @@ def _ask(name: str, system: AnswersMany, batch: _Batch, measures: Mapping[str, M
     return [row_of(name, at, q, answer, seconds, measures) for (at, q), answer in zip(batch, answers)]
 
 
-def _question_of(row: Row) -> Question:
+def _question_of(row: ComparisonRow) -> Question:
     return Question(row.record.id, row.record.question, row.record.answers, row.record.answerable)

@@ -10,7 +10,7 @@ import pytest
 from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
+from shared_core.evaluation.fitting import fit
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
@@ -56,7 +56,7 @@ def engine(pipeline: Any = "composed", **values: Any) -> SelfReflectEngine:
 
 @pytest.mark.parametrize("pipeline", ["composed", "reclaim"])
 def test_a_fit_is_written_read_and_applied(pipeline: str, tmp_path: Any) -> None:
-    fitted = calibrate_claims(engine(pipeline), QUESTIONS)
+    fitted = fit("claims", engine(pipeline), QUESTIONS)
     assert fitted.calibration.n == 60
     assert fitted.calibration.metrics["auroc"] > 0.9
     calibration_io.save(tmp_path / "c.json", {"claims": fitted.calibration})
@@ -72,7 +72,7 @@ def test_a_fit_is_written_read_and_applied(pipeline: str, tmp_path: Any) -> None
 
 def test_it_holds_for_its_configuration_only(tmp_path: Any) -> None:
     file = tmp_path / "c.json"
-    calibration_io.save(file, {"claims": calibrate_claims(engine(), QUESTIONS).calibration})
+    calibration_io.save(file, {"claims": fit("claims", engine(), QUESTIONS).calibration})
     for other in ({"pipeline": "reclaim"}, {"top_k": 3}, {"signals": "support_only"}):
         with pytest.raises(CalibrationError, match="fitted for"):
             engine(**{"calibration": str(file), **other})
@@ -84,14 +84,14 @@ def test_it_holds_for_its_configuration_only(tmp_path: Any) -> None:
 
 def test_what_cannot_be_fitted_is_refused_early() -> None:
     with pytest.raises(CalibrationError, match="Only 5"):
-        calibrate_claims(engine(), QUESTIONS[:5])
+        fit("claims", engine(), QUESTIONS[:5])
     with pytest.raises(InputError, match="language model"):
-        calibrate_claims(SelfReflectEngine(Lamps(), reader=FirstSentenceReader()), QUESTIONS)
+        fit("claims", SelfReflectEngine(Lamps(), reader=FirstSentenceReader()), QUESTIONS)
     with pytest.raises(CalibrationError, match="too few"):
-        calibrate_claims(engine(), [q for q in QUESTIONS if q.answers])
+        fit("claims", engine(), [q for q in QUESTIONS if q.answers])
 
 
 def test_the_pictures_and_the_summary(tmp_path: Any) -> None:
-    fitted = calibrate_claims(engine(), QUESTIONS)
+    fitted = fit("claims", engine(), QUESTIONS)
     assert all(path.exists() for path in fitted.plot(tmp_path))
-    assert "stack of witnesses on 60 claims, 40" in fitted.summary()
+    assert "stack of signals on 60 rows, 40" in fitted.summary()

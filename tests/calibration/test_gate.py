@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import io as calibration_io
-from shared_core.cli import calibrate as command
+from shared_core.cli import app
 from shared_core.errors import CalibrationError, CapabilityError, DocumentError, GenerationError, InputError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.gauge_calibration import agree, calibrate_answer, calibrate_gate, calibrate_support
-from shared_core.evaluation.fitting.labelled_claims import read_labelled_claims
+from shared_core.evaluation.fitting import FitOptions, fit, read_labelled_claims
+from shared_core.evaluation.fitting.observe import agree
 from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.lm.base import Capabilities
 from shared_core.lm.scripted import ScriptedLM
@@ -25,7 +24,7 @@ from shared_core.support.run_log import RunLog
 from shared_core.types import Passage
 from tests.pipelines.scripts import SURE, UNSURE, made, scripted
 
-COUNT = 40
+COUNT = 50
 QUESTIONS = [Question(str(i), f"What is item {i}?", (f"thing {i}",)) for i in range(COUNT)]
 
 
@@ -61,14 +60,14 @@ def judging(lm: Any) -> SelfReflectEngine:
 
 @pytest.mark.parametrize("method", ["platt", "isotonic", "auto"])
 def test_the_gate_parts_what_the_model_knows_from_what_it_does_not(method: str) -> None:
-    fitted = calibrate_gate(engine(), QUESTIONS, method=method)
+    fitted = fit("gate", engine(), QUESTIONS, FitOptions(method=method))
     c = fitted.calibration
     assert (c.n, c.positives, c.unknown) == (COUNT, COUNT // 2, 0)
     assert c.method == ("isotonic" if method == "isotonic" else "platt")
     assert c.threshold is not None
     assert c.threshold_rule == "balanced accuracy"
     right = sum((r.score <= c.threshold) == r.held for r in fitted.rows)
-    assert right == COUNT - 4  # but for the four that are the wrong way round
+    assert right == COUNT - COUNT // 10  # but for those that are the wrong way round
     assert c.metrics["auroc"] > 0.7
     assert "right" in c.event
     assert (c.bound_to["model"], c.bound_to["k"], c.bound_to["form"]) == ("scripted", 4, "answer")
@@ -78,7 +77,7 @@ def test_the_gate_parts_what_the_model_knows_from_what_it_does_not(method: str) 
 
 def test_the_fitted_gate_is_used_and_refused_elsewhere(tmp_path: Path) -> None:
     file = tmp_path / "calibration.json"
-    calibration_io.save(file, {"gate": calibrate_gate(engine(), QUESTIONS).calibration})
+    calibration_io.save(file, {"gate": fit("gate", engine(), QUESTIONS).calibration})
     settings = engine().settings.replace(calibration=file)
     gated = GatedRetriever(Library(), scripted(reply), settings)
     assert [gated.ask(q.question).retrieved for q in QUESTIONS[1:5]] == [True, False, True, False]
@@ -91,10 +90,10 @@ def test_the_fitted_gate_is_used_and_refused_elsewhere(tmp_path: Path) -> None:
 
 
 def test_the_rule_of_target_accuracy() -> None:
-    c = calibrate_gate(engine(), QUESTIONS, rule="target_accuracy", target=0.85).calibration
+    c = fit("gate", engine(), QUESTIONS, FitOptions(rule="target_accuracy", target=0.85)).calibration
     assert c.threshold is not None
     assert c.threshold_rule == "target accuracy 0.85"
-    never = calibrate_gate(engine(), QUESTIONS, rule="target_accuracy", target=1.0)
+    never = fit("gate", engine(), QUESTIONS, FitOptions(rule="target_accuracy", target=1.0))
     assert never.calibration.threshold is None or all(
         r.held for r in never.rows if r.score <= never.calibration.threshold
     )
@@ -102,46 +101,46 @@ def test_the_rule_of_target_accuracy() -> None:
 
 def test_unanswerable_questions_are_not_known() -> None:
     rows = [*QUESTIONS, Question("u", "What is item 2?", (), False)]
-    assert calibrate_gate(engine(), rows).rows[-1].held is False
+    assert fit("gate", engine(), rows).rows[-1].held is False
 
 
 def test_labels_of_the_model_itself() -> None:
     blank = [Question(q.id, q.question) for q in QUESTIONS]
-    fitted = calibrate_gate(engine(), blank, labels="self")
+    fitted = fit("gate", engine(), blank, FitOptions(labels="self"))
     assert [r.held for r in fitted.rows] == [i % 2 == 0 for i in range(COUNT)]
     assert "agrees" in fitted.calibration.event
-    mixed = calibrate_gate(engine(), [*QUESTIONS[:20], *blank[20:]])
+    mixed = fit("gate", engine(), [*QUESTIONS[:20], *blank[20:]])
     assert [r.held for r in mixed.rows] == [r.held for r in fitted.rows]
     with pytest.raises(CalibrationError, match="can be judged"):
-        calibrate_gate(engine(), blank, labels="gold")
+        fit("gate", engine(), blank, FitOptions(labels="gold"))
 
 
 def test_without_passages_nothing_can_be_labelled() -> None:
     blank = [Question(q.id, q.question) for q in QUESTIONS]
     with pytest.raises(CalibrationError, match="can be judged"):
-        calibrate_gate(engine(passages=0), blank)
+        fit("gate", engine(passages=0), blank)
 
 
 def test_too_few_or_one_sided_questions_are_refused() -> None:
     with pytest.raises(CalibrationError, match="not enough"):
-        calibrate_gate(engine(), QUESTIONS[:10])
+        fit("gate", engine(), QUESTIONS[:10])
     with pytest.raises(CalibrationError, match="not enough"):
-        calibrate_gate(engine(), QUESTIONS[::2])
+        fit("gate", engine(), QUESTIONS[::2])
     with pytest.raises(InputError, match="method"):
-        calibrate_gate(engine(), QUESTIONS, method="magic")
+        fit("gate", engine(), QUESTIONS, FitOptions(method="magic"))
     with pytest.raises(InputError, match="labels"):
-        calibrate_gate(engine(), QUESTIONS, labels="guess")  # type: ignore[arg-type]
+        fit("gate", engine(), QUESTIONS, FitOptions(labels="guess"))  # type: ignore[arg-type]
 
 
 def test_a_question_that_fails_counts_alone_and_a_missing_capability_counts_for_all() -> None:
     def failing(body: str) -> Any:
         return GenerationError("no") if number(body) == 3 else reply(body)
 
-    fitted = calibrate_gate(engine(scripted(failing)), QUESTIONS)
+    fitted = fit("gate", engine(scripted(failing)), QUESTIONS)
     assert fitted.calibration.n == COUNT - 1
     lm = scripted(reply, capabilities=Capabilities())
     with pytest.raises(CapabilityError):
-        calibrate_gate(engine(lm, allow_fallback=False), QUESTIONS)
+        fit("gate", engine(lm, allow_fallback=False), QUESTIONS)
 
 
 def test_steps_are_measured_by_the_least_certain() -> None:
@@ -152,7 +151,7 @@ def test_steps_are_measured_by_the_least_certain() -> None:
             return f"So the answer is thing {i if i % 2 == 0 else 99}. ", SURE
         return f"First item {i}? it is. ", UNSURE if i % 2 else SURE * (1 + i / 100)
 
-    fitted = calibrate_gate(engine(scripted(steps), "seakr", multi_hop=True), QUESTIONS)
+    fitted = fit("gate", engine(scripted(steps), "seakr", multi_hop=True), QUESTIONS)
     c = fitted.calibration
     assert c.bound_to["form"] == "step"
     assert c.threshold is not None
@@ -162,8 +161,8 @@ def test_steps_are_measured_by_the_least_certain() -> None:
 @pytest.mark.parametrize("pipeline", ["composed", "seakr"])
 def test_answers_of_the_pipeline(pipeline: str) -> None:
     made_engine = engine(pipeline=pipeline)
-    gate = calibrate_gate(made_engine, QUESTIONS).calibration
-    fitted = calibrate_answer(made_engine, QUESTIONS, gate=gate)
+    gate = fit("gate", made_engine, QUESTIONS).calibration
+    fitted = fit("answer", made_engine, QUESTIONS, FitOptions(gate=gate))
     c = fitted.calibration
     assert c.bound_to["pipeline"] == pipeline
     assert c.threshold is None
@@ -183,17 +182,17 @@ def test_support_from_labelled_claims() -> None:
         return str(90 if "true" in request.prompt.text.split("Claim: ")[1] else 20)
 
     claims = [(f"quote {i}", f"{'true' if i % 2 else 'false'} {i}", bool(i % 2)) for i in range(30)]
-    fitted = calibrate_support(judging(ScriptedLM(judge)), claims)
+    fitted = fit("support", judging(ScriptedLM(judge)), options=FitOptions(claims=claims))
     c = fitted.calibration
     assert c.increasing
     assert c.bound_to["support_method"] == "verbalised"
     assert (c.probability(0.9) or 0) > 0.8 > 0.2 > (c.probability(0.2) or 1)
     with pytest.raises(InputError):
-        calibrate_support(engine(), [])
+        fit("support", engine(), options=FitOptions(claims=[]))
 
 
 def test_plots(tmp_path: Path) -> None:
-    paths = calibrate_gate(engine(), QUESTIONS).plot(tmp_path)
+    paths = fit("gate", engine(), QUESTIONS).plot(tmp_path)
     assert [p.name for p in paths] == ["gate_reliability.png", "gate_risk_coverage.png"]
     assert all(p.stat().st_size > 1000 for p in paths)
 
@@ -238,10 +237,10 @@ class Built:
 def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: object) -> Any:
     asked = tmp_path / "questions.jsonl"
     asked.write_text("\n".join(json.dumps({"question": q.question, "answers": list(q.answers)}) for q in QUESTIONS))
-    monkeypatch.setattr(command, "build", lambda **options: Built(engine(pipeline=options["settings"].pipeline)))
-    app = typer.Typer()
-    app.command()(command.calibrate_command)
-    return CliRunner().invoke(app, [str(a) for a in (asked, *arguments)])
+    made_of = "shared_core.cli.common.build"
+    monkeypatch.setattr(made_of, lambda **options: Built(engine(pipeline=options["settings"].pipeline)))
+    purpose = [arguments[0]] if arguments[0] in ("gate", "answer") else []
+    return CliRunner().invoke(app, ["calibrate", *map(str, (*purpose, asked, *arguments[len(purpose) :]))])
 
 
 def test_gate_and_answer_go_into_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -296,8 +295,8 @@ def test_gate_and_answers_ask_nothing_twice(pipeline: Any, multi_hop: bool) -> N
         engine = SelfReflectEngine(
             parts.retriever, lm, options, reader=parts.reader, critic=parts.critic, embedder=parts.embedder
         )
-        gate = calibrate_gate(engine, QUESTIONS, kept=shared).calibration
-        calibrate_answer(engine, QUESTIONS, gate=gate, kept=shared)
+        gate = fit("gate", engine, QUESTIONS, kept=shared).calibration
+        fit("answer", engine, QUESTIONS, FitOptions(gate=gate), kept=shared)
         return len(lm.requests), len({(type(r), r.prompt, getattr(r, "params", None), r.model) for r in lm.requests})
 
     asked, different = calls(RunLog())

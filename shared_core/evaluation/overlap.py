@@ -1,4 +1,4 @@
-"""Questions that a calibration was fitted on: on them its figures are better than on others."""
+"""Find questions that a calibration was fitted on; its figures are better on them than on new questions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LOG = logging.getLogger(__name__)
 
 
 def digests_of(questions: Iterable[Question]) -> tuple[str, ...]:
-    """What a calibration remembers of its questions, each once."""
+    """Return the distinct digests by which calibrations remember their questions."""
     return tuple(dict.fromkeys(question_digest(q.question) for q in questions))
 
 
 def fitted_on(system: object, questions: Iterable[Question]) -> dict[str, int]:
-    """For each calibration of an engine how many of the questions it was fitted on, by purpose; only those above 0.
+    """Count, for each calibration of an engine, the questions it was fitted on; purposes with none are left out.
 
-    Nothing is known of files of earlier versions, which kept no digests, and of systems that are no engines of ours.
+    Files of early versions hold no digests, and systems other than our engines no calibrations: both count as none.
     """
     calibrations = getattr(getattr(system, "context", None), "every_calibration", None)
     asked = set(digests_of(questions))
@@ -28,18 +28,18 @@ def fitted_on(system: object, questions: Iterable[Question]) -> dict[str, int]:
 
 
 def describe_fitted_on(found: Mapping[str, int], total: int) -> str:
-    """A sentence for people; empty if none was."""
+    """Describe ``fitted_on``'s result in a sentence; empty if there is no overlap."""
     if not found:
         return ""
-    told = ", ".join(f"{name}: {count}" for name, count in found.items())
+    counts = ", ".join(f"{name}: {count}" for name, count in found.items())
     return (
-        f"Calibrations were fitted on questions asked here ({told} of {total}): figures of accuracy and confidence are "
-        "better than on questions that nothing was fitted on."
+        f"Calibrations were fitted on questions asked here ({counts} of {total}): figures of accuracy and confidence "
+        "are better than they would be on new questions."
     )
 
 
 def warn_fitted_on(system: object, questions: Iterable[Question], name: str = "") -> dict[str, int]:
-    """``fitted_on``, with a warning in the log if there are any; ``name``: of the system, where there are several."""
+    """Return ``fitted_on`` and log a warning if there is an overlap; ``name`` tells several systems apart."""
     asked = list(questions)
     found = fitted_on(system, asked)
     if found:

@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from shared_core import SelfReflectEngine
 from shared_core.calibration import io as calibration_io
-from shared_core.cli import calibrate as command
+from shared_core.cli import app
 from shared_core.errors import CalibrationInputError, GenerationError, InputError
-from shared_core.evaluation.fitting.calibration import calibrate_confidence
-from shared_core.evaluation.fitting.claims_calibration import calibrate_claims
-from shared_core.evaluation.fitting.gauge_calibration import calibrate_answer, calibrate_gate
+from shared_core.evaluation.fitting import fit
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.run_log import RunLog
-from tests.evaluation import test_claims_calibration as lamps
-from tests.evaluation import test_gauge_calibration as gauges
-from tests.evaluation.test_gauge_calibration import COUNT, QUESTIONS, engine, invoke, reply
+from tests.calibration import test_claims as lamps
+from tests.calibration import test_gate as gauges
+from tests.calibration.test_gate import COUNT, QUESTIONS, engine, invoke, reply
 from tests.fakes import FirstSentenceReader
 from tests.pipelines.scripts import scripted
 
@@ -48,25 +47,25 @@ def stopping(after: int, monkeypatch: pytest.MonkeyPatch) -> SelfReflectEngine:
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "rows"
     with pytest.raises(Stopped):
-        calibrate_claims(stopping(25, monkeypatch), lamps.QUESTIONS, kept=RunLog(file))
+        fit("claims", stopping(25, monkeypatch), lamps.QUESTIONS, kept=RunLog(file))
     with file.open("a") as lines:
         lines.write('{"key": "half a li')  # killed while it wrote
     again = lamps.engine()
-    resumed = calibrate_claims(again, lamps.QUESTIONS, kept=RunLog(file))
+    resumed = fit("claims", again, lamps.QUESTIONS, kept=RunLog(file))
     lm = again.resources.models["default"]
     assert isinstance(lm, ScriptedLM)
     asked = [r for r in lm.requests if isinstance(r, Generate) and "numbered sentences" in r.prompt.text]
     assert len(asked) == len(lamps.QUESTIONS) - 24
-    whole = calibrate_claims(lamps.engine(), lamps.QUESTIONS)
+    whole = fit("claims", lamps.engine(), lamps.QUESTIONS)
     assert resumed.calibration == whole.calibration
-    assert sorted(r.question for r in resumed.rows) == sorted(r.question for r in whole.rows)
+    assert sorted(r.text for r in resumed.rows) == sorted(r.text for r in whole.rows)
 
 
 def test_rows_of_another_configuration_are_not_taken(tmp_path: Path) -> None:
     kept = RunLog(tmp_path / "rows")
-    calibrate_claims(lamps.engine(), lamps.QUESTIONS, kept=kept)
+    fit("claims", lamps.engine(), lamps.QUESTIONS, kept=kept)
     other = lamps.engine(top_k=3)
-    calibrate_claims(other, lamps.QUESTIONS, kept=kept)
+    fit("claims", other, lamps.QUESTIONS, kept=kept)
     assert other.resources.models["default"].requests  # type: ignore[attr-defined]
 
 
@@ -105,9 +104,9 @@ def test_nothing_is_left_of_a_run_that_is_done(tmp_path: Path) -> None:
 def test_gate_and_answer_do_not_ask_the_same_twice() -> None:
     lm, kept = scripted(reply), RunLog()
     asking = engine(lm)
-    calibrate_gate(asking, QUESTIONS, kept=kept)
+    fit("gate", asking, QUESTIONS, kept=kept)
     before = len(lm.requests)
-    fitted = calibrate_answer(asking, QUESTIONS, kept=kept)
+    fitted = fit("answer", asking, QUESTIONS, kept=kept)
     assert (fitted.calibration.n, len(lm.requests)) == (COUNT, before)
 
 
@@ -120,9 +119,9 @@ def test_the_confidence_is_kept_too(tmp_path: Path) -> None:
             return super().retrieve(query, k)
 
     made = SelfReflectEngine(Retriever(), None, SelfReflectSettings(), reader=FirstSentenceReader())
-    first = calibrate_confidence(made, lamps.QUESTIONS, kept=RunLog(tmp_path / "rows"))
+    first = fit("confidence", made, lamps.QUESTIONS, kept=RunLog(tmp_path / "rows"))
     asked.clear()
-    again = calibrate_confidence(made, lamps.QUESTIONS, kept=RunLog(tmp_path / "rows"))
+    again = fit("confidence", made, lamps.QUESTIONS, kept=RunLog(tmp_path / "rows"))
     assert again.calibration == first.calibration
     assert not asked
 
@@ -150,19 +149,14 @@ HOPELESS = [{"question": f"Q{i}?", "answerable": False} for i in range(30)]
 def test_what_is_known_beforehand_is_told_beforehand(
     rows: list[dict[str, Any]], arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import typer
-    from typer.testing import CliRunner
-
     def build(**options: Any) -> Any:
         raise AssertionError("nothing is to be built")
 
-    monkeypatch.setattr(command, "build", build)
+    monkeypatch.setattr("shared_core.cli.common.build", build)
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "q.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
-    app = typer.Typer()
-    app.command()(command.calibrate_command)
-    result = CliRunner().invoke(app, [str(file), *arguments])
+    result = CliRunner().invoke(app, ["calibrate", str(file), *arguments])
     assert (result.exit_code, said in " ".join(result.output.split())) == (2, True), result.output
 
 
@@ -178,11 +172,12 @@ def test_confidences_that_are_all_unknown_are_said_to_be(tmp_path: Path) -> None
 
     made = SelfReflectEngine(lamps.Lamps(), None, SelfReflectSettings(), reader=Silent())
     with pytest.raises(CalibrationInputError, match="every score, of 60 rows, is unknown"):
-        calibrate_confidence(made, lamps.QUESTIONS)
+        fit("confidence", made, lamps.QUESTIONS)
 
 
 def test_the_command_leaves_nothing_but_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "out" / "c.json"
+    file.parent.mkdir()
     assert invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "gate", "-o", file).exit_code == 0
     assert [p.name for p in file.parent.iterdir()] == ["c.json"]
     assert set(calibration_io.load(file)) == {"gate"}
@@ -191,7 +186,7 @@ def test_the_command_leaves_nothing_but_its_file(monkeypatch: pytest.MonkeyPatch
 def test_the_command_goes_on_from_its_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     kept = RunLog(tmp_path / "c.json.rows")
-    calibrate_gate(engine(threshold=None), QUESTIONS, kept=kept)
+    fit("gate", engine(threshold=None), QUESTIONS, kept=kept)
     monkeypatch.setattr(gauges, "reply", lambda body: GenerationError("asked again"))
     result = invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "gate", "-o", file)
     assert result.exit_code == 0, result.output

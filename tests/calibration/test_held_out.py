@@ -18,20 +18,10 @@ from shared_core.calibration.calibration import Calibration, fit_calibration, he
 from shared_core.calibration.held_out import calibration_error, deal_folds
 from shared_core.calibration.stack import fit_stack
 from shared_core.evaluation import plots
-from shared_core.evaluation.compare.comparing import compare
+from shared_core.evaluation.compare.run import compare
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.calibration import calibrate_confidence
-from shared_core.evaluation.fitting.claims_calibration import FittedClaims, JudgedClaim, calibrate_claims
-from shared_core.evaluation.fitting.gauge_calibration import (
-    FittedPurpose,
-    Observation,
-    calibrate_answer,
-    calibrate_gate,
-    calibrate_support,
-    fit_observations,
-)
-from shared_core.evaluation.fitting.guarantee_calibration import calibrate_guarantee
-from shared_core.evaluation.fitting.self_evaluation_calibration import calibrate_self_evaluation
+from shared_core.evaluation.fitting import FitOptions, Fitted, fit
+from shared_core.evaluation.fitting.observe import Observation, Observed
 from shared_core.evaluation.metrics.confidence import expected_calibration_error
 from shared_core.evaluation.runner import evaluate
 from shared_core.lm.scripted import ScriptedLM
@@ -68,17 +58,18 @@ def closed_book() -> SelfReflectEngine:
 
 def fitted(purpose: str) -> Any:
     if purpose == "confidence":
-        return calibrate_confidence(quoting(), QUESTIONS, method="isotonic")
+        return fit("confidence", quoting(), QUESTIONS, FitOptions(method="isotonic"))
     if purpose == "self_evaluation":
-        return calibrate_self_evaluation(closed_book(), QUESTIONS, method="isotonic")
+        return fit("self_evaluation", closed_book(), QUESTIONS, FitOptions(method="isotonic"))
     if purpose == "support":
         rows = [(f"Lamp {i}", f"It was {'sold' if i % 4 else 'lit'} {i}.", i % 3 > 0) for i in range(40)]
-        return calibrate_support(lamps("composed", lamp_model("text-only")), rows, method="isotonic")
+        return fit(
+            "support", lamps("composed", lamp_model("text-only")), options=FitOptions(claims=rows, method="isotonic")
+        )
     pipeline, _, name = purpose.partition(" ")
     if name == "claims":
-        return calibrate_claims(lamps(pipeline, lamp_model("text-only")), QUESTIONS)
-    fit = {"gate": calibrate_gate, "answer": calibrate_answer}[name]
-    return fit(lamps(pipeline, lamp_model("white-box")), QUESTIONS, method="isotonic")
+        return fit("claims", lamps(pipeline, lamp_model("text-only")), QUESTIONS)
+    return fit(name, lamps(pipeline, lamp_model("white-box")), QUESTIONS, FitOptions(method="isotonic"))
 
 
 PURPOSES = [
@@ -106,11 +97,16 @@ def test_what_is_drawn_is_what_is_printed(purpose: str, tmp_path: Path, monkeypa
     assert f"ece: {printed:.3f}" in run.summary().replace(" (out of fold)", "")
 
 
+def fitted_to(rows: Sequence[Observation], method: Any) -> Fitted:
+    made = fit_calibration([r.score for r in rows], [bool(r.held) for r in rows], bound_to={}, method=method)
+    return Fitted("gate", made, Observed(tuple(rows)))
+
+
 def test_a_fit_without_meaning_looks_as_bad_as_it_is(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = tuple(Observation(str(i), float(x), bool(y)) for i, (x, y) in enumerate(
         zip(rng.normal(size=200), rng.random(200) < 0.5)))  # fmt: skip
-    run = FittedPurpose("gate", fit_observations(rows, {}, "isotonic", event="chance"), rows)
+    run = fitted_to(rows, "isotonic")
     own = [run.calibration.probability(r.score) or 0.0 for r in rows]
     held = run.held_out()
     assert held is not None
@@ -122,33 +118,28 @@ def test_a_fit_without_meaning_looks_as_bad_as_it_is(tmp_path: Path) -> None:
 def test_claims_of_a_question_are_held_out_together() -> None:
     """Six questions of ten claims each, whose figure tells the question apart and nothing else."""
     claims = [
-        JudgedClaim(f"q{q}", f"{q} {i}", (0.05 + 0.15 * q, None, None, None, None, None), q in (0, 3, 4))
+        Observation(f"q{q}", 0.5, q in (0, 3, 4), f"{q} {i}", (0.05 + 0.15 * q, None, None, None, None, None))
         for q in range(6)
         for i in range(10)
     ]
-    run = FittedClaims(
-        fit_stack(
-            ("a", "b", "c", "d", "e", "f"),
-            [c.said for c in claims],
-            [c.right for c in claims],
-            groups=[c.question for c in claims],
-        ),
-        tuple(claims),
+    stack = fit_stack(
+        tuple("abcdef"), [c.signals for c in claims], [bool(c.held) for c in claims], groups=[c.id for c in claims]
     )
+    run = Fitted("claims", stack, Observed(tuple(claims)))
     held = run.held_out()
     assert held is not None
-    of = {
-        c.question: {round(p or 0.0, 9) for (p, _), k in zip(held, claims) if k.question == c.question} for c in claims
-    }
+    of = {c.id: {round(p or 0.0, 9) for (p, _), k in zip(held, claims) if k.id == c.id} for c in claims}
     assert all(len(values) == 1 for values in of.values())  # one fit, which knew none of them
-    fold = deal_folds([c.right for c in claims], [c.question for c in claims])
+    fold = deal_folds([bool(c.held) for c in claims], [c.id for c in claims])
     assert fold is not None
     assert all(len(set(fold[10 * q : 10 * q + 10])) == 1 for q in range(6))
 
 
-def test_what_is_too_rare_to_be_held_out_is_not_drawn_as_if_it_were(tmp_path: Path) -> None:
-    rows = tuple(Observation(str(i), float(i), i == 0) for i in range(40))
-    run = FittedPurpose("gate", fit_observations(rows, {}, "platt", event="once"), rows)
+def test_what_cannot_be_held_out_is_not_drawn_as_if_it_were(tmp_path: Path) -> None:
+    """All rows where the event held belong to one question: without it there is nothing to fit."""
+    rows = tuple(Observation("one" if i < 8 else str(i), float(i), i < 8) for i in range(40))
+    made = fit_calibration(range(40), [i < 8 for i in range(40)], bound_to={}, groups=[r.id for r in rows])
+    run = Fitted("gate", made, Observed(rows))
     assert run.held_out() is None
     assert run.plot(tmp_path) == []
     assert not {"ece", "brier"} & set(run.calibration.metrics)
@@ -176,7 +167,7 @@ OTHERS = [Question(f"o{i}", f"In which year was lamp {i} lit?", answers=(str(180
 def calibrated(tmp_path: Path, questions: Sequence[Question] = QUESTIONS) -> SelfReflectEngine:
     file = tmp_path / "c.json"
     calibration_io.save(
-        file, {"claims": calibrate_claims(lamps("reclaim", lamp_model("text-only")), questions).calibration}
+        file, {"claims": fit("claims", lamps("reclaim", lamp_model("text-only")), questions).calibration}
     )
     return lamps("reclaim", lamp_model("text-only"), calibration=file)
 
@@ -227,12 +218,12 @@ def test_a_comparison_says_of_whom(tmp_path: Path, caplog: pytest.LogCaptureFixt
 def test_a_guarantee_on_the_scores_own_questions_is_in_doubt(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     engine = calibrated(tmp_path)
     with caplog.at_level(logging.WARNING, "shared_core.evaluation"):
-        made = calibrate_guarantee(engine, QUESTIONS, "conformal_risk_control").calibration
+        made = fit("guarantee", engine, QUESTIONS, FitOptions(guarantee="conformal_risk_control")).calibration
     assert made.reused == len(QUESTIONS)
     assert "in doubt" in caplog.text
     assert made.describe()["text"].startswith("In doubt")
     caplog.clear()
-    sound = calibrate_guarantee(engine, OTHERS, "conformal_risk_control").calibration
+    sound = fit("guarantee", engine, OTHERS, FitOptions(guarantee="conformal_risk_control")).calibration
     assert (sound.reused, caplog.text) == (0, "")
     assert "doubt" not in sound.describe()["text"]
     calibration_io.save(tmp_path / "g.json", {"guarantee": made})
@@ -241,6 +232,6 @@ def test_a_guarantee_on_the_scores_own_questions_is_in_doubt(tmp_path: Path, cap
 
 def test_answers_say_that_their_gate_was_chosen_on_the_same_questions() -> None:
     engine = lamps("seakr", lamp_model("white-box"))
-    gate = calibrate_gate(engine, QUESTIONS).calibration
-    assert "60 of these questions" in calibrate_answer(engine, QUESTIONS, gate=gate).summary()
-    assert "of these questions" not in calibrate_answer(engine, QUESTIONS).summary()
+    gate = fit("gate", engine, QUESTIONS).calibration
+    assert "60 of these questions" in fit("answer", engine, QUESTIONS, FitOptions(gate=gate)).summary()
+    assert "of these questions" not in fit("answer", engine, QUESTIONS).summary()

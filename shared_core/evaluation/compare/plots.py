@@ -1,28 +1,26 @@
-"""Plots of several configurations side by side: risk–coverage, reliability, utility and what it costs."""
+"""Plots of several configurations side by side: risk–coverage, reliability, utility and cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from shared_core.evaluation.compare.rows import Row
+from shared_core.evaluation.compare.figures import ComparisonFigures, Estimate
+from shared_core.evaluation.compare.outcomes import ComparisonRow
 from shared_core.evaluation.metrics import confidence as ranking
 from shared_core.evaluation.plots import figure_of
 
-if TYPE_CHECKING:
-    from shared_core.evaluation.compare.compared import Compared, Estimate
-
-# Okabe and Ito's colours, which people who see colours otherwise tell apart, and a form for each.
+# Okabe and Ito's palette, safe for colour-blind readers, and a marker for each colour.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4fa0", "#4d4d4d")
 _MARKS = "osD^vPX*"
 _GREY = "#6b7280"
 _LONG = 34
 
 
-def draw(comparison: Compared, folder: Path) -> list[Path]:
-    """The plots for which there is something to draw, each a PNG file.
+def draw(comparison: ComparisonFigures, folder: Path) -> list[Path]:
+    """Draw the plots that are defined, each a PNG file.
 
     Raises:
         InputError: a file cannot be written.
@@ -44,19 +42,19 @@ def draw(comparison: Compared, folder: Path) -> list[Path]:
     return written
 
 
-def headline_target(comparison: Compared) -> float:
-    """The ρ* at which utility is shown: the baseline's own where its figures are given, else the first of them."""
+def headline_target(comparison: ComparisonFigures) -> float:
+    """Return the ρ* at which utility is shown: the baseline's own if it is among them, else the first."""
     made_with = comparison.run.configurations[comparison.reference]
     own = (made_with.get("settings") or {}).get("target_accuracy")
     return float(own) if own in comparison.rhos else comparison.rhos[0]
 
 
 def risk_coverage(judged: Mapping[str, tuple[Sequence[float], Sequence[float]]], path: Path) -> Path:
-    """Error rate among the most confident answers against the share of questions, a line for each configuration.
+    """Plot the error rate of the most confident answers against their share, one line per configuration.
 
     Args:
-        judged: name → (confidences, correctness), (N,) each; a confidence of NaN is least confident.
-        path: of the picture.
+        judged: (confidences, correctness) by name, (N,) each; NaN ranks as least confident.
+        path: file to write.
     """
     with figure_of(path, "Risk–coverage", size=(7.2, 5.4)) as axes:
         highest = 0.05
@@ -75,8 +73,10 @@ def risk_coverage(judged: Mapping[str, tuple[Sequence[float], Sequence[float]]],
 
 
 def reliability(judged: Mapping[str, tuple[Sequence[float], Sequence[float]]], path: Path, bins: int = 10) -> Path:
-    """Accuracy against mean confidence in bins of equal width, a line for each configuration; larger marks stand for
-    more answers. Arguments as for ``risk_coverage``; an unknown confidence counts as 0."""
+    """Plot accuracy against mean confidence in bins of equal width; larger markers hold more answers.
+
+    Arguments as for ``risk_coverage``; an unknown confidence counts as 0.
+    """
     with figure_of(path, "Reliability", size=(7.2, 5.4)) as axes:
         axes.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1.2, label="perfectly calibrated")
         for i, (name, (sure, right)) in enumerate(judged.items()):
@@ -97,7 +97,7 @@ def reliability(judged: Mapping[str, tuple[Sequence[float], Sequence[float]]], p
 
 
 def utilities(estimates: Mapping[str, Estimate], target: float, level: float, path: Path) -> Path:
-    """What an answer is worth on average, with its interval, a line of the picture for each configuration."""
+    """Plot the mean utility of an answer with its interval, one row per configuration."""
     height = 1.6 + 0.42 * len(estimates)
     with figure_of(path, f"Utility per question at ρ* = {target:g}", size=(7.2, height)) as axes:
         for i, estimate in enumerate(estimates.values()):
@@ -124,7 +124,7 @@ def utilities(estimates: Mapping[str, Estimate], target: float, level: float, pa
 
 
 def cost(estimates: Mapping[str, Estimate], seconds: Mapping[str, float], target: float, path: Path) -> Path:
-    """Utility against seconds per question."""
+    """Plot utility against seconds per question."""
     with figure_of(path, "Utility and what it costs", size=(7.2, 5.4)) as axes:
         for i, (name, estimate) in enumerate(estimates.items()):
             if not math.isfinite(estimate.value) or not seconds[name] > 0:
@@ -145,20 +145,20 @@ def cost(estimates: Mapping[str, Estimate], seconds: Mapping[str, float], target
     return path
 
 
-def _judgements(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
-    """(confidences, correctness) of what was answered without error and can be judged."""
+def _judgements(rows: Sequence[ComparisonRow]) -> tuple[list[float], list[float]]:
+    """Return (confidences, correctness) of the rows without error that can be judged."""
     known = [row.record for row in rows if row.record.correct is not None and not row.record.error]
     sure = [math.nan if r.confidence is None else r.confidence for r in known]
     return sure, [float(bool(r.correct)) for r in known]
 
 
 def _legend(axes: Any) -> None:
-    """Below the curves, where it hides none."""
+    """Place the legend below the plot, where it hides no curve."""
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=9)
 
 
 def _some_minor(value: float, _: int) -> str:
-    """Labels at 2 and 5 of each decade: all of them would run into each other."""
+    """Label 2 and 5 of each decade; all nine labels would overlap."""
     return f"{value:g}" if f"{value:e}"[0] in "25" else ""
 
 
@@ -171,5 +171,5 @@ def _line(number: int) -> str:
 
 
 def _short(name: str) -> str:
-    # A dollar sign would begin a formula.
+    # A dollar sign would start a formula.
     return (name if len(name) <= _LONG else f"{name[: _LONG - 1]}…").replace("$", r"\$")

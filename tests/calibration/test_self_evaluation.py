@@ -17,9 +17,8 @@ from shared_core.calibration import io as calibration_io
 from shared_core.cli import app
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.dataset import Question, read_questions
-from shared_core.evaluation.fitting.claim_labels import ClaimLabels, can_be_judged
-from shared_core.evaluation.fitting.guarantee_calibration import calibrate_guarantee
-from shared_core.evaluation.fitting.self_evaluation_calibration import FittedSelfEvaluation, calibrate_self_evaluation
+from shared_core.evaluation.fitting import ClaimLabels, FitOptions, Fitted, fit
+from shared_core.evaluation.fitting.labels import can_be_judged
 from shared_core.lm.base import Capabilities
 from shared_core.training.research.searches import run_searches
 from shared_core.types import Claim
@@ -67,8 +66,8 @@ def engine(model: Model | None = None, calibrations: Any = None, **research: Any
     return SelfReflectEngine(Shelf(), (model or Boaster()).lm, settings, calibrations=calibrations)
 
 
-def fitted(**more: Any) -> FittedSelfEvaluation:
-    return calibrate_self_evaluation(engine(), more.pop("rows", QUESTIONS), **more)
+def fitted(**more: Any) -> Fitted:
+    return fit("self_evaluation", engine(), more.pop("rows", QUESTIONS), FitOptions(**more))
 
 
 def test_what_is_fitted_is_written_read_and_applied(tmp_path: Path) -> None:
@@ -106,8 +105,7 @@ def test_the_candidate_is_chosen_by_calibrated_probabilities() -> None:
 
 def test_unread_probabilities_are_counted_and_left_out() -> None:
     made = fitted()
-    assert made.missing == 8  # items 9, 18, 27 and 36, two claims each
-    assert made.calibration.unknown == 8
+    assert made.calibration.unknown == 8  # items 9, 18, 27 and 36, two claims each
     assert made.calibration.n == 72
     assert "8 of 80 claims: no probability" in made.summary()
     answer = engine(calibrations={"self_evaluation": made.calibration}).answer("What is item 54?")
@@ -121,15 +119,15 @@ def test_nothing_is_fitted_where_nothing_can_be_read_or_judged() -> None:
             return "about 80%, or 90%"
 
     with pytest.raises(CalibrationError, match="No probability could be read"):
-        calibrate_self_evaluation(engine(Mute()), QUESTIONS)
+        fit("self_evaluation", engine(Mute()), QUESTIONS)
     with pytest.raises(CalibrationError, match="No question can be judged"):
-        calibrate_self_evaluation(engine(), [Question("1", "What is item 1?")])
+        fit("self_evaluation", engine(), [Question("1", "What is item 1?")])
     with pytest.raises(CalibrationError, match="not enough"):
         fitted(rows=QUESTIONS[:5])
     with pytest.raises(CalibrationError, match="not enough"):
         fitted(label=lambda question, claim: True)
     with pytest.raises(InputError, match="closed-book"):
-        calibrate_self_evaluation(engine(closed_book=False), QUESTIONS)
+        fit("self_evaluation", engine(closed_book=False), QUESTIONS)
 
 
 def test_the_logits_variant_is_calibrated_too_and_each_by_itself() -> None:
@@ -139,8 +137,8 @@ def test_the_logits_variant_is_calibrated_too_and_each_by_itself() -> None:
         return [(math.log(yes),)] * half + [(math.log(no),)] * half
 
     model = Boaster(capabilities=Capabilities(score=True), score=scores)
-    made = calibrate_self_evaluation(engine(model, evaluation="logits"), QUESTIONS)
-    assert made.missing == 0
+    made = fit("self_evaluation", engine(model, evaluation="logits"), QUESTIONS)
+    assert made.calibration.unknown == 0
     assert made.calibration.bound_to["evaluation"] == "logits"
     asked = engine(
         Boaster(capabilities=Capabilities(score=True), score=scores),
@@ -163,7 +161,7 @@ def test_a_guarantee_over_calibrated_self_evaluation() -> None:
     own = {"self_evaluation": fitted().calibration}
     others = [Question(str(i), f"What is item {i}?", (f"name{i}",), True) for i in range(100, 160)]
     asked = engine(calibrations=own)
-    made = calibrate_guarantee(asked, others, "conformal_risk_control").calibration
+    made = fit("guarantee", asked, others, FitOptions(guarantee="conformal_risk_control")).calibration
     promised = asked.over(
         Shelf(),
         asked.settings.replace(guarantee="conformal_risk_control"),

@@ -1,0 +1,200 @@
+"""Comparison of configurations and the files it is written to: JSON, CSV, plots, and one HTML page that holds them."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from shared_core.errors import InputError
+from shared_core.evaluation.compare.figures import METHOD, ComparisonFigures, Estimate
+from shared_core.evaluation.compare.outcomes import ComparisonRow
+from shared_core.evaluation.compare.plots import draw, headline_target
+from shared_core.evaluation.report import page_environment
+from shared_core.support.files import replace_file
+
+DISAGREEMENTS = 60
+"""Most questions shown of those that some configurations answer right and others do not."""
+
+_OF_MODELS = ("calls", "prompt_tokens", "generated_tokens")
+
+
+class Comparison(ComparisonFigures):
+    """Result of ``compare`` and ``merge``: the figures, and the files they are written to."""
+
+    def write(self, path: str | Path) -> Path:
+        """Write ``to_dict`` as JSON, atomically; InputError if the file cannot be written."""
+        return _write(Path(path), json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n")
+
+    def write_table(self, path: str | Path) -> Path:
+        """Write ``table`` as CSV; InputError if the file cannot be written."""
+        return _write(Path(path), _as_csv(self.table()))
+
+    def write_answers(self, path: str | Path) -> Path:
+        """Write one CSV line per question and configuration; InputError if the file cannot be written."""
+        return _write(Path(path), _as_csv([_flat(row) for i in range(len(self.questions)) for row in self._at(i)]))
+
+    def _at(self, number: int) -> list[ComparisonRow]:
+        return [self.rows[name][number] for name in self.names]
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """Draw risk–coverage, reliability, utility and cost of all configurations, as far as they are defined."""
+        return draw(self, Path(folder))
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write ``comparison.json``, ``figures.csv``, ``answers.csv``, the plots and ``report.html``, which holds them.
+
+        Raises:
+            InputError: a file cannot be written.
+            MissingDependencyError: matplotlib is not installed.
+        """
+        folder = Path(folder)
+        written = [
+            self.write(folder / "comparison.json"),
+            self.write_table(folder / "figures.csv"),
+            self.write_answers(folder / "answers.csv"),
+        ]
+        plots = self.plot(folder)
+        return [*written, *plots, write_page(self, plots, folder / "report.html")]
+
+
+def _flat(row: ComparisonRow) -> dict[str, Any]:
+    record = row.record
+    usage = row.usage
+    plain = {name: getattr(record, name) for name in record.__slots__ if name not in ("id", "seconds", "error")}
+    return {
+        "id": record.id,
+        "configuration": row.configuration,
+        "position": row.position,
+        **plain,
+        "answers": "|".join(record.answers),
+        "text": row.text,
+        "retrieved": row.retrieved,
+        "calls": usage.calls if usage else None,
+        "prompt_tokens": usage.prompt_tokens if usage else None,
+        "generated_tokens": usage.generated_tokens if usage else None,
+        "seconds": record.seconds,
+        **row.measures,
+        "error": record.error,
+    }
+
+
+def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Write unknown as empty, as spreadsheets read it, and replace lone surrogates, which UTF-8 cannot hold."""
+    if value is None:
+        return ""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _write(path: Path, text: str) -> Path:
+    try:
+        with replace_file(path) as file:
+            file.write(text.encode("utf-8", "replace").decode())
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+    return path
+
+
+def headline(comparison: ComparisonFigures) -> list[str]:
+    """Return the main figures that any configuration defines; calls and tokens only if a model was asked."""
+    rho = f"{headline_target(comparison):g}"
+    wanted = (
+        f"utility_{rho}", "accuracy", "coverage", "exact_match", "f1", f"kept_accuracy_{rho}", f"coverage_{rho}",
+        "auroc_correct", "ece", "abstention_precision", "abstention_recall", "recall", "retrieved", "calls",
+        "prompt_tokens", "generated_tokens", "seconds_per_question",
+    )  # fmt: skip
+    found = [(n, e.value) for of in comparison.figures.values() for n, e in of.items()]
+    known = {n for n, value in found if math.isfinite(value) and (value or n not in _OF_MODELS)}
+    own = {name for rows in comparison.rows.values() for row in rows for name in row.measures}
+    return [name for name in (*wanted, *sorted(own)) if name in known]
+
+
+def show_figure(estimate: Estimate | None, *, signed: bool = False) -> str:
+    """Format as ``0.612 [0.551, 0.674]``; an en dash if undefined."""
+    if estimate is None or not math.isfinite(estimate.value):
+        return "–"
+    value = _number(estimate.value, signed=signed)
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} [{_number(estimate.low, signed=signed)}, {_number(estimate.high, signed=signed)}]"
+
+
+def _number(value: float, *, signed: bool) -> str:
+    digits = 3 if abs(value) < 10 else 1 if abs(value) < 1000 else 0
+    form = ".2g" if 0 < abs(value) < 0.01 else f".{digits}f"
+    return f"{value + 0.0:{'+' if signed else ''}{form}}"
+
+
+def write_page(comparison: ComparisonFigures, plots: Sequence[Path], path: Path, *, title: str = "Evaluation") -> Path:
+    """Write one self-contained HTML page (no scripts, no outside resources) and return its path.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    page = page_environment().get_template("comparison.html.j2").render(
+        title=title,
+        c=comparison,
+        method=METHOD,
+        first=headline(comparison),
+        rest=_rest(comparison),
+        counts={name: _counts(comparison, name) for name in comparison.names},
+        show=show_figure,
+        plots=[(p.stem.replace("_", " "), base64.b64encode(p.read_bytes()).decode()) for p in plots],
+        disagreements=_disagreements(comparison),
+        shown=DISAGREEMENTS,
+        sessions=[json.dumps(s, indent=2, ensure_ascii=False, default=str) for s in comparison.run.sessions],
+        made_with={n: json.dumps(comparison.run.configurations[n], indent=2, default=str) for n in comparison.names},
+    )  # fmt: skip
+    return _write(path, page)
+
+
+def _rest(comparison: ComparisonFigures) -> list[str]:
+    first = {"questions", "errors", *headline(comparison)}
+    every = dict.fromkeys(name for of in comparison.figures.values() for name in of)
+    return [
+        name for name in every
+        if name not in first and any(math.isfinite(of[name].value) for of in comparison.figures.values() if name in of)
+    ]  # fmt: skip
+
+
+def _counts(comparison: ComparisonFigures, name: str) -> Mapping[str, int]:
+    records = [row.record for row in comparison.rows[name]]
+    return {
+        "answered": sum(not r.abstained and not r.error for r in records),
+        "abstained": sum(r.abstained for r in records),
+        "failed": sum(bool(r.error) for r in records),
+        "judged": sum(r.correct is not None for r in records),
+        "answerable": sum(r.answerable is True for r in records),
+        "unanswerable": sum(r.answerable is False for r in records),
+    }
+
+
+def _disagreements(comparison: ComparisonFigures) -> list[dict[str, Any]]:
+    """Return the questions whose outcomes differ, those first where the fewest agree with the baseline."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    for number in range(len(comparison.questions)):
+        rows = {name: comparison.rows[name][number] for name in comparison.names}
+        outcomes = {name: _outcome(row.utility(0.5)) for name, row in rows.items()}
+        if len(set(outcomes.values())) > 1 and None not in outcomes.values():
+            agree = sum(outcome == outcomes[comparison.reference] for outcome in outcomes.values())
+            record = rows[comparison.reference].record
+            found.append((agree, {"rows": rows, "outcomes": outcomes, "record": record}))
+    return [item for _, item in sorted(found, key=lambda pair: pair[0])]
+
+
+def _outcome(utility: float | None) -> str | None:
+    return None if utility is None else "right" if utility > 0 else "wrong" if utility < 0 else "nothing shown"

@@ -1,0 +1,428 @@
+"""Ask an engine the questions of a fit and turn what comes back into rows: a score, and whether the event held.
+
+Every question is asked once. Rows are stored as they come, so that a run that was stopped continues where it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from shared_core.calibration.calibration import FitMethod, ThresholdRule
+from shared_core.calibration.stack import AnyCalibration
+from shared_core.errors import (
+    AbstainedError,
+    BackendUnavailableError,
+    CalibrationError,
+    CapabilityError,
+    InputError,
+    MissingDependencyError,
+    SelfReflectError,
+    SettingsError,
+    StoreError,
+)
+from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.asking import Progress, ask_each, digest_of
+from shared_core.evaluation.fitting.labels import ClaimLabels, Label, can_be_judged
+from shared_core.evaluation.judging import holds_answer, is_right, judge
+from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.evaluation.overlap import digests_of
+from shared_core.pipelines.confidence import SIGNALS
+from shared_core.pipelines.decision.guarantees import signals_of
+from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.gating.choose import form_of
+from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open_book
+from shared_core.pipelines.research.loop import searched
+from shared_core.pipelines.research.search import Search
+from shared_core.pipelines.support import support
+from shared_core.runtime import flow as flows
+from shared_core.settings import GuaranteeName
+from shared_core.support.run_log import RunLog
+from shared_core.types import Answer, Claim
+
+if TYPE_CHECKING:
+    from shared_core.facades.engine import SelfReflectEngine
+
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+_BATCH, _LONG_BATCH = 16, 8  # questions asked at once; fewer where one takes many calls of a model
+Labels = Literal["auto", "gold", "self"]
+"""Source of the labels of ``gate`` and ``answer``: ``gold`` (known answers), ``self`` (agreement of the model's answer
+from memory with its answer from passages), or ``auto`` (gold where answers are known, self elsewhere)."""
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of ``fit``; each purpose reads those that concern it.
+
+    >>> FitOptions(method="platt").labels
+    'auto'
+
+    Attributes:
+        method: ``isotonic``, ``platt`` or ``auto`` (by the number of rows).
+        labels: of ``gate`` and ``answer``: source of the labels.
+        rule, target: of ``gate``: see ``choose_threshold``.
+        gate: of ``answer``: gate that the pipeline ``seakr`` answers with.
+        label: of ``self_evaluation`` and ``guarantee``: judge of a claim; by default the questions' own labels, else
+            whether the claim contains an accepted answer.
+        claims: of ``support``: labelled (quote, claim, label) rows.
+        guarantee: of ``guarantee``: its kind.
+    """
+
+    method: FitMethod = "auto"
+    labels: Labels = "auto"
+    rule: ThresholdRule = "balanced_accuracy"
+    target: float | None = None
+    gate: AnyCalibration | None = None
+    label: Label | None = None
+    claims: Sequence[tuple[str, str, bool]] = ()
+    guarantee: GuaranteeName = "conformal_factuality"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One row of a fit.
+
+    Attributes:
+        id: question that it belongs to; rows of one id are held out together.
+        score: raw score; NaN if unknown.
+        held: whether the event held; ``None`` if it cannot be judged.
+        text: answer or claim.
+        signals: of ``claims``: values in the order of a stack's names.
+    """
+
+    id: str
+    score: float
+    held: bool | None
+    text: str = ""
+    signals: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Rows of a fit.
+
+    Attributes:
+        rows: one for each answer or claim.
+        questions: digests of the questions that were asked.
+        failed: number of questions that failed.
+        notes: remarks for the summary.
+        answered: of ``guarantee``: ids of the answered questions, each with its drift signals.
+        reused: of ``guarantee``: questions that the engine's other calibrations were fitted on.
+    """
+
+    rows: tuple[Observation, ...]
+    questions: tuple[str, ...] = ()
+    failed: int = 0
+    notes: tuple[str, ...] = ()
+    answered: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    reused: int = 0
+
+
+@dataclass(frozen=True)
+class FitJob:
+    """One fit: the engine, its questions, the options, and the log of rows."""
+
+    engine: SelfReflectEngine
+    questions: Sequence[Question]
+    options: FitOptions
+    kept: RunLog
+    progress: Progress | None = None
+
+    def ask(
+        self,
+        part: str,
+        questions: Sequence[Question],
+        ask: Callable[[Sequence[Question]], Sequence[T | Exception]],
+        *,
+        dump: Callable[[T], Any],
+        load: Callable[[Any], T],
+        engine: SelfReflectEngine | None = None,
+        together: int = _BATCH,
+    ) -> list[T | Exception]:
+        """Ask in batches, skipping logged rows. Errors that every question would end in are raised."""
+
+        def checked(batch: Sequence[Question]) -> Sequence[T | Exception]:
+            found = ask(batch)
+            for result in found:
+                if isinstance(result, Exception):
+                    _raise_if_fatal(result)
+            return found
+
+        part = f"{part} {digest_of(engine or self.engine)}"
+        return ask_each(
+            questions,
+            checked,
+            kept=self.kept,
+            part=part,
+            dump=dump,
+            load=load,
+            together=together,
+            progress=self.progress,
+        )
+
+
+def run_of(engine: SelfReflectEngine, measured: dict[Hashable, object] | None = None) -> QuestionRun:
+    """Return a run in the engine's context without any calibration, because raw scores are fitted.
+
+    ``measured``: uncertainties measured so far, read and added to.
+    """
+    return QuestionRun(
+        engine.settings, dataclasses.replace(engine.context, calibrations={}, stack=None, measured=measured)
+    )
+
+
+def _raise_if_fatal(error: Exception) -> None:
+    """Raise errors that every question would end in, and defects; others count against their question only."""
+    fatal = (BackendUnavailableError, CapabilityError, MissingDependencyError, SettingsError, StoreError, InputError)
+    if isinstance(error, fatal) or not isinstance(error, SelfReflectError):
+        raise error
+
+
+def _require_some(found: Sequence[object]) -> int:
+    """Return the number of failed questions; CalibrationError if every question failed, or none was asked."""
+    errors = [f for f in found if isinstance(f, Exception)]
+    if len(errors) < len(found):
+        return len(errors)
+    raise CalibrationError(
+        f"Every question failed; the last one: {errors[-1]}" if errors else "No question can be judged.",
+        hint='Give rows with "answers", "answerable": false, or labelled "claims".',
+    )
+
+
+# --- answers of the engine: confidence, claims, guarantee -------------------------------------------------------------
+
+
+def observe_confidence(job: FitJob) -> Observed:
+    """Observe the confidence of each answer, and whether it is right."""
+
+    def read(question: Question, answer: Answer) -> list[Observation]:
+        record = judge(question, answer)
+        score = math.nan if record.confidence is None else record.confidence
+        return [Observation(question.question, score, record.correct, record.prediction)]
+
+    return _observe_answers(job, "confidence", read, _BATCH)
+
+
+def observe_claims(job: FitJob) -> Observed:
+    """Observe the signals of each cited claim, shown or not, and whether it is a right answer."""
+
+    def read(question: Question, answer: Answer) -> list[Observation]:
+        return [_observe_claim(question, claim) for claim in answer.claims if claim.citations]
+
+    return _observe_answers(job, "claims", read, _LONG_BATCH)
+
+
+def _observe_claim(question: Question, claim: Claim) -> Observation:
+    signals = tuple(getattr(claim.signals, name) for name in SIGNALS)
+    before = math.nan if claim.support is None else claim.support
+    return Observation(question.question, before, holds_answer(question, claim), claim.text, signals)
+
+
+def _observe_answers(
+    job: FitJob, part: str, read: Callable[[Question, Answer], list[Observation]], together: int
+) -> Observed:
+    known = [q for q in job.questions if q.judgeable]
+
+    def ask(batch: Sequence[Question]) -> list[list[Observation] | Exception]:
+        answers = _answers(job.engine, batch)
+        return [read(q, a) if isinstance(a, Answer) else a for q, a in zip(batch, answers, strict=True)]
+
+    def load(rows: list[dict[str, Any]]) -> list[Observation]:
+        return [Observation(**{**row, "signals": tuple(row["signals"])}) for row in rows]
+
+    def dump(rows: list[Observation]) -> list[dict[str, Any]]:
+        return [dataclasses.asdict(row) for row in rows]
+
+    found = job.ask(part, known, ask, dump=dump, load=load, together=together)
+    failed = _require_some(found)
+    rows = tuple(row for rows in found if not isinstance(rows, Exception) for row in rows)
+    return Observed(rows, digests_of(known), failed)
+
+
+def _answers(engine: SelfReflectEngine, batch: Sequence[Question]) -> list[Answer | Exception]:
+    """Return the answers; an abstention that the engine raises as an error is unwrapped."""
+    found = engine.answer_many([q.question for q in batch])
+    return [r.answer if isinstance(r, AbstainedError) else r for r in found]
+
+
+def observe_guarantee(job: FitJob) -> Observed:
+    """Observe the score and the label of every claim, and the drift signals of every answer.
+
+    Answers are logged rather than labels, so that corrected labels cost no question.
+    """
+    label = job.options.label or ClaimLabels(job.questions)
+    known = [q for q in job.questions if can_be_judged(q)]
+    digests = digests_of(known)
+    before = {digest for c in job.engine.context.every_calibration.values() for digest in c.questions}
+    reused = len(before.intersection(digests))
+    if reused:
+        _LOG.warning(
+            "Calibrations of this engine were fitted on %d of these %d questions: the guarantee is in doubt.",
+            reused,
+            len(known),
+        )
+
+    def dump(answer: Answer) -> dict[str, Any]:
+        return dataclasses.replace(answer, passages=(), trace=()).to_dict()
+
+    def ask(batch: Sequence[Question]) -> list[Answer | Exception]:
+        return _answers(job.engine, batch)
+
+    found = job.ask("guarantee", known, ask, dump=dump, load=Answer.from_dict, together=_LONG_BATCH)
+    failed = _require_some(found)
+    rows: list[Observation] = []
+    answered: dict[str, dict[str, float]] = {}
+    for question, answer in zip(known, found, strict=True):
+        if isinstance(answer, Exception):
+            continue
+        supports = [c.support for c in answer.claims]
+        answered[question.id] = signals_of(question.question, supports, answer.metadata["answerable"])
+        for score, claim in zip(answer.metadata["claim_scores"], answer.claims, strict=True):
+            known_score = math.nan if score is None else float(score)
+            rows.append(Observation(question.id, known_score, label(question, claim), claim.text))
+    return Observed(tuple(rows), digests, failed, answered=answered, reused=reused)
+
+
+# --- a model's own answers: gate, answer ------------------------------------------------------------------------------
+
+
+def observe_recall(job: FitJob) -> Observed:
+    """Observe the uncertainty of the model's answers from memory, and whether they are right."""
+    engine, form = job.engine, form_of(job.engine.settings)
+    measured = job.kept.memo.setdefault(digest_of(engine), {})
+
+    def ask(batch: Sequence[Question]) -> list[Recalled | Exception]:
+        return flows.run_many(
+            [closed_book(q.question, run_of(engine, measured), form) for q in batch], engine.resources
+        )
+
+    found = job.ask(f"recall {form}", job.questions, ask, dump=dataclasses.asdict, load=lambda row: Recalled(**row))
+    recalled = [r if isinstance(r, Recalled) else Recalled(None, math.nan) for r in found]
+    right = _label_answers(job, [r.text for r in recalled])
+    rows = [
+        Observation(q.id, r.uncertainty, held, r.text or "")
+        for q, r, held in zip(job.questions, recalled, right, strict=True)
+    ]
+    return Observed(tuple(rows), digests_of(job.questions))
+
+
+def observe_own_answers(job: FitJob) -> Observed:
+    """Observe the uncertainty of the answers that the pipeline takes from the model, and whether they are right.
+
+    For ``seakr`` these are its final answers, retrieval included, with the given gate. Other pipelines use the model's
+    own answer only where the gate skips retrieval: these are its answers from memory.
+    """
+    engine, settings = job.engine, job.engine.settings
+    if settings.pipeline != "seakr":
+        return observe_recall(job)
+    assert engine.resources.retriever is not None
+    gate = job.options.gate
+    calibrations = {"gate": gate} if gate is not None else {}
+    settings = settings.replace(on_abstain="say", calibration=None)
+    gated = engine.over(engine.resources.retriever, settings, calibrations=calibrations)
+    gated.context = dataclasses.replace(gated.context, measured=job.kept.memo.setdefault(digest_of(engine), {}))
+
+    def ask(batch: Sequence[Question]) -> list[Recalled | Exception]:
+        return [_uncertainty_of(a) if isinstance(a, Answer) else a for a in _answers(gated, batch)]
+
+    found = job.ask(
+        "answer", job.questions, ask, dump=dataclasses.asdict, load=lambda row: Recalled(**row), engine=gated
+    )
+    answers = [r if isinstance(r, Recalled) else Recalled(None, math.nan) for r in found]
+    right = _label_answers(job, [r.text for r in answers])
+    rows = [  # where there is no answer there is no confidence to calibrate
+        Observation(q.id, r.uncertainty, held if r.text else None, r.text or "")
+        for q, r, held in zip(job.questions, answers, right, strict=True)
+    ]
+    digests = digests_of(job.questions)
+    again = len(set(gate.questions).intersection(digests)) if gate is not None else 0
+    note = f"the gate's threshold was chosen on {again} of these questions: the figures are optimistic"
+    return Observed(tuple(rows), digests, notes=(note,) if again else ())
+
+
+def _uncertainty_of(answer: Answer) -> Recalled:
+    for decision in answer.trace:
+        if decision.kind == "uncertainty":
+            value = decision.values.get("uncertainty")
+            return Recalled(str(decision.values["answer"]), math.nan if value is None else float(value))
+    return Recalled(None, math.nan)
+
+
+def _label_answers(job: FitJob, texts: Sequence[str | None]) -> list[bool | None]:
+    """Judge each answer by the known answers, or by the model's answer from passages; a missing answer is wrong."""
+    questions, labels, form = job.questions, job.options.labels, form_of(job.engine.settings)
+    own = [i for i, q in enumerate(questions) if labels == "self" or (labels == "auto" and not q.judgeable)]
+
+    def ask(batch: Sequence[Question]) -> list[str | Exception | None]:
+        return flows.run_many([open_book(q.question, run_of(job.engine), form) for q in batch], job.engine.resources)
+
+    quiet = dataclasses.replace(job, progress=None)
+    own_questions = [questions[i] for i in own]
+    read = quiet.ask(f"open book {form}", own_questions, ask, dump=lambda text: [text], load=lambda row: row[0])
+    right: list[bool | None] = [is_right(q, t or "") if q.judgeable else None for q, t in zip(questions, texts)]
+    for i, other in zip(own, read, strict=True):
+        text = texts[i]
+        right[i] = None if not isinstance(other, str) else bool(text) and agree(text, other)
+    return right
+
+
+def agree(first: str | None, second: str | None) -> bool:
+    """Return whether one of two short answers contains the other, as whole normalised words."""
+    return bool(first and second) and (contains_answer(first, second or "") or contains_answer(second, first or ""))
+
+
+# --- claims judged one by one: support, self_evaluation ---------------------------------------------------------------
+
+
+def observe_support(job: FitJob) -> Observed:
+    """Observe the support scores of labelled (quote, claim, label) rows."""
+    claims = job.options.claims
+    scores = flows.run(support([(q, c) for q, c, _ in claims], run_of(job.engine)), job.engine.resources)
+    rows = [
+        Observation(str(i), math.nan if score is None else score, label, claim)
+        for i, (score, (_, claim, label)) in enumerate(zip(scores, claims, strict=True))
+    ]
+    return Observed(tuple(rows))
+
+
+def observe_self_evaluation(job: FitJob) -> Observed:
+    """Observe the probability that a model states for each claim of each candidate, and whether the claim is right.
+
+    The claims of every candidate count, not only those of the chosen one: the search chooses by these probabilities.
+    Claims rather than labels are logged, so that corrected labels cost no search.
+    """
+    label = job.options.label or ClaimLabels(job.questions)
+    known = [q for q in job.questions if can_be_judged(q)]
+
+    def ask(batch: Sequence[Question]) -> list[list[Claim] | Exception]:
+        waiting = [searched(q.question, run_of(job.engine)) for q in batch]
+        states = flows.run_many(waiting, job.engine.resources, deadline=job.engine.settings.deadline)
+        return [list(s.claims.values()) if isinstance(s, Search) else s for s in states]
+
+    def dump(claims: list[Claim]) -> list[dict[str, Any]]:
+        return [{"text": c.text, "support": c.support} for c in claims]
+
+    def load(rows: list[dict[str, Any]]) -> list[Claim]:
+        return [Claim(**row) for row in rows]
+
+    found = job.ask("self evaluation", known, ask, dump=dump, load=load, together=_LONG_BATCH)
+    failed = _require_some(found)
+    rows = [
+        Observation(q.id, math.nan if c.support is None else c.support, label(q, c), c.text)
+        for q, claims in zip(known, found, strict=True)
+        if not isinstance(claims, Exception)
+        for c in claims
+    ]
+    missing = sum(not math.isfinite(row.score) for row in rows)
+    if missing == len(rows):
+        raise CalibrationError(
+            f"No probability could be read from the model's replies about {missing} claims.",
+            hint="Use research.published.evaluation=logits, or a model that states whole numbers from 0 to 100.",
+        )
+    note = f"{missing} of {len(rows)} claims: no probability could be read from the replies"
+    return Observed(tuple(rows), digests_of(known), failed, (note,) if missing else ())
