@@ -56,6 +56,10 @@ class Capabilities:
         alternatives: the likely tokens at each generated position (claim-conditioned probability).
         token_statistics: entropy and logsumexp of the whole distribution.
         context_length: in tokens; ``None`` if unknown.
+
+    Example:
+        >>> Capabilities(grammar=True, context_length=8192).names()
+        ('text', 'grammar')
     """
 
     _: KW_ONLY
@@ -80,7 +84,17 @@ class Capabilities:
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """A language model backend. Calls are safe from several threads; results come in the order of the requests."""
+    """A language model backend. Calls are safe from several threads; results come in the order of the requests.
+
+    Example:
+        >>> from shared_core.lm import ScriptedLM
+        >>> lm = ScriptedLM(["Mira Dorn."])
+        >>> isinstance(lm, LanguageModel)
+        True
+        >>> [result] = lm.generate([Generate(Prompt.untrusted("Who bridged the Thale?", role="user"))])
+        >>> result.text
+        'Mira Dorn.'
+    """
 
     @property
     def name(self) -> str:
@@ -159,7 +173,17 @@ _WAYS_OUT = {
 
 
 class BaseLanguageModel:
-    """Base class of backends: async methods run the sync ones in a thread, optional ones refuse."""
+    """Base class of backends: async methods run the sync ones in a thread, optional ones refuse.
+
+    Example:
+        >>> class Shout(BaseLanguageModel):
+        ...     name = "shout"
+        ...     def generate(self, requests):
+        ...         return [Generation((Sample(r.prompt.text.upper()),)) for r in requests]
+        >>> [result] = Shout().generate([Generate(Prompt.untrusted("hello"))])
+        >>> result.text, Shout().token_ids(["[Retrieval]"])
+        ('HELLO', [None])
+    """
 
     name: str = "language model"
     capabilities: Capabilities = Capabilities()

@@ -58,14 +58,14 @@ _ROUNDS = 3  # of asking for samples that a server left out
 class OpenAICompatibleLM(Remade, BaseLanguageModel):
     """A model behind an OpenAI-compatible server.
 
-    The constructor does no I/O. The first call, or reading ``name`` or ``capabilities``, asks the server what it can
-    do (about 20 requests of a few tokens; ``probe`` does it on purpose) and keeps the answer. Safe from several
+    The constructor does no I/O. The first call, or reading ``name`` or ``capabilities``, detects the server's
+    abilities (about 20 requests of a few tokens; ``probe`` does so explicitly) and keeps the result. Safe from several
     threads and event loops: all requests run on one private loop. Failures of single requests are values.
 
     Raw prompts go to ``/completions`` where that does what is asked for, else to the chat as one user message. Chat
     prompts go to ``/chat/completions``. Where ``n`` is ignored, that many requests are sent, the i-th with
     ``seed + i``. ``top_k`` and ``min_tokens`` are sent where set; servers other than vLLM may ignore them.
-    ``Sample.stop`` and the exact ``finish_reason`` need a server that tells them (vLLM's ``stop_reason``).
+    ``Sample.stop`` and the exact ``finish_reason`` need a server that returns them (vLLM's ``stop_reason``).
 
     Args:
         base_url: such as ``http://127.0.0.1:8000/v1`` (``/v1`` is added to a bare host). May hold credentials.
@@ -81,12 +81,16 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         tokenizer: the model's tokenizer (of transformers, or its name or path): prompts are then rendered and
             encoded here, and sent as ids to servers that take them.
         control: further strings that are control tokens of the model, to be kept out of untrusted text.
-        headers: sent with every request, taken for secret; a redirect to another host does not take them along.
+        headers: sent with every request, treated as secret; a redirect to another host does not take them along.
         thinking_tokens: added to ``max_tokens`` once the model was seen to use it up before it began to answer.
 
     Raises:
         InputError: an argument is out of range, or ``base_url`` is no HTTP address.
         ModelLoadError: the tokenizer cannot be loaded.
+
+    Example:
+        >>> OpenAICompatibleLM("http://127.0.0.1:8000", model="qwen", deadline=60)  # asks the server when it is used
+        OpenAICompatibleLM('http://127.0.0.1:8000/v1', model='qwen')
     """
 
     def __init__(

@@ -24,6 +24,10 @@ class Part:
             stranger wrote) is tokenized with special-token splitting, so that it stays text whatever it says.
         role: of the chat message this part belongs to; ``None`` in a raw prompt.
         token_ids: ids to place as they are (earlier output of the same model); needs ``token_prompts``.
+
+    Example:
+        >>> Part("[Retrieval]", trusted=False).trusted  # a document that spells a control token
+        False
     """
 
     text: str = ""
@@ -38,6 +42,11 @@ class Prompt:
 
     A prompt whose parts carry roles is a chat; the backend renders it with the model's chat template. A raw
     prompt (no roles) goes to the model as it is, or as one user message where only a chat API exists.
+
+    Example:
+        >>> prompt = Prompt.trusted("Answer briefly.", role="system") + Prompt.untrusted("Who?", role="user")
+        >>> prompt.is_chat, prompt.text
+        (True, 'Answer briefly.Who?')
     """
 
     parts: tuple[Part, ...] = ()
@@ -81,6 +90,10 @@ class Grammar:
     Attributes:
         lark: llguidance's Lark dialect; the same text runs in transformers (through llguidance) and vLLM.
         name: shown in errors and traces.
+
+    Example:
+        >>> Grammar('start: "yes" | "no"', name="verdict").name
+        'verdict'
     """
 
     lark: str
@@ -97,6 +110,10 @@ class Capture:
         position: at an end-of-sequence token that is put behind the sequence (``eos``, as SeaKR does) or at the
             sequence's ``last`` token. A sample ends where its text does: of a last token that completes a stop string,
             only what lies within the text counts (not the blank of " The" behind "sentence.").
+
+    Example:
+        >>> Capture(layer=8, position="last").append_eos
+        False
     """
 
     layer: int | None = None
@@ -140,6 +157,10 @@ class SamplingParams:
         attention: also return attention weights; costs one more forward pass over each sample.
         alternatives: also return so many of the likely tokens at each generated position, the generated one among
             them, with their log-probabilities; 0 to 20. A server may give fewer. Not together with ``verdicts``.
+
+    Example:
+        >>> SamplingParams(n=20, temperature=1.0, top_k=50, seed=0, capture=Capture()).needs
+        ('hidden_states',)
     """
 
     _: KW_ONLY
@@ -213,7 +234,11 @@ def _require(holds: bool, name: str, value: object, rule: str) -> None:
 class Generate:
     """Request to continue ``prompt``. Result: ``Generation``.
 
-    ``model`` names one of the engine's models (``reference``, ``claim``, …); ``default`` is used if that one is missing.
+    ``model`` names one of the engine's models (``reference``, ``claim``, …); ``default`` is used if it is missing.
+
+    Example:
+        >>> Generate(Prompt.untrusted("Who?"), SamplingParams(max_tokens=8)).params.max_tokens
+        8
     """
 
     prompt: Prompt
@@ -223,7 +248,12 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Request for log-probabilities of given continuations of ``prompt``. Result: ``Scores``."""
+    """Request for log-probabilities of given continuations of ``prompt``. Result: ``Scores``.
+
+    Example:
+        >>> len(Score(Prompt.untrusted("Is it so?"), (Prompt.trusted(" yes"), Prompt.trusted(" no"))).continuations)
+        2
+    """
 
     prompt: Prompt
     continuations: tuple[Prompt, ...]
@@ -237,6 +267,10 @@ class HiddenStates:
     Attributes:
         sequences: whole sequences (prompt and continuation together).
         at: which state of each.
+
+    Example:
+        >>> HiddenStates((Prompt.untrusted("The Thale rises in Orm."),)).at.kind
+        'mlp'
     """
 
     sequences: tuple[Prompt, ...]
@@ -246,7 +280,12 @@ class HiddenStates:
 
 @dataclass(frozen=True, slots=True)
 class TokenIds:
-    """Request for the ids of strings. Result: ``tuple[int | None, ...]``, ``None`` for what is not one token."""
+    """Request for the ids of strings. Result: ``tuple[int | None, ...]``, ``None`` for what is not one token.
+
+    Example:
+        >>> TokenIds(("[Retrieval]", "[No Retrieval]")).model
+        'default'
+    """
 
     strings: tuple[str, ...]
     model: str = "default"

@@ -68,6 +68,10 @@ class Sample:
         next_verdict_logprobs: (V,) of the verdicts at the position behind the last of ``token_ids``, where
             ``SamplingParams.next_verdicts`` asks for it; NaN where the server did not say or the last token is not
             known (thoughts taken off a reply); ``None`` after the end of the sequence, which nothing follows.
+
+    Example:
+        >>> Sample("In 1841.", logprobs=(-0.5, -0.25)).cumulative_logprob
+        -0.75
     """
 
     text: str
@@ -93,7 +97,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Result of ``Generate``: ``params.n`` samples (never fewer: a backend that gets fewer reports an error)."""
+    """Result of ``Generate``: ``params.n`` samples (never fewer: a backend that gets fewer reports an error).
+
+    Example:
+        >>> Generation((Sample("yes"), Sample("no"))).text
+        'yes'
+    """
 
     samples: tuple[Sample, ...]
     usage: Usage = Usage()
@@ -106,7 +115,12 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Result of ``Score``: the log-probabilities of each continuation's tokens."""
+    """Result of ``Score``: the log-probabilities of each continuation's tokens.
+
+    Example:
+        >>> Scores(((-1.0, -0.5), (-3.0,))).totals
+        (-1.5, -3.0)
+    """
 
     token_logprobs: tuple[tuple[float, ...], ...]
     usage: Usage = Usage()
@@ -119,7 +133,13 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Result of ``HiddenStates``: (number of sequences, d) float32."""
+    """Result of ``HiddenStates``: (number of sequences, d) float32.
+
+    Example:
+        >>> import numpy as np
+        >>> States(np.zeros((2, 576), np.float32)).states.shape
+        (2, 576)
+    """
 
     states: NDArray[np.float32]
     usage: Usage = Usage()

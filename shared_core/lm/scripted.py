@@ -1,10 +1,4 @@
-"""A scripted language model: the public test double.
-
-Use it to test an application without a model::
-
-    lm = ScriptedLM(lambda request: "Paris")
-    lm = ScriptedLM(["first reply", Sample("second", logprobs=(-0.1,))])
-"""
+"""A scripted language model: the public test double."""
 
 from __future__ import annotations
 
@@ -50,6 +44,15 @@ class ScriptedLM(Portable, BaseLanguageModel):
     Attributes:
         requests: every request received, in order (``token_ids`` aside).
         batches: sizes of the batches they came in.
+
+    Example:
+        >>> from shared_core.lm import Prompt
+        >>> lm = ScriptedLM(["first reply", Sample("second", logprobs=(-0.1,))])
+        >>> requests = [Generate(Prompt.untrusted(text)) for text in ("One?", "Two?")]
+        >>> [result.text for result in lm.generate(requests)]
+        ['first reply', 'second']
+        >>> ScriptedLM(lambda request: "Paris").generate([Generate(Prompt.untrusted("Where?"))])[0].text
+        'Paris'
     """
 
     def __init__(

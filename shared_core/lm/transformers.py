@@ -102,6 +102,12 @@ class TransformersLM(Remade, BaseLanguageModel):
         MissingDependencyError: torch or transformers is not installed.
         ModelLoadError: there is no such model, or it cannot be read.
         InputError: the model has no such adapter.
+
+    Example::
+
+        lm = TransformersLM("path/or/name")
+        [result] = lm.generate([Generate(Prompt.untrusted("Who bridged the Thale?", role="user"))])
+        result.text
     """
 
     shared_by_copies = True  # of the weights, there is one

@@ -60,8 +60,8 @@ class VLLM(Remade, BaseLanguageModel):
     the text does not. Samples with a seed are reproducible for one engine and batch; vLLM's kernels may round
     differently in another batch.
 
-    An engine that has died (out of memory, a bug of vLLM) is started anew at the next call; the requests it died of
-    fail, their neighbours are run again one by one.
+    An engine that has died (out of memory, a bug of vLLM) is restarted at the next call. The requests that killed it
+    fail; the others of the batch are run again one by one.
 
     Args:
         model: hub name or path of a checkpoint.
@@ -72,11 +72,16 @@ class VLLM(Remade, BaseLanguageModel):
         **engine_kwargs: of ``vllm.LLM``. Here, unless given: prefix caching on, grammars by llguidance
             (``structured_outputs_config={"backend": "guidance"}``); on a CPU blocks of 32 tokens, eager mode, and each
             prompt computed in one step (``enable_chunked_prefill=False``, so that as many tokens as ``max_model_len``
-            may be computed at once). With chunks on a CPU vLLM cannot sample with a seed: it is left out, and said.
+            may be computed at once). With chunks on a CPU vLLM cannot sample with a seed: the seed is dropped, and the log says so.
 
     Raises:
         MissingDependencyError: vLLM is not installed.
         ModelLoadError: the engine does not start with that model.
+
+    Example::
+
+        with VLLM("path/or/name", max_model_len=8192) as lm:
+            engine = SelfReflectEngine(retriever=retriever, lm=lm)
     """
 
     shared_by_copies = True  # of the weights, there is one

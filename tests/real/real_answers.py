@@ -28,8 +28,8 @@ def small_settings(pipeline: PipelineName, max_calls: int = 16) -> SelfReflectSe
         max_tokens=6_000,
         reclaim=ReclaimSettings(max_pairs=1, max_reference_tokens=64, max_claim_tokens=32, regenerate=1),
         seakr=SeakrSettings(samples=3, max_steps=2, max_step_tokens=32, rerank_passages=2),
-        self_rag=SelfRagSettings(max_depth=2, max_segment_tokens=48, votes=1),
-        research=ResearchSettings(rounds=1, samples=3, max_tokens=48, splitter="sentences", self_consistency_samples=1),
+        self_rag=SelfRagSettings(max_depth=2, max_segment_tokens=48),
+        research=ResearchSettings(rounds=1, samples=3, max_tokens=48, splitter="sentences"),
     )
 
 

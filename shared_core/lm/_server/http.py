@@ -107,7 +107,7 @@ class Endpoint:
         timeout: seconds for one attempt.
         max_retries: further attempts after a transient failure.
         max_concurrency: requests under way at once.
-        headers: further headers, taken for secret.
+        headers: further headers, treated as secret.
 
     Attributes:
         url: without credentials, for people.
