@@ -72,7 +72,8 @@ class VLLM(Remade, BaseLanguageModel):
         **engine_kwargs: of ``vllm.LLM``. Here, unless given: prefix caching on, grammars by llguidance
             (``structured_outputs_config={"backend": "guidance"}``); on a CPU blocks of 32 tokens, eager mode, and each
             prompt computed in one step (``enable_chunked_prefill=False``, so that as many tokens as ``max_model_len``
-            may be computed at once). With chunks on a CPU vLLM cannot sample with a seed: the seed is dropped, and the log says so.
+            may be computed at once). With chunks on a CPU vLLM cannot sample with a seed:
+            the seed is dropped, and the log says so.
 
     Raises:
         MissingDependencyError: vLLM is not installed.
