@@ -63,8 +63,9 @@ def index_command(
     """Create an index of documents or update it: only changed files are read and embedded again.
 
     Reads texts, Markdown, HTML, PDF, DOCX, ODT, PPTX, EPUB, tables with a text column (CSV, TSV, JSON, JSON lines),
-    notebooks, source files, configuration and logs, and .gz of these. It may be stopped at any moment and continues
-    from there. Exit codes: 0 indexed, 2 bad input, 1 failure (or, with --strict, a file that failed).
+    notebooks, manual pages, source files, configuration and logs, and .gz of these. It may be stopped at any moment
+    and continues from there. Exit codes: 0 indexed, 2 bad input, 1 failure: more than half of the files, or with
+    --strict any file.
     """
     from shared_core.documents.store import DocumentIndex
 
@@ -83,8 +84,16 @@ def index_command(
     _show(report, folder, as_json=json)
     if report.missing:  # probably a typo: the other paths are indexed, but it must not look like success
         raise typer.Exit(BAD_INPUT)
-    if strict and report.failed:
+    failed, files = _failed_files(report)
+    if (strict and report.failed) or failed > files / 2:
         raise typer.Exit(FAILED)
+
+
+def _failed_files(report: IndexReport) -> tuple[int, int]:
+    """Return how many files could not be indexed, and of how many."""
+    read = {*report.added, *report.changed, *report.unchanged}
+    failed = {failure.source for failure in report.failed} - read
+    return len(failed), len(failed) + len(read)
 
 
 def _settings(**values: Any) -> IndexSettings:
@@ -127,7 +136,10 @@ def _show(report: IndexReport, folder: Path, *, as_json: bool) -> None:
             skipped = describe_skipped(dict(report.skipped_endings))
             out.print(Text(f"Skipped files of unsupported formats: {skipped}.", style="dim"))
     if report.failed:
-        note(f"warning: {len(report.failed)} not indexed:", style="yellow")
+        failed, files = _failed_files(report)
+        more = len(report.failed) - failed
+        counts = ((failed, f"{failed} of {files} files not indexed"), (more, f"{more} problems within files"))
+        note(f"warning: {', '.join(text for count, text in counts if count)}:", style="yellow")
     for failure in report.failed:
         note(f"  {failure.source}: {failure.message}")
         if failure.hint:

@@ -26,7 +26,7 @@ from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, endi
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 3
+LOADER_VERSION = 4
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -271,6 +271,11 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
             found = load_json(data, options.encoding, options.text_column)
         else:
             found = load_notebook(data, options.encoding)
+        return (kind, found) if found is not None else _extract("code", data, options, budget)
+    if kind == "man":
+        from shared_core.documents.loaders.man import load_man
+
+        found = load_man(data, options.encoding, budget)
         return (kind, found) if found is not None else _extract("code", data, options, budget)
     if kind in ("text", "markdown", "rst", "code"):
         from shared_core.documents.loaders import text

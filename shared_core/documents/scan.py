@@ -17,7 +17,7 @@ from shared_core.documents.load import (
     parse_document,
     read_bytes,
 )
-from shared_core.documents.loaders.formats import ending, file_format, way_out
+from shared_core.documents.loaders.formats import ending, file_format, is_generated, way_out
 from shared_core.documents.loaders.limits import MAX_SECONDS
 from shared_core.errors import DocumentError, SelfReflectError
 
@@ -79,9 +79,9 @@ def scan(paths: Iterable[str | os.PathLike[str]], *, exclude: Collection[str | o
     """Find the documents under ``paths``.
 
     Folders are searched recursively. Hidden entries, office lock files (``~$…``), index folders and ``exclude`` are
-    ignored; unknown formats, installed packages (``node_modules``, virtual environments) and caches are skipped and
-    counted. Symbolic links are followed, each folder is entered once, and a file that can be reached in two ways is
-    taken once, by its real path rather than by a link.
+    ignored; unknown formats, generated scripts and search indexes, installed packages (``node_modules``, virtual
+    environments) and caches are skipped and counted. Symbolic links are followed, each folder is entered once, and a
+    file that can be reached in two ways is taken once, by its real path rather than by a link.
     """
     found = ScanResult()
     excluded = {os.path.realpath(p) for p in exclude}
@@ -239,16 +239,18 @@ class _Walk:
             pending.append((path, behind_link))
 
     def _file(self, path: Path, behind_link: bool) -> None:
-        if file_format(path.name) is None:
+        source = path.relative_to(self.root)
+        if file_format(path.name) is None or is_generated(source):
             self._skip(path)
         elif behind_link and not os.path.exists(path):
             self._fail(path, "The symbolic link is broken.", "Remove the link or restore its target.")
         else:
-            self.entries.append((behind_link, path.relative_to(self.root).as_posix(), path))
+            self.entries.append((behind_link, source.as_posix(), path))
 
     def _skip(self, path: Path) -> None:
         self.found.skipped += 1
-        self.found.skipped_endings[ending(path.name)] += 1
+        generated = file_format(path.name) is not None
+        self.found.skipped_endings[f"generated {path.suffix}" if generated else ending(path.name)] += 1
 
     def _fail(self, path: Path, message: str, hint: str) -> None:
         self.failed = True

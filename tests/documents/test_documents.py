@@ -248,6 +248,17 @@ def test_what_is_passed_over_is_counted_by_ending(tmp_path: Path) -> None:
     assert [file.source for file in scan([tmp_path / "env"]).files] == ["lib/readme.md", "pyvenv.cfg"]  # asked for
 
 
+def test_what_documentation_generators_write_for_browsers_is_skipped(tmp_path: Path) -> None:
+    names = ("index.html", "searchindex.js", "_static/jquery.js", "_static/basic.css", "_static/manual.txt", "app.js",
+             "js/app.min.js", "search/search_index.json", "data.json")  # fmt: skip
+    for name in names:
+        write(tmp_path, name, "Some text.")
+    found = scan([tmp_path])
+    assert [file.source for file in found.files] == ["_static/manual.txt", "app.js", "data.json", "index.html"]
+    assert found.skipped_endings == {"generated .js": 3, "generated .css": 1, "generated .json": 1}
+    assert [file.source for file in scan([tmp_path / "searchindex.js"]).files] == ["searchindex.js"]  # asked for
+
+
 def test_missing_paths_and_empty_folders_are_failures(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     found = scan([tmp_path / "empty", tmp_path / "gone", write(tmp_path, "a.txt", "Hello.")])

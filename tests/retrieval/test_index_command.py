@@ -49,6 +49,18 @@ def test_indexes_and_lists_what_failed(docs: Path, tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
 
 
+def test_more_failures_than_documents_are_a_failure(docs: Path, tmp_path: Path) -> None:
+    for i in range(3):
+        (docs / f"broken{i}.pdf").write_bytes(b"%PDF-1.7 broken")
+    result = run(docs, "--index", tmp_path / "i")
+    assert result.exit_code == 1
+    assert "warning: 4 of 5 files not indexed:" in result.stderr
+    assert "index:" in result.stdout  # the others are indexed
+    assert run(docs, "--index", tmp_path / "i", "--text-column", "note").exit_code == 1
+    (docs / "broken0.pdf").unlink()
+    assert run(docs, "--index", tmp_path / "i", "--text-column", "note").exit_code == 0
+
+
 def test_json_report(docs: Path, tmp_path: Path) -> None:
     result = run(docs, "--index", tmp_path / "i", "--json")
     report = json.loads(result.stdout)
@@ -153,7 +165,7 @@ def test_odd_files_each_get_their_true_hint(docs: Path, tmp_path: Path) -> None:
     (docs / "around").symlink_to(docs / "around")
     os.mkfifo(docs / "pipe.txt")
     result = run(docs, "--index", tmp_path / "i")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, result.output  # three of four
     assert "loop.txt: The symbolic link points to itself." in result.stderr
     assert "pipe.txt: It is a pipe, not a plain file." in result.stderr
     for path in ("loop.txt", "pipe.txt"):

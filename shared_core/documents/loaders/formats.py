@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ _CODE = (
 )  # fmt: skip
 SUFFIXES = {
     **dict.fromkeys(_TEXT, "text"),
-    **dict.fromkeys((".tex", ".adoc", ".asciidoc", ".org", ".textile", ".wiki", ".man"), "text"),
+    **dict.fromkeys((".tex", ".adoc", ".asciidoc", ".org", ".textile", ".wiki"), "text"), ".man": "man",
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".rst": "rst",
     ".html": "html", ".htm": "html", ".xhtml": "html",
     ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".odt": "odt", ".pptx": "pptx", ".epub": "epub",
@@ -48,6 +49,9 @@ BINARY = frozenset(("pdf", "docx", "odt", "pptx", "epub"))
 TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
 LINES = frozenset(("code",))
 """Formats that are cut between lines rather than sentences."""
+
+_MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
+_GENERATED = frozenset(("searchindex.js", "search_index.js", "search_index.json", "package-lock.json"))
 
 _SAVE_AS = {
     **dict.fromkeys((".doc", ".dot", ".rtf", ".wps", ".pages"), "save them as .docx"),
@@ -83,8 +87,9 @@ def file_format(name: str) -> Format | None:
     if packed:
         path = path.with_suffix("")
     kind = _kind(path)
-    if packed and not kind and not path.suffix:  # a compressed file without an ending is most likely a text
-        kind = "text"
+    if packed and not kind:
+        # A compressed file without an ending is most likely a text, one that ends in .1 or .3pm a manual page.
+        kind = "man" if _MANUAL.fullmatch(path.suffix) else "" if path.suffix else "text"
     return Format(kind, packed) if kind else None
 
 
@@ -94,6 +99,17 @@ def _kind(path: PurePath) -> str:
     if path.suffix[1:].isdigit() and ".log" in path.suffixes:  # rotated logs: "system.log.2"
         return SUFFIXES[".log"]
     return "" if path.suffix else NAMES.get(path.name, "")
+
+
+def is_generated(path: PurePath) -> bool:
+    """Return whether a script, style sheet or search index comes from a documentation generator or a bundler.
+
+    >>> is_generated(PurePath("html/_static/jquery.js"))
+    True
+    """
+    name = path.name.lower()
+    asset = path.suffix.lower() in (".js", ".mjs", ".css")
+    return name in _GENERATED or (asset and ("_static" in path.parts[:-1] or ".min." in name))
 
 
 def ending(name: str) -> str:
