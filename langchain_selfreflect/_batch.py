@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from langchain_selfreflect._caller import Caller, Tagged
+from langchain_selfreflect._caller import Caller, tagged
 from langchain_selfreflect._question import ChainInput, find_asked
 from shared_core.errors import QuestionError
 from shared_core.facades.conversation import Asked
+from shared_core.runtime.flow import Flow
 from shared_core.types import Answer
 
 
@@ -20,13 +21,15 @@ class Batch:
         results: an error in the place of each input that asks nothing, ``None`` for the others.
         places: of each question, its input's place.
         asked: what each of them asks.
-        questions: each tagged with its caller.
+        questions: their texts.
+        callers: of each of them, the run on whose behalf it is asked.
     """
 
     results: list[Answer | Exception | None]
     places: list[int] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
-    questions: list[Tagged] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    callers: list[Caller] = field(default_factory=list)
 
     @classmethod
     def of(cls, inputs: Sequence[ChainInput], callers: Sequence[Caller], input_key: str) -> Batch:
@@ -40,8 +43,13 @@ class Batch:
                 continue
             batch.places.append(i)
             batch.asked.append(asked)
-            batch.questions.append(Tagged.by(asked.question, caller))
+            batch.questions.append(asked.question)
+            batch.callers.append(caller)
         return batch
+
+    def tag(self, i: int, flow: Flow[Answer]) -> Flow[Answer]:
+        """Mark every request of a question's flow with its caller."""
+        return tagged(flow, self.callers[i])
 
     def put_in_place(self, answers: Sequence[Answer | Exception]) -> list[Answer | Exception]:
         """One result for each input, in order."""

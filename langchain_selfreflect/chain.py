@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from langchain_selfreflect import _events, _messages
 from langchain_selfreflect._answering import Answering
 from langchain_selfreflect._batch import Batch
-from langchain_selfreflect._caller import Caller, Tagged, enter, tagged
+from langchain_selfreflect._caller import Caller, enter
 from langchain_selfreflect._fields import (
     AnyModel,
     AnyRetriever,
@@ -39,20 +39,11 @@ from shared_core.calibration.stack import AnyCalibration
 from shared_core.facades.arguments import in_words_of, reword
 from shared_core.facades.conversation import Asked
 from shared_core.facades.engine import SelfReflectEngine
-from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, TextDelta
 
 _SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
 """Fields that stand for the settings of their names."""
-
-
-class _Engine(SelfReflectEngine):
-    """The engine, in which a question of a batch says on whose behalf it is asked."""
-
-    def _flow(self, question: str) -> Flow[Answer]:
-        flow = super()._flow(question)
-        return tagged(flow, question.caller) if isinstance(question, Tagged) else flow
 
 
 class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainInput, AIMessage]):
@@ -150,7 +141,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
             settings = self._settings()
             mode: LogprobsMode = self.logprobs if probe else False
             models = {role: as_language_model(m, logprobs=mode) for role, m in self.models.items()}
-            return _Engine(
+            return SelfReflectEngine(
                 as_retriever(self.retriever, settings),
                 as_language_model(self.llm, logprobs=mode),
                 settings,
@@ -210,24 +201,24 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     def answer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
         """Answers or errors, in order; each question is asked on behalf of its caller."""
         batch = Batch.of(inputs, callers, self.input_key)
-        for question, asked in zip(batch.questions, batch.asked):
+        for caller, asked in zip(batch.callers, batch.asked):
             if asked.note is not None:
-                _events.tell(_events.name_decision(asked.note), question.caller.run)
+                _events.tell(_events.name_decision(asked.note), caller.run)
 
         def listen(i: int, event: Event) -> None:
-            _events.tell(_events.name_event(event), batch.questions[i].caller.run)
+            _events.tell(_events.name_event(event), batch.callers[i].run)
 
-        return self._end(batch, self.engine.answer_many(batch.questions, listen))
+        return self._end(batch, self.engine.answer_many(batch.questions, listen, wrap=batch.tag))
 
     async def aanswer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
         """``answer_batch`` for async runs."""
         batch = Batch.of(inputs, callers, self.input_key)
-        for question, asked in zip(batch.questions, batch.asked):
+        for caller, asked in zip(batch.callers, batch.asked):
             if asked.note is not None:
-                await _events.atell(_events.name_decision(asked.note), question.caller.run)
+                await _events.atell(_events.name_decision(asked.note), caller.run)
         engine = await self._made.aget(self, self._make)
-        async with _telling(lambda i: batch.questions[i].caller.run) as listen:
-            answers = await engine.aanswer_many(batch.questions, listen)
+        async with _telling(lambda i: batch.callers[i].run) as listen:
+            answers = await engine.aanswer_many(batch.questions, listen, wrap=batch.tag)
         return self._end(batch, answers)
 
     def _end(self, batch: Batch, answers: Sequence[Answer | Exception]) -> list[Answer | Exception]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
-from shared_core.facades.arguments import checks_names
 from shared_core.facades.defaults import default_embedder
 from shared_core.retrieval.base import Embedder
 
@@ -16,7 +15,6 @@ class MiniLMEmbeddings(Embeddings):
         embedder: another embedder of ours instead.
     """
 
-    @checks_names
     def __init__(self, embedder: Embedder | None = None) -> None:
         self._embedder: Embedder = embedder if embedder is not None else default_embedder()
 

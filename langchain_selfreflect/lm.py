@@ -14,7 +14,7 @@ from langchain_selfreflect._caller import caller_of
 from langchain_selfreflect._lm_options import Options, innermost
 from langchain_selfreflect._lm_read import read
 from shared_core.errors import CapabilityError, InputError
-from shared_core.facades.arguments import checks_names, no_language_model
+from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
 
@@ -52,7 +52,6 @@ class LangChainLM(ChatAdapter):
         InputError: ``chat_model`` is none, or an option is out of range.
     """
 
-    @checks_names
     def __init__(
         self,
         chat_model: Runnable[Any, Any],

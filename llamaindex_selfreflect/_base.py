@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Literal, Self
+from collections.abc import Sequence
+from typing import Self, Unpack
 
 from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.callbacks import CallbackManager
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.query import QueryEndEvent, QueryStartEvent
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.utils import print_text
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
+from llamaindex_selfreflect._options import SHORTCUTS, EngineOptions, require_known
 from llamaindex_selfreflect._question import Question, as_bundle, asked_of
 from llamaindex_selfreflect._response import (
     SelfReflectAsyncStreamingResponse,
@@ -27,77 +26,44 @@ from llamaindex_selfreflect._response import (
 )
 from llamaindex_selfreflect._sources import GivenNodes, NodeSource, Split, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
-from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError
-from shared_core.facades.arguments import as_settings, checks_names, in_words_of
+from shared_core.facades.arguments import as_settings, in_words_of
 from shared_core.facades.conversation import Asked
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
-from shared_core.reading.base import Reader, SupportScorer
-from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
+from shared_core.retrieval.base import Retriever
+from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Decided, Decision, Event, Finished
-
-OnAbstain = Literal["say", "show", "raise", "fallback"]
 
 
 class ReflectiveQueryEngine(BaseQueryEngine):
     """Base of the query engines; see ``SelfReflectQueryEngine`` for the arguments."""
 
-    @checks_names
-    def __init__(
-        self,
-        retriever: BaseRetriever | Retriever,
-        *,
-        llm: object = None,
-        settings: SelfReflectSettings | None = None,
-        node_postprocessors: Sequence[BaseNodePostprocessor] | None = None,
-        callback_manager: CallbackManager | None = None,
-        streaming: bool = False,
-        verbose: bool = False,
-        target_accuracy: float | None = None,
-        pipeline: PipelineName | None = None,
-        on_abstain: OnAbstain | None = None,
-        guarantee: GuaranteeName | None = None,
-        abstain_text: str | None = None,
-        deadline: float | None = None,
-        reader: Reader | None = None,
-        judge: SupportScorer | None = None,
-        embedder: Embedder | None = None,
-        models: Mapping[str, object] | None = None,
-        calibrations: Mapping[str, AnyCalibration] | None = None,
-    ) -> None:
+    def __init__(self, retriever: BaseRetriever | Retriever, **options: Unpack[EngineOptions]) -> None:
+        require_known(options, type(self).__name__, "retriever")
         with in_words_of(self, lm="llm"):
-            lm = as_language_model(llm)
-            shortcuts = {
-                "target_accuracy": target_accuracy,
-                "pipeline": pipeline,
-                "on_abstain": on_abstain,
-                "guarantee": guarantee,
-                "abstain_text": abstain_text,
-                "deadline": deadline,
-            }
-            given = {name: value for name, value in shortcuts.items() if value is not None}
-            self.settings = self._fit(as_settings(settings).replace(**given), lm)
-            self.streaming = streaming
-            self.verbose = verbose
+            lm = as_language_model(options.get("llm"))
+            given = {name: value for name in SHORTCUTS if (value := options.get(name)) is not None}
+            self.settings = self._fit(as_settings(options.get("settings")).replace(**given), lm)
+            self.streaming = options.get("streaming", False)
+            self.verbose = options.get("verbose", False)
             self._retriever = framework_retriever(retriever, self.settings)
-            self._node_postprocessors = list(node_postprocessors or [])
-            manager = callback_manager or Settings.callback_manager
+            self._node_postprocessors = list(options.get("node_postprocessors") or [])
+            manager = options.get("callback_manager") or Settings.callback_manager
             for postprocessor in self._node_postprocessors:
                 postprocessor.callback_manager = manager
             super().__init__(callback_manager=manager)
-            others = {role: as_language_model(model) for role, model in (models or {}).items()}
-            # Models, reader and calibrations are put together once; each question gets an engine over its own source.
+            others = {role: as_language_model(model) for role, model in (options.get("models") or {}).items()}
+            # Models, reader and calibrations are assembled once; each question gets an engine over its own source.
             self._shared = SelfReflectEngine(
                 self._source(None),
                 lm,
                 fit_settings(self.settings, self._retriever),
-                reader=reader,
-                judge=judge,
-                embedder=embedder,
+                reader=options.get("reader"),
+                judge=options.get("judge"),
+                embedder=options.get("embedder"),
                 models={role: model for role, model in others.items() if model is not None},
-                calibrations=calibrations,
+                calibrations=options.get("calibrations"),
             )
 
     def _fit(self, settings: SelfReflectSettings, lm: LanguageModel | None) -> SelfReflectSettings:

@@ -15,7 +15,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llamaindex_selfreflect._nodes import NodeBook, node_of
-from shared_core.facades.arguments import check_count, checks_names, no_retriever, unreachable_filter
+from shared_core.facades.arguments import check_count, no_retriever, unreachable_filter
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Decision, Passage
@@ -146,7 +146,6 @@ class PassageRetriever(BaseRetriever):
         callback_manager: of LlamaIndex.
     """
 
-    @checks_names
     def __init__(
         self,
         retriever: Retriever,

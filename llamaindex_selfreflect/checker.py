@@ -18,7 +18,7 @@ from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError
-from shared_core.facades.arguments import as_settings, checks_names, in_words_of
+from shared_core.facades.arguments import as_settings, in_words_of
 from shared_core.facades.checker import SelfReflectChecker as CoreChecker
 from shared_core.pipelines.decision.wording import source_of
 from shared_core.pipelines.necessity import describe_necessity
@@ -69,7 +69,6 @@ class SelfReflectChecker(BaseEvaluator):
         SettingsError: ``settings.where`` with a retriever of LlamaIndex.
     """
 
-    @checks_names
     def __init__(
         self,
         retriever: BaseRetriever | Retriever | None = None,

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Self, Unpack, cast
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.node_parser import SentenceSplitter, TextSplitter
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, TextNode
 
-from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refuse_template
+from llamaindex_selfreflect._base import ReflectiveQueryEngine, refuse_template
 from llamaindex_selfreflect._nodes import document_place, own_text
+from llamaindex_selfreflect._options import CitationOptions, EngineOptions, KeywordOptions, require_known
 from llamaindex_selfreflect._sources import Cut, Split
 from llamaindex_selfreflect.query_engine import other_mode
-from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError, OptionError
-from shared_core.facades.arguments import check_count, checks_names, unknown_argument
+from shared_core.facades.arguments import check_count, unknown_argument
 from shared_core.lm.base import LanguageModel
-from shared_core.reading.base import Reader, SupportScorer
-from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
+from shared_core.retrieval.base import Retriever
+from shared_core.settings import SelfReflectSettings
 from shared_core.types import Decision
 
 DEFAULT_CITATION_CHUNK_SIZE = 512
@@ -52,7 +50,6 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         InputError, SettingsError: as for ``SelfReflectQueryEngine``.
     """
 
-    @checks_names
     def __init__(
         self,
         retriever: BaseRetriever | Retriever,
@@ -61,51 +58,17 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         citation_chunk_overlap: int = DEFAULT_CITATION_CHUNK_OVERLAP,
         max_citation_chunks: int = DEFAULT_MAX_CITATION_CHUNKS,
         text_splitter: TextSplitter | None = None,
-        llm: object = None,
-        settings: SelfReflectSettings | None = None,
-        node_postprocessors: Sequence[BaseNodePostprocessor] | None = None,
-        callback_manager: CallbackManager | None = None,
-        streaming: bool = False,
-        verbose: bool = False,
-        target_accuracy: float | None = None,
-        pipeline: PipelineName | None = None,
-        on_abstain: OnAbstain | None = None,
-        guarantee: GuaranteeName | None = None,
-        abstain_text: str | None = None,
-        deadline: float | None = None,
-        reader: Reader | None = None,
-        judge: SupportScorer | None = None,
-        embedder: Embedder | None = None,
-        models: Mapping[str, object] | None = None,
-        calibrations: Mapping[str, AnyCalibration] | None = None,
+        **options: Unpack[EngineOptions],
     ) -> None:
+        own = ("citation_chunk_size", "citation_chunk_overlap", "max_citation_chunks", "text_splitter")
+        require_known(options, type(self).__name__, "retriever", *own)
         self.max_citation_chunks = check_count("max_citation_chunks", max_citation_chunks)
         self.text_splitter = text_splitter or SentenceSplitter(
             chunk_size=citation_chunk_size, chunk_overlap=citation_chunk_overlap
         )
-        super().__init__(
-            retriever,
-            llm=llm,
-            settings=settings,
-            node_postprocessors=node_postprocessors,
-            callback_manager=callback_manager,
-            streaming=streaming,
-            verbose=verbose,
-            target_accuracy=target_accuracy,
-            pipeline=pipeline,
-            on_abstain=on_abstain,
-            guarantee=guarantee,
-            abstain_text=abstain_text,
-            deadline=deadline,
-            reader=reader,
-            judge=judge,
-            embedder=embedder,
-            models=models,
-            calibrations=calibrations,
-        )
+        super().__init__(retriever, **options)
 
     @classmethod
-    @checks_names
     def from_args(
         cls,
         index: BaseIndex[Any] | None,
@@ -126,23 +89,9 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         metadata_mode: MetadataMode = MetadataMode.NONE,
         multimodal: bool = False,
         *,
-        verbose: bool = False,
-        callback_manager: CallbackManager | None = None,
-        settings: SelfReflectSettings | None = None,
-        target_accuracy: float | None = None,
-        pipeline: PipelineName | None = None,
-        on_abstain: OnAbstain | None = None,
-        guarantee: GuaranteeName | None = None,
-        abstain_text: str | None = None,
-        deadline: float | None = None,
         max_citation_chunks: int = DEFAULT_MAX_CITATION_CHUNKS,
         similarity_top_k: int | None = None,
-        reader: Reader | None = None,
-        judge: SupportScorer | None = None,
-        embedder: Embedder | None = None,
-        models: Mapping[str, object] | None = None,
-        calibrations: Mapping[str, AnyCalibration] | None = None,
-        **retriever_arguments: object,
+        **options: Unpack[CitationOptions],
     ) -> Self:
         """With the arguments of ``CitationQueryEngine.from_args``; further ones go to ``index.as_retriever``.
 
@@ -160,12 +109,15 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
             response_mode=other_mode(response_mode),
             metadata_mode=None if metadata_mode == MetadataMode.NONE else metadata_mode,
         )
+        known = KeywordOptions.__annotations__
+        own = cast("KeywordOptions", {name: value for name, value in options.items() if name in known})
+        arguments = {name: value for name, value in options.items() if name not in known}
         if similarity_top_k is not None:
-            retriever_arguments["similarity_top_k"] = similarity_top_k
+            arguments["similarity_top_k"] = similarity_top_k
         if retriever is None:
-            retriever = _retriever_of(index, retriever_arguments, cls.__name__)
-        elif retriever_arguments:
-            names = ", ".join(retriever_arguments)
+            retriever = _retriever_of(index, arguments, cls.__name__)
+        elif arguments:
+            names = ", ".join(arguments)
             raise OptionError(f"{names} cannot have an effect beside retriever=.", hint="Set it on the retriever.")
         return cls(
             retriever,
@@ -175,21 +127,8 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
             max_citation_chunks=max_citation_chunks,
             text_splitter=text_splitter,
             node_postprocessors=node_postprocessors,
-            callback_manager=callback_manager,
             streaming=streaming,
-            verbose=verbose,
-            settings=settings,
-            target_accuracy=target_accuracy,
-            pipeline=pipeline,
-            on_abstain=on_abstain,
-            guarantee=guarantee,
-            abstain_text=abstain_text,
-            deadline=deadline,
-            reader=reader,
-            judge=judge,
-            embedder=embedder,
-            models=models,
-            calibrations=calibrations,
+            **own,
         )
 
     def _fit(self, settings: SelfReflectSettings, lm: LanguageModel | None) -> SelfReflectSettings:
@@ -262,6 +201,6 @@ def _retriever_of(index: BaseIndex[Any] | None, arguments: dict[str, object], ow
     for name in arguments:
         if name not in known:
             own = inspect.signature(SelfReflectCitationQueryEngine.from_args).parameters
-            names = {*own, *known} - {"self", "index_struct", "retriever_arguments"}
+            names = {*own, *EngineOptions.__annotations__, *known} - {"self", "index_struct", "options"}
             raise unknown_argument(name, names, f"{owner}.from_args")
     return retriever

@@ -10,7 +10,6 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llamaindex_selfreflect._whole import Whole
-from shared_core.facades.arguments import checks_names
 from shared_core.facades.defaults import default_embedder
 from shared_core.retrieval.base import Embedder
 
@@ -29,7 +28,6 @@ class MiniLMEmbedding(Whole, BaseEmbedding):
 
     _embedder: Embedder = PrivateAttr()
 
-    @checks_names
     def __init__(
         self,
         embedder: Embedder | None = None,

@@ -19,7 +19,7 @@ from llama_index.core.llms.custom import CustomLLM
 
 from llamaindex_selfreflect._read import read
 from shared_core.errors import InputError
-from shared_core.facades.arguments import checks_names, no_language_model
+from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
 from shared_core.support.threads import in_thread
@@ -62,7 +62,6 @@ class LlamaIndexLM(ChatAdapter):
         InputError: ``llm`` is no LLM of LlamaIndex, or an option is out of range.
     """
 
-    @checks_names
     def __init__(
         self,
         llm: LLM,

@@ -17,7 +17,7 @@ from llamaindex_selfreflect._nodes import annotate, own_text, passage_of
 from llamaindex_selfreflect._whole import Whole
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.errors import InputError
-from shared_core.facades.arguments import as_settings, check_count, checks_names, in_words_of
+from shared_core.facades.arguments import as_settings, check_count, in_words_of
 from shared_core.facades.reranker import WITH_MODEL, RerankMethod, SelfReflectReranker
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.rerank import Ranked
@@ -92,7 +92,6 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
     _given: _Given = PrivateAttr()
     _reranker: SelfReflectReranker = PrivateAttr()
 
-    @checks_names
     def __init__(
         self,
         llm: object = None,

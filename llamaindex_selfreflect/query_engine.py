@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Self
+import inspect
+from collections.abc import Sequence
+from typing import Self, Unpack
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import ResponseMode
 
-from llamaindex_selfreflect._base import OnAbstain, ReflectiveQueryEngine, refuse_template
-from shared_core.calibration.stack import AnyCalibration
-from shared_core.facades.arguments import checks_names
-from shared_core.reading.base import Reader, SupportScorer
-from shared_core.retrieval.base import Embedder, Retriever
-from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
+from llamaindex_selfreflect._base import ReflectiveQueryEngine, refuse_template
+from llamaindex_selfreflect._options import CoreOptions, require_known
+from shared_core.retrieval.base import Retriever
 
 
 class SelfReflectQueryEngine(ReflectiveQueryEngine):
@@ -50,7 +48,6 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
     """
 
     @classmethod
-    @checks_names
     def from_args(
         cls,
         retriever: BaseRetriever | Retriever,
@@ -70,19 +67,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         streaming: bool = False,
         verbose: bool = False,
         multimodal: bool = False,
-        *,
-        settings: SelfReflectSettings | None = None,
-        target_accuracy: float | None = None,
-        pipeline: PipelineName | None = None,
-        on_abstain: OnAbstain | None = None,
-        guarantee: GuaranteeName | None = None,
-        abstain_text: str | None = None,
-        deadline: float | None = None,
-        reader: Reader | None = None,
-        judge: SupportScorer | None = None,
-        embedder: Embedder | None = None,
-        models: Mapping[str, object] | None = None,
-        calibrations: Mapping[str, AnyCalibration] | None = None,
+        **options: Unpack[CoreOptions],
     ) -> Self:
         """With the arguments of ``RetrieverQueryEngine.from_args``; a name it does not know is an ArgumentError.
 
@@ -90,6 +75,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         a response synthesizer (templates, ``output_cls``, ``multimodal``, a ``response_mode`` other than ``compact``)
         are refused with InputError, since they could not be followed.
         """
+        require_known(options, f"{cls.__name__}.from_args", *inspect.signature(cls.from_args).parameters)
         refuse_template(
             response_synthesizer=response_synthesizer,
             text_qa_template=text_qa_template,
@@ -105,22 +91,11 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         return cls(
             retriever,
             llm=llm,
-            settings=settings,
             node_postprocessors=node_postprocessors,
             callback_manager=callback_manager,
             streaming=streaming,
             verbose=verbose,
-            target_accuracy=target_accuracy,
-            pipeline=pipeline,
-            on_abstain=on_abstain,
-            guarantee=guarantee,
-            abstain_text=abstain_text,
-            deadline=deadline,
-            reader=reader,
-            judge=judge,
-            embedder=embedder,
-            models=models,
-            calibrations=calibrations,
+            **options,
         )
 
 

@@ -16,7 +16,7 @@ from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_
 from llamaindex_selfreflect.llm import as_language_model
 from llamaindex_selfreflect.postprocessor import SelfReflectRerank
 from shared_core.errors import InputError
-from shared_core.facades.arguments import as_settings, checks_names, in_words_of
+from shared_core.facades.arguments import as_settings, in_words_of
 from shared_core.facades.gated_retriever import GatedResult, GatedRetriever, GateName, usual_gate
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
@@ -47,7 +47,6 @@ class SelfReflectRetriever(BaseRetriever):
         SettingsError: unknown gate, or one that needs a model and there is none.
     """
 
-    @checks_names
     def __init__(
         self,
         retriever: BaseRetriever | Retriever,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
 from shared_core.errors import ArgumentError, InputError, OptionError, SelfReflectError, did_you_mean
 from shared_core.settings import SelfReflectSettings
 
 E = TypeVar("E", bound=BaseException)
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def no_retriever(given: object, hint: str) -> InputError:
@@ -38,35 +34,6 @@ def unknown_argument(name: str, known: Iterable[str], owner: str) -> ArgumentErr
 def missing_argument(name: str, owner: str) -> ArgumentError:
     """``owner`` (a class or function) was not given an argument that it needs."""
     return ArgumentError(f"The argument {name!r} is missing.", hint=f"{owner}({name}=…)")
-
-
-def checks_names(call: Callable[P, R]) -> Callable[P, R]:
-    """Decorator of a method: arguments that it does not know or lacks are an ArgumentError instead of a TypeError.
-
-    The signature stays the method's own, for people, type checkers and ``inspect``.
-    """
-    parameters = list(inspect.signature(call).parameters.values())
-    named = [p for p in parameters[1:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    known = {p.name for p in named}
-    needed = [p.name for p in named if p.default is p.empty]
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
-
-    @functools.wraps(call)
-    def checked(*given: P.args, **options: P.kwargs) -> R:
-        unknown = [] if open_ended else [name for name in options if name not in known]
-        by_place = {p.name for p in named[: len(given) - 1]}
-        missing = [name for name in needed if name not in options and name not in by_place]
-        if unknown or missing:
-            owner = _owner(call, given[0]) if given else call.__name__
-            raise unknown_argument(unknown[0], known, owner) if unknown else missing_argument(missing[0], owner)
-        return call(*given, **options)
-
-    return checked
-
-
-def _owner(call: Callable[..., object], first: object) -> str:
-    cls = first if isinstance(first, type) else type(first)
-    return cls.__name__ if call.__name__ == "__init__" else f"{cls.__name__}.{call.__name__}"
 
 
 def unreachable_filter(hint: str) -> OptionError:

@@ -10,7 +10,6 @@ from typing import Self
 
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError, SelfReflectError
-from shared_core.facades.arguments import checks_names
 from shared_core.facades.assembly import Parts
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.check import STACK_LEFT_OUT, check
@@ -55,7 +54,6 @@ class SelfReflectChecker:
         CapabilityError: ``necessary`` with a model that cannot score given texts, or without one.
     """
 
-    @checks_names
     def __init__(
         self,
         retriever: Retriever | None = None,

@@ -14,7 +14,6 @@ from typing import Self
 from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfReflectError
-from shared_core.facades.arguments import checks_names
 from shared_core.facades.assembly import Parts, compares_meanings, load, require_retriever
 from shared_core.facades.checker import Passages, SelfReflectChecker
 from shared_core.lm.base import Generation, LanguageModel, SamplingParams
@@ -35,6 +34,9 @@ from shared_core.settings import GuaranteeName, SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, Passage, TextDelta
 
 _LOG = logging.getLogger(__name__)
+
+Wrap = Callable[[int, Flow[Answer]], Flow[Answer]]
+"""Replaces the flow of the question at a place, for requests that are to be changed on their way."""
 
 
 class SelfReflectEngine:
@@ -61,7 +63,6 @@ class SelfReflectEngine:
         CalibrationError: the confidence's calibration cannot be read, or is of another configuration.
     """
 
-    @checks_names
     def __init__(
         self,
         retriever: Retriever,
@@ -236,17 +237,32 @@ class SelfReflectEngine:
                 yield event
 
     def answer_many(
-        self, questions: Sequence[str], on_event: Callable[[int, Event], None] | None = None
+        self,
+        questions: Sequence[str],
+        on_event: Callable[[int, Event], None] | None = None,
+        *,
+        wrap: Wrap | None = None,
     ) -> list[Answer | Exception]:
-        """Answer many questions at once, in batches for the models; a failing one gives its error in its place."""
-        todo = [self._flow(q) for q in questions]
+        """Answer many questions together, in batches for the models; a failing one gives its error in its place.
+
+        Args:
+            questions: any number.
+            on_event: called with the place of a question and each of its events.
+            wrap: called with the place of a question and its flow; returns the flow to run in its stead
+                (``runtime.flow.intercept``). LangChain's chain marks each request with its caller this way.
+        """
+        todo = self._flows(questions, wrap)
         return flows.run_many(todo, self.resources, on_event, deadline=self.settings.deadline)
 
     async def aanswer_many(
-        self, questions: Sequence[str], on_event: Callable[[int, Event], None] | None = None
+        self,
+        questions: Sequence[str],
+        on_event: Callable[[int, Event], None] | None = None,
+        *,
+        wrap: Wrap | None = None,
     ) -> list[Answer | Exception]:
         """``answer_many`` without blocking the event loop."""
-        todo = [self._flow(q) for q in questions]
+        todo = self._flows(questions, wrap)
         return await flows.arun_many(todo, self.resources, on_event, deadline=self.settings.deadline)
 
     # --- checking what others answered -------------------------------------------------------------------------
@@ -295,6 +311,10 @@ class SelfReflectEngine:
         return SelfReflectChecker.over(Parts(self.settings, self.resources, self.context), necessary=necessary)
 
     # --- as a flow ---------------------------------------------------------------------------------------------
+
+    def _flows(self, questions: Sequence[str], wrap: Wrap | None) -> list[Flow[Answer]]:
+        todo = [self._flow(q) for q in questions]
+        return todo if wrap is None else [wrap(i, flow) for i, flow in enumerate(todo)]
 
     def _flow(self, question: str) -> Flow[Answer]:
         if not isinstance(question, str) or not question.strip():

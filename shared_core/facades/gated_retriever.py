@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import QuestionError, SettingsError
-from shared_core.facades.arguments import check_count, checks_names
+from shared_core.facades.arguments import check_count
 from shared_core.facades.assembly import Parts, compares_meanings, load, require_retriever
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -72,7 +72,6 @@ class GatedRetriever:
         InputError: ``retriever`` cannot retrieve.
     """
 
-    @checks_names
     def __init__(
         self,
         retriever: Retriever,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Self, get_args
 
 from shared_core.errors import QuestionError, SettingsError
-from shared_core.facades.arguments import check_count, checks_names
+from shared_core.facades.arguments import check_count
 from shared_core.facades.assembly import Parts, compares_meanings, load
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -45,7 +45,6 @@ class SelfReflectReranker:
         LimitError: when asked: the settings' ``deadline``, ``max_calls`` or ``max_tokens`` did not suffice.
     """
 
-    @checks_names
     def __init__(
         self,
         lm: LanguageModel | None = None,

@@ -33,10 +33,6 @@ MISTAKES: dict[str, Callable[[Facades], Any]] = {
     "engine: re-ranking without a model": lambda f: f.engine(settings=SelfReflectSettings(rerank="uncertainty")),
     "engine: misspelled": lambda f: f.engine(target_acuracy=0.9),
     "engine: unheard of": lambda f: f.engine(qqq=1),
-    "engine: no retriever": lambda f: type(f.engine())(llm=None),
-    "retriever: misspelled": lambda f: f.gated(gaet="always"),
-    "retriever: no retriever": lambda f: type(f.gated())(llm=None),
-    "re-ranker: misspelled": lambda f: f.reranker(topn=2),
     "settings: misspelled": lambda f: f.engine(settings=SelfReflectSettings(top_kk=2)),  # type: ignore[call-arg]
     "engine: where": lambda f: f.engine(settings=SelfReflectSettings(where={"a": 1})),
     "retriever: retriever": lambda f: f.gated(retriever=7),
@@ -82,8 +78,6 @@ def test_hints_name_what_the_user_wrote(facades: Facades, name: str) -> None:
     ("name", "meant"),
     [
         ("engine: misspelled", "target_accuracy"),
-        ("retriever: misspelled", "gate"),
-        ("re-ranker: misspelled", "top_n"),
         ("settings: misspelled", "top_k"),
     ],
 )
@@ -93,6 +87,20 @@ def test_what_is_misspelled_is_named_with_the_nearest_right_name(facades: Facade
     assert f"Did you mean {meant}?" in error.hint
     if not name.startswith("settings"):
         assert isinstance(error, TypeError)  # as of any function that is called so
+
+
+@pytest.mark.parametrize(
+    ("mistake", "name"),
+    [
+        (lambda f: f.gated(gaet="always"), "gaet"),
+        (lambda f: f.reranker(topn=2), "topn"),
+        (lambda f: type(f.engine())(llm=None), "retriever"),
+        (lambda f: type(f.gated())(llm=None), "retriever"),
+    ],
+)
+def test_an_argument_that_is_unknown_or_missing_is_named(facades: Facades, mistake: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=f"'{name}'"):
+        mistake(facades)
 
 
 def test_an_engines_hint_names_the_class(facades: Facades) -> None:

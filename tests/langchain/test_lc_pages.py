@@ -13,7 +13,7 @@ from shared_core.documents import chunk_document, load_document
 from shared_core.retrieval import BM25Retriever
 from tests.fakes import FirstSentenceReader
 
-FILES = Path(__file__).parents[1] / "retrieval" / "files"
+FILES = Path(__file__).parents[1] / "documents" / "files"
 
 
 def extras(retriever: Any, question: str) -> dict[str, Any]:

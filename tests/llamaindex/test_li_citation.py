@@ -188,6 +188,7 @@ def test_arguments_are_those_of_the_original_and_no_others(index: VectorStoreInd
     theirs = inspect.signature(CitationQueryEngine.from_args).parameters
     ours = inspect.signature(SelfReflectCitationQueryEngine.from_args).parameters
     assert set(theirs) - {"kwargs"} <= set(ours)
+    assert [n for n in theirs if n in ours][:5] == [n for n in ours if n in theirs][:5]  # by position too
     for name in ("citation_qa_template", "response_synthesizer", "multimodal"):
         with pytest.raises(InputError, match=name):
             cite(index, **{name: True})

@@ -14,7 +14,7 @@ from shared_core.retrieval import BM25Retriever
 from tests.fakes import FirstSentenceReader
 from tests.llamaindex.li_fakes import QUESTION, NodeShelf
 
-FILES = Path(__file__).parents[1] / "retrieval" / "files"
+FILES = Path(__file__).parents[1] / "documents" / "files"
 
 
 @pytest.mark.parametrize(

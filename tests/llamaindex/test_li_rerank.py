@@ -16,7 +16,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 
 from llamaindex_selfreflect import SelfReflectRerank, SelfReflectRetriever
 from shared_core import SelfReflectSettings
-from shared_core.errors import ArgumentError, InputError, ModelLoadError, SettingsError
+from shared_core.errors import InputError, ModelLoadError, SettingsError
 from shared_core.lm import Capabilities, Generate, Sample, ScriptedLM
 from shared_core.settings import SeakrSettings
 from tests.fakes import FirstSentenceReader
@@ -79,7 +79,7 @@ def test_no_nodes_no_query_and_wrong_arguments() -> None:
         rerank(method="uncertainty")
     with pytest.raises(SettingsError, match="method"):
         rerank(method="luck")
-    with pytest.raises(ArgumentError, match="Did you mean top_n"):
+    with pytest.raises(TypeError, match="topn"):
         rerank(topn=3)
 
 

@@ -1,0 +1,82 @@
+"""Keyword arguments of the query engines, written down once (PEP 692) for type checkers, editors and our own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict
+
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+
+from shared_core.calibration.stack import AnyCalibration
+from shared_core.facades.arguments import unknown_argument
+from shared_core.reading.base import Reader, SupportScorer
+from shared_core.retrieval.base import Embedder
+from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
+
+OnAbstain = Literal["say", "show", "raise", "fallback"]
+
+
+class CoreOptions(TypedDict, total=False):
+    """Options that LlamaIndex's own query engines do not have; see ``SelfReflectQueryEngine``."""
+
+    settings: SelfReflectSettings | None
+    target_accuracy: float | None
+    pipeline: PipelineName | None
+    on_abstain: OnAbstain | None
+    guarantee: GuaranteeName | None
+    abstain_text: str | None
+    deadline: float | None
+    reader: Reader | None
+    judge: SupportScorer | None
+    embedder: Embedder | None
+    models: Mapping[str, object] | None
+    calibrations: Mapping[str, AnyCalibration] | None
+
+
+class KeywordOptions(CoreOptions, total=False):
+    """Options that ``CitationQueryEngine.from_args`` does not take by position."""
+
+    callback_manager: CallbackManager | None
+    verbose: bool
+
+
+class EngineOptions(KeywordOptions, total=False):
+    """All options of a query engine."""
+
+    llm: object
+    node_postprocessors: Sequence[BaseNodePostprocessor] | None
+    streaming: bool
+
+
+class CitationOptions(KeywordOptions, total=False):
+    """Options of ``SelfReflectCitationQueryEngine.from_args``.
+
+    Any other name reaches ``index.as_retriever``; the usual ones are listed for type checkers.
+    """
+
+    filters: object
+    vector_store_query_mode: object
+    doc_ids: list[str] | None
+    node_ids: list[str] | None
+
+
+SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
+"""Options that set the setting of the same name."""
+
+
+def require_known(options: Mapping[str, object], owner: str, *own: str) -> None:
+    """Refuse options that a query engine does not have.
+
+    Args:
+        options: as given.
+        owner: class or method, for the hint.
+        own: names of its further arguments, for the hint.
+
+    Raises:
+        ArgumentError: names the first unknown option and the nearest known one.
+    """
+    known = EngineOptions.__annotations__.keys()
+    for name in options:
+        if name not in known:
+            raise unknown_argument(name, {*known, *own}, owner)
