@@ -1,6 +1,6 @@
 """Checking answers made elsewhere, without any language model: are their claims supported by the pages they cite?
 
-    python benchmarks/check.py [--quick] [--json FILE] [--data DIR]
+    python benchmarks/check.py [--quick] [--changed] [--json FILE] [--data DIR]
 
 `auroc_check`: the confidence of a check (`SelfReflectChecker`) against what people said, on `attribution_tune` (part of
 AttributionBench: claims of search engines with the pages they cite, from a sentence to a whole page), beside the share
@@ -9,12 +9,17 @@ to be supported are, and how many are said to be. `auroc_contradicted`: of Factc
 supported, those that its evidence refutes against the others, by `refuted`. `unknown`: the share that could not be
 judged. `ms_per_claim` is the processor's time. Draws reliability and risk-coverage beside the JSON file.
 
+With `--changed`, also sentences of Wikipedia (500 of each kind; `benchmarks/changed_claims.py`), each changed in one
+fact and checked against its own passage: `caught_KIND` is the share of the changed ones that are not supported,
+`true_kept` the share of the same sentences, unchanged, that are.
+
 `--quick` takes 60 rows of each set. The data are not part of the project (see README).
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import math
 import random
@@ -32,6 +37,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
+from benchmarks.changed_claims import changed_claims
 from benchmarks.reader.data import read_lines
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
 from shared_core.evaluation.plots import reliability, risk_coverage
@@ -99,6 +105,28 @@ def contradiction_figures(path: Path, limit: int | None) -> dict[str, float]:
     return {"auroc_contradicted": auroc(said, [r["label"] == "refuted" for r in rows])}
 
 
+def changed_figures(data: Path, each: int) -> dict[str, float]:
+    """Shares of changed claims that are caught, by kind, and of unchanged ones that are kept."""
+    rows = changed_claims(wikipedia_paragraphs(data), each)
+    true = random.Random(0).sample(rows, min(each, len(rows)))
+    checked, _ = check_all([r.claim for r in rows], [[r.evidence] for r in rows], "changed claims")
+    kept, _ = check_all([r.true for r in true], [[r.evidence] for r in true], "true claims")
+    out = {
+        f"caught_{kind}": float(np.mean([not a.metadata["passing"] for a, r in zip(checked, rows) if r.kind == kind]))
+        for kind in dict.fromkeys(r.kind for r in rows)
+    }
+    return out | {"true_kept": float(np.mean([bool(a.metadata["passing"]) for a in kept]))}
+
+
+def wikipedia_paragraphs(data: Path) -> list[str]:
+    """Paragraphs of 300 to 1,500 characters of the plain Wikipedia articles."""
+    found: list[str] = []
+    for path in sorted((data / "text").glob("*.gz"))[:6]:
+        articles = re.findall(r"<doc[^>]*>\n(.*?)</doc>", gzip.decompress(path.read_bytes()).decode("utf-8"), re.DOTALL)
+        found += [p for a in articles for p in a.split("\n")[1:] if 300 < len(p) < 1500]
+    return found
+
+
 def _listed(references: Any) -> list[Any]:
     return [references] if isinstance(references, str) else list(references)
 
@@ -110,6 +138,7 @@ def _some(rows: list[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} rows of each set")
+    parser.add_argument("--changed", action="store_true", help="also claims that are changed in one fact")
     parser.add_argument("--json", type=Path, help="file to write the figures to; the plots are drawn beside it")
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     options = parser.parse_args()
@@ -121,6 +150,8 @@ def main() -> None:
         out |= attribution_figures(attribution, limit, plots)
     if support.exists():
         out |= contradiction_figures(support, limit)
+    if options.changed:
+        out |= changed_figures(options.data, QUICK if options.quick else 500)
     for path in (attribution, support):
         if not path.exists():
             console.print(f"skipped: there is no {path} (--data names the folder; see README)")

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from shared_core.abstention import expected_utility, keep_claims
 from shared_core.abstention.statements import Statement, Statements, cut_statements, joined
+from shared_core.citation.facts import REFUTED_AT_MOST, Comparison, compare_claim
 from shared_core.errors import DeadlineError, LimitError
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
@@ -164,24 +165,50 @@ def _judge_batch(
 ) -> Flow[list[_Judged]]:
     windows = evidence.best([_query(s, question) for s, _ in items], [ids for _, ids in items], WINDOWS)
     said = [_hypothesis(s, question) for s, _ in items]
-    told = yield from _ask([[(w.text, claim) for w in some] for some, claim in zip(windows, said)], run)
+    around = [[f"{question}\n{w.passage.title}\n{w.passage.text}" for w in some] for some in windows]
+    told = yield from _ask([[(w.text, claim) for w in some] for some, claim in zip(windows, said)], run, around)
     told = yield from _ask_what_contradicts(windows, said, told, run)
     spans = yield from _choose_sentences(windows, said, told, evidence, run)
+    facts = [
+        [compare_claim(claim, w.text, text) for w, text in zip(some, texts, strict=True)]
+        for claim, some, texts in zip(said, windows, around, strict=True)
+    ]
     out = [
-        _Judged(_most(v.supported for v in some if v), _most(v.refuted for v in some if v), shown)
-        for some, shown in zip(told, spans, strict=True)
+        _Judged(_most(v.supported for v in some if v), _refutation(some, compared), shown)
+        for some, compared, shown in zip(told, facts, spans, strict=True)
     ]
     return (yield from _ask_the_model(windows, said, out, run))
+
+
+def _refutation(judged: Sequence[Verdict | None], facts: Sequence[Comparison]) -> float | None:
+    """Largest P(a window contradicts the claim), by its judge or by its facts.
+
+    Beside a window that supports the claim, the facts of another one count only if it speaks of the same subject: what
+    another lake's depth is says nothing about this one's.
+    """
+    pairs = [(v, f) for v, f in zip(judged, facts, strict=True) if v is not None]
+    supported = any(v.supported > _REFUTED and f.agrees for v, f in pairs)
+    by_facts = any(f.refuted and (f.same_subject or not supported) for _, f in pairs)
+    return _most(iter([*(v.refuted for v, _ in pairs), 1 - REFUTED_AT_MOST if by_facts else None]))
 
 
 def _most(values: Iterator[float | None]) -> float | None:
     return max((v for v in values if v is not None), default=None)
 
 
-def _ask(pairs: Sequence[Sequence[tuple[str, str]]], run: QuestionRun) -> Flow[list[list[Verdict | None]]]:
-    """Verdicts in the shape of the pairs; all unknown when the time is over."""
+def _ask(
+    pairs: Sequence[Sequence[tuple[str, str]]], run: QuestionRun, around: Sequence[Sequence[str]] | None = None
+) -> Flow[list[list[Verdict | None]]]:
+    """Verdicts in the shape of the pairs; all unknown when the time is over.
+
+    Args:
+        pairs: (evidence, claim) of each claim.
+        run: of this answer.
+        around: in the same shape, text that may name what the evidence speaks of.
+    """
+    contexts = [text for some in around for text in some] if around is not None else None
     try:
-        told = iter((yield from verdicts([pair for some in pairs for pair in some], run)))
+        told = iter((yield from verdicts([pair for some in pairs for pair in some], run, contexts)))
     except LimitError as error:
         yield run.stop(error)
         return [[None] * len(some) for some in pairs]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.errors import BudgetError, LanguageModelError, LimitError
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
 from shared_core.pipelines.decision.abilities import Abilities
@@ -91,27 +92,43 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
     return found
 
 
-def verdicts(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[Verdict | None]]:
-    """Ask the engine's judge, else the critic, for a verdict on each pair; all are unknown without either.
+def verdicts(
+    pairs: Sequence[QuotedClaim], run: QuestionRun, contexts: Sequence[str] | None = None
+) -> Flow[list[Verdict | None]]:
+    """Verdicts of the engine's judge, else the critic, on each pair; unknown where neither can judge.
 
-    Supports are calibrated by ``calibrations["support"]`` if there is one. A judge that cannot tell contradiction from
-    missing support gives no refutation. NaN and numbers outside [0, 1] are unknown.
+    Supports are calibrated by ``calibrations["support"]`` where there is one. A judge that does not tell contradiction
+    from missing support gives no refutation. NaN is unknown. A verdict never supports more than the claim's facts allow
+    (``compare_claim``); where nobody can judge a claim whose facts the evidence contradicts, they alone decide.
+
+    Args:
+        pairs: (evidence, claim).
+        contexts: for each pair, text that may name what is spoken of: the rest of the passage, the question.
 
     Raises:
         LimitError: the time is over.
     """
     method = support_method(run.abilities)
-    if not pairs or method not in ("judge", "critic"):
-        return [None] * len(pairs)
-    by: Literal["judge", "critic"] = "judge" if method == "judge" else "critic"
-    replies: tuple[Verdict | None, ...] = yield Judge(tuple(pairs), by=by, verdicts=True)
-    sound = [v if v is not None and 0 <= v.supported <= 1 else None for v in replies]  # NaN is not
-    calibration = run.abilities.calibrations.get("support")
-    if calibration is None:
-        return sound
-    calibration.require(**support_binding(run.abilities))
-    fitted = calibration.probabilities([v.supported if v else None for v in sound])
-    return [None if v is None or p is None else dataclasses.replace(v, supported=p) for v, p in zip(sound, fitted)]
+    sound: list[Verdict | None] = [None] * len(pairs)
+    if pairs and method in ("judge", "critic"):
+        by: Literal["judge", "critic"] = "judge" if method == "judge" else "critic"
+        judged: tuple[Verdict | None, ...] = yield Judge(tuple(pairs), by=by, verdicts=True)
+        sound = [v if v is not None and 0 <= v.supported <= 1 else None for v in judged]
+        calibration = run.abilities.calibrations.get("support")
+        if calibration is not None:
+            calibration.require(**support_binding(run.abilities))
+            fitted = calibration.probabilities([v.supported if v else None for v in sound])
+            sound = [
+                None if v is None or p is None else dataclasses.replace(v, supported=p) for v, p in zip(sound, fitted)
+            ]
+    around = contexts or [""] * len(pairs)
+    return [_hold_to_facts(v, compare_claim(c, e, a)) for v, (e, c), a in zip(sound, pairs, around, strict=True)]
+
+
+def _hold_to_facts(verdict: Verdict | None, facts: Comparison) -> Verdict | None:
+    if verdict is None:
+        return Verdict(facts.cap(1.0)) if facts.refuted else None
+    return dataclasses.replace(verdict, supported=facts.cap(verdict.supported))
 
 
 def ask_model(items: Sequence[tuple[str, str, str]], run: QuestionRun) -> Flow[list[float | None]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from shared_core.citation.facts import compare_claim
 from shared_core.errors import InputError
 from shared_core.reading.base import Rate, Verdict
 from shared_core.reading.beside import Beside
@@ -94,6 +95,7 @@ class CriticSupportScorer(Remade):
         supported = self._loaded()[1].support.probability(found[None], EVIDENCE_FIGURES)[0]
         if supported is None:
             return None
+        supported = compare_claim(pair[1], pair[0]).cap(supported, names=False)
         refuted, nearest = (float(found[EVIDENCE_FIGURES.index(name)]) for name in ("refuted", "nearest"))
         # the network alone takes silence for contradiction; what no sentence speaks of, none contradicts
         return Verdict(supported, min(refuted, nearest, 1 - supported))

@@ -63,7 +63,7 @@ def test_the_citation_is_what_supports_or_contradicts_or_the_nearest_there_is() 
     first, second, third = answer.claims
     assert quotes(first) == ["The lamp was lit in 1871."]
     assert quotes(second) == ["The lamp was lit in 1871."]
-    assert second.signals.refuted == 0.9
+    assert (second.signals.refuted or 0.0) >= 0.9
     assert quotes(third) == ["The Marrow sailed under Captain Ila Venn."]
 
 
@@ -232,6 +232,32 @@ def test_when_the_time_is_over_the_rest_is_unknown() -> None:
     assert "limit" in [d.kind for d in answer.trace]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    ["The lamp was lit in 1950.", "The lamp was not lit in 1871.", "The lamp was lit in eighteen seventy-two."],
+)
+def test_no_judge_can_support_what_the_facts_contradict(wrong: str) -> None:
+    answer = checker(judge=Fixed(0.99)).check(wrong, passages=PASSAGES)
+    assert verdicts(answer) == ["contradicted"]
+    assert (answer.confidence or 1.0) < 0.1
+
+
+def test_changed_facts_are_caught_in_any_language() -> None:
+    passage = Passage("turm", "Der Leuchtturm wurde 1911 von Lavinia Hathe gebaut und ist 83 Meter hoch.")
+    for wrong in ("Der Leuchtturm wurde 1912 von Lavinia Hathe gebaut.", "Der Leuchtturm ist 38 Meter hoch."):
+        assert verdicts(checker().check(wrong, passages=[passage])) == ["contradicted"]
+
+
+def test_another_subjects_figure_does_not_contradict_a_supported_claim() -> None:
+    lakes = [
+        Passage("a", "Lake Ivenmere has a depth of 83 metres."),
+        Passage("b", "Lake Orm has a depth of 99 metres."),
+    ]
+    assert verdicts(checker().check("Lake Ivenmere has a depth of 83 metres.", passages=lakes)) == ["supported"]
+    against = [lakes[0], Passage("c", "Lake Ivenmere has a depth of 99 metres.")]
+    assert verdicts(checker().check("Lake Ivenmere has a depth of 83 metres.", passages=against)) == ["contradicted"]
+
+
 # --- who judges --------------------------------------------------------------------------------------------------
 
 
@@ -248,7 +274,8 @@ class Fixed:
 
 
 def test_the_engines_judge_comes_first_and_the_critic_says_what_contradicts() -> None:
-    assert verdicts(checker(judge=Fixed(0.8)).check(WRONG, passages=PASSAGES)) == ["supported"]
+    kindled = "The lamp was kindled in 1871."  # the critic does not know the word
+    assert verdicts(checker(judge=Fixed(0.8)).check(kindled, passages=PASSAGES)) == ["supported"]
     answer = checker(judge=Fixed(0.1)).check(f"{WRONG} {ELSEWHERE}", passages=PASSAGES)
     assert verdicts(answer) == ["contradicted", "unsupported"]
     assert answer.metadata["judged_by"] == "judge"

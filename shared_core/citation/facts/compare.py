@@ -1,0 +1,297 @@
+"""Compare a claim with its evidence, fact by fact: what contradicts it, and what the evidence does not say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Literal
+
+from shared_core.citation.facts import names as naming
+from shared_core.citation.facts.negation import contradicts
+from shared_core.citation.facts.quantities import (
+    Quantity,
+    dates_of,
+    equal_quantity,
+    is_difference,
+    is_sum,
+    quantities_of,
+    same_date,
+    same_quantity,
+    same_unit,
+)
+from shared_core.citation.facts.tokens import Sentence, Token, all_tokens, fold, sentences_of
+
+Kind = Literal["number", "unit", "date", "name", "negation", "role", "addition"]
+REFUTED_AT_MOST = 0.05
+"""Largest P(supported) of a claim that its evidence contradicts."""
+MISSING_AT_MOST = 0.35
+"""Largest P(supported) of a claim with a fact that its evidence does not hold."""
+_SPLIT = re.compile(r"[,;:()–—]|\b(?:and|but|which|who|while|where|und|aber|et|mais|y|pero|e|ma)\b")
+_LIST_MARK = re.compile(r"^\s*(?:\(?\d{1,2}[.)]|[-*•–])\s+", re.MULTILINE)
+_ALIKE = 0.6  # of a claim's content words: a sentence that holds them speaks of the same matter
+_SAME = 0.75  # … says the same but for a word or two
+_VERBATIM = 0.9  # … says the same word for word, so that a clause of other words was added
+_UNSAID = 0.34  # a clause of which the evidence holds no more says something else
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A fact of the claim that its evidence does not bear out.
+
+    Attributes:
+        kind: of the fact.
+        claimed: as the claim has it.
+        held: as the evidence has it instead; empty where it says nothing of the kind.
+    """
+
+    kind: Kind
+    claimed: str
+    held: str = ""
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the evidence says otherwise (else it says nothing)."""
+        return bool(self.held)
+
+    def __str__(self) -> str:
+        """The mismatch in words."""
+        if self.refuted:
+            return f"{self.kind}: {self.claimed!r}, but the evidence has {self.held!r}"
+        return f"{self.kind}: {self.claimed!r} is not in the evidence"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All mismatches between a claim and its evidence.
+
+    Attributes:
+        mismatches: in order of the claim's sentences.
+        same_subject: the claim has names, and the sentence of the evidence nearest to it holds them all: what differs
+            is said of the same thing, not of another one of its kind.
+
+    >>> from shared_core.citation import compare_claim
+    >>> found = compare_claim("Rufus Hathe built it in 1878.", "Lavinia Hathe built it in 1877.")
+    >>> [(m.kind, m.claimed, m.held) for m in found.mismatches]
+    [('number', '1878', '1877'), ('name', 'Rufus', 'Lavinia')]
+    >>> compare_claim("The lake is 272 ft deep.", "The lake has a depth of 83 metres.").mismatches
+    ()
+    """
+
+    mismatches: tuple[Mismatch, ...] = ()
+    same_subject: bool = False
+
+    @property
+    def refuted(self) -> bool:
+        """Whether some fact of the claim is contradicted."""
+        return any(m.refuted for m in self.mismatches)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no mismatch was found; that alone supports nothing."""
+        return not self.mismatches
+
+    def cap(self, probability: float, *, names: bool = True) -> float:
+        """Limit a probability that the evidence supports the claim to what the mismatches leave of it.
+
+        Args:
+            probability: of another judge, in [0, 1].
+            names: whether names that the evidence lacks count; not where nobody knows what the text is about.
+        """
+        if self.refuted:
+            return min(probability, REFUTED_AT_MOST)
+        missing = any(names or m.kind != "name" for m in self.mismatches)
+        return min(probability, MISSING_AT_MOST) if missing else probability
+
+
+@lru_cache(maxsize=4096)
+def compare_claim(claim: str, evidence: str, context: str = "") -> Comparison:
+    """Find the facts of a claim that its evidence contradicts or does not hold.
+
+    Numbers are compared by value (digits, English words, any separators, conversion of common units, rounding, "about",
+    "over", sums and differences), dates by their parts in eight languages and ISO, names as words, also by initials,
+    with the evidence's sentence nearest to the claim deciding which of several names is meant. Negations, swapped
+    names and added clauses count where that sentence otherwise says what the claim says.
+
+    Args:
+        claim: one or a few sentences; questions among them are taken as context.
+        evidence: the text that should bear the claim out.
+        context: what may name the things spoken of, such as the passage's title and the question.
+
+    Returns:
+        Mismatches in order of kind; none where evidence or claim has no words, since nothing can be compared then.
+    """
+    said = sentences_of(_LIST_MARK.sub("", claim))
+    stated = [s for s in said if not s.text.rstrip().endswith(("?", "？"))]
+    asked = " ".join(s.text for s in said if s not in stated)
+    held = sentences_of(evidence)
+    if not stated or not held:
+        return Comparison()
+    context = f"{context}\n{asked}"
+    scope = _Scope(held, sentences_of(context), evidence, context)
+    found = [m for sentence in stated for m in scope.mismatches(sentence)]
+    same = any(scope.names_all_near(sentence) for sentence in stated)
+    return Comparison(tuple(dict.fromkeys(found)), same and not any(m.kind == "name" for m in found))
+
+
+class _Scope:
+    """Evidence and context, to hold the sentences of one claim against."""
+
+    def __init__(self, held: Sequence[Sentence], context: Sequence[Sentence], evidence: str, around: str) -> None:
+        self.held, self.context = held, context
+        self.evidence, self.around = evidence, around
+        self.tokens = [*all_tokens(held), *all_tokens(context)]
+        self.keys = {t.key for t in self.tokens}
+        self.prefixes = {k[:5] for k in self.keys if len(k) >= 5}
+        self.quantities = [*quantities_of(evidence), *quantities_of(around)]
+
+    def names_all_near(self, claim: Sentence) -> bool:
+        """Whether the claim has names and the sentence nearest to it holds them all."""
+        names = {t.key for t in naming.names_of(claim, self.held, self.context)}
+        return bool(names) and names <= self._nearest(claim).keys
+
+    def _nearest(self, claim: Sentence) -> Sentence:
+        return max(self.held, key=lambda s: self._share(claim, s.keys) + _overlap(claim, s))
+
+    def mismatches(self, claim: Sentence) -> Iterator[Mismatch]:
+        """Mismatches of one sentence of the claim."""
+        nearest = self._nearest(claim)
+        alike = self._share(claim, nearest.keys)
+        yield from self._numbers(claim, nearest, alike)
+        yield from self._dates(claim, nearest)
+        for name, instead in naming.compare_names(claim, nearest, self.held, self.context, alike >= _ALIKE):
+            yield Mismatch("name", name, instead)
+        if alike >= _ALIKE and (words := contradicts(claim, nearest)):
+            yield Mismatch("negation", *words)
+        if alike >= _SAME and (roles := naming.swapped(claim, nearest)):
+            yield Mismatch("role", *roles)
+        yield from self._additions(claim)
+
+    def _share(self, claim: Sentence, keys: frozenset[str]) -> float:
+        """Share of the claim's content words (names and numbers left out where there are others) among the keys."""
+        content = [t for t in claim.tokens if t.is_content]
+        plain = [t for t in content if not t.is_capitalised or t.first] or content
+        if not plain:
+            return 1.0 if not content else 0.0
+        prefixes = {k[:5] for k in keys if len(k) >= 5}
+        return sum(t.key in keys or t.key[:5] in prefixes for t in plain) / len(plain)
+
+    # --- numbers and dates -----------------------------------------------------------------------------------------
+
+    def _numbers(self, claim: Sentence, nearest: Sentence, alike: float) -> Iterator[Mismatch]:
+        claimed, near = quantities_of(claim.text), quantities_of(nearest.text)
+        iso = [range(d.end - len(d.text), d.end) for d in dates_of(claim.text) if d.end]  # read as dates
+        left = [
+            c for c in claimed if not any(equal_quantity(c, q) for q in near) and not any(c.end - 1 in r for r in iso)
+        ]
+        spare = [q for q in near if not any(equal_quantity(c, q) for c in claimed)]
+        swaps = _in_place(claim, nearest) if alike >= _SAME else frozenset()
+        for quantity in left:
+            if is_sum(quantity, self.quantities):
+                continue
+            instead = next((q for q in spare if _crossed(swaps, claim, quantity, nearest, q)), None)
+            if instead is not None and not (same_unit(quantity, instead) and same_quantity(quantity, instead)):
+                kind: Kind = "unit" if quantity.values & instead.values else "number"
+                yield Mismatch(kind, _shown(claim.text, quantity), _shown(nearest.text, instead))
+                continue
+            vague = quantity.values == {1.0} and not quantity.text[0].isdigit()  # "one", "first"
+            if vague or any(same_quantity(quantity, q) for q in self.quantities):
+                continue
+            if not is_difference(quantity, self.quantities):
+                yield self._unsaid(quantity, claim, nearest, spare if alike >= _ALIKE else [])
+
+    def _unsaid(self, quantity: Quantity, claim: Sentence, nearest: Sentence, spare: Sequence[Quantity]) -> Mismatch:
+        """The mismatch of a number that is nowhere in the evidence, beside the one that is there instead."""
+        shown = _shown(claim.text, quantity)
+        for other in spare:
+            if other.values & quantity.values and other.unit and quantity.unit:
+                return Mismatch("unit", shown, _shown(nearest.text, other))
+        other_number = next((q for q in spare if _comparable(quantity, q)), None)
+        return Mismatch("number", shown, _shown(nearest.text, other_number) if other_number else "")
+
+    def _dates(self, claim: Sentence, nearest: Sentence) -> Iterator[Mismatch]:
+        claimed = dates_of(claim.text)
+        if not claimed:
+            return
+        near = dates_of(nearest.text)
+        everywhere = [*dates_of(self.evidence), *dates_of(self.around)]
+        for date in claimed:
+            spare = [d for d in near if not any(same_date(c, d) for c in claimed)]
+            weekday = date.weekday >= 0
+            instead = next((d.text for d in spare if (d.weekday >= 0) == weekday), "")
+            if any(same_date(date, d) for d in near):
+                continue
+            if any(same_date(date, d) for d in everywhere) and not instead:
+                continue
+            yield Mismatch("date", date.text, instead)
+
+    # --- added clauses ---------------------------------------------------------------------------------------------
+
+    def _additions(self, claim: Sentence) -> Iterator[Mismatch]:
+        """Clauses whose words the evidence does not hold, in a sentence whose other words it does."""
+        clauses = [c for c in _clauses(claim) if c]
+        if len(clauses) < 2:
+            return
+        known = [[self._knows(t) for t in tokens] for tokens in clauses]
+        for i, (tokens, flags) in enumerate(zip(clauses, known, strict=True)):
+            others = [f for j, row in enumerate(known) if j != i for f in row]
+            if len(flags) - sum(flags) < 2 or sum(flags) > _UNSAID * len(flags):
+                continue
+            if others and sum(others) >= _VERBATIM * len(others):
+                yield Mismatch("addition", claim.text[tokens[0].start : tokens[-1].end])
+
+    def _knows(self, token: Token) -> bool:
+        return token.key in self.keys or (len(token.key) >= 5 and token.key[:5] in self.prefixes)
+
+
+def _clauses(claim: Sentence) -> list[list[Token]]:
+    """Content words of the sentence, cut at commas and conjunctions."""
+    cuts = [m.start() for m in _SPLIT.finditer(claim.text)]
+    clauses: list[list[Token]] = [[] for _ in range(len(cuts) + 1)]
+    for token in claim.tokens:
+        if token.is_content and not _is_unspaced(token):
+            clauses[sum(c <= token.start for c in cuts)].append(token)
+    return clauses
+
+
+def _is_unspaced(token: Token) -> bool:
+    return ord(token.text[0]) >= 0x2E80
+
+
+def _comparable(one: Quantity, other: Quantity) -> bool:
+    """Whether one number may stand for the other: of one kind of unit, both ordinal or none, both years or none."""
+    same_kind = one.dimension == other.dimension or not (one.dimension and other.dimension)
+    return same_kind and one.ordinal == other.ordinal and one.is_year == other.is_year
+
+
+def _overlap(claim: Sentence, held: Sentence) -> float:
+    """Share of all of the claim's tokens, names and numbers too, that the sentence holds."""
+    keys = held.keys
+    return sum(t.key in keys for t in claim.tokens) / len(claim.tokens)
+
+
+def _in_place(claim: Sentence, nearest: Sentence) -> frozenset[tuple[int, int]]:
+    """Pairs of token numbers (claim, nearest) that stand in the same place between equal neighbours."""
+    a, b = [fold(t.text) for t in claim.tokens], [fold(t.text) for t in nearest.tokens]
+    pairs: set[tuple[int, int]] = set()
+    for tag, a1, a2, b1, b2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if tag == "replace":
+            pairs |= {(x, y) for x in range(a1, a2) for y in range(b1, b2)}
+    return frozenset(pairs)
+
+
+def _crossed(
+    swaps: frozenset[tuple[int, int]], claim: Sentence, quantity: Quantity, nearest: Sentence, other: Quantity
+) -> bool:
+    """Whether a token of the one number (or of its unit) stands in the place of one of the other's."""
+    if quantity.ordinal != other.ordinal:
+        return False
+    own = [i for i, t in enumerate(claim.tokens) if t.start < quantity.end and t.end > quantity.start]
+    theirs = [i for i, t in enumerate(nearest.tokens) if t.start < other.end and t.end > other.start]
+    return any((x, y) in swaps for x in own for y in theirs)
+
+
+def _shown(text: str, quantity: Quantity) -> str:
+    return text[quantity.start : quantity.end].strip()

@@ -1,0 +1,228 @@
+"""Names of a claim against its evidence: missing, in place of another one, or with places changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from shared_core.citation.facts.quantities import dates_of
+from shared_core.citation.facts.tokens import Sentence, Token, all_tokens, capitalises_nouns, fold, stem
+
+_DEMONYM = ("ian", "ish", "ese", "an", "ic", "i", "er", "ine")
+_PLACES = {
+    "french": "france", "dutch": "netherland", "british": "britain", "english": "england", "spanish": "spain",
+    "swiss": "switzerland", "danish": "denmark", "polish": "poland", "turkish": "turkey", "welsh": "wale",
+    "irish": "ireland", "finnish": "finland", "swedish": "sweden", "greek": "greece", "chinese": "china",
+    "thai": "thailand", "american": "america", "scottish": "scotland", "portuguese": "portug", "us": "america",
+    "uk": "britain",
+}  # fmt: skip
+_ALIAS = {stem(a): stem(b) for a, b in _PLACES.items()}
+_SYMMETRIC = frozenset(
+    map(stem, "married marry met meet borders bordered siblings between wed partner partners twin cousins both".split())
+)
+_QUOTED = re.compile(r"[\"“„«'‘][^\"“”„«»]{3,80}[\"”»'’]")
+_PRONOUNS = frozenset("he she it they his her its their him them this that these those who which".split())
+_TITLES = frozenset("mr mrs ms dr prof sir lady lord saint st president king queen the".split())
+
+
+def compare_names(
+    claim: Sentence, nearest: Sentence, held: Sequence[Sentence], context: Sequence[Sentence], alike: bool
+) -> Iterator[tuple[str, str]]:
+    """Pairs of a name of the claim that is not borne out and the name that the evidence has instead (or ``""``).
+
+    Args:
+        claim, nearest: the claim, and the sentence of the evidence that is most like it.
+        held, context: sentences of the evidence, and of title and question.
+        alike: whether ``nearest`` speaks of the claim's matter; only then its names count as contradicting.
+    """
+    everywhere = [*all_tokens(held), *all_tokens(context)]
+    keys = {t.key for t in everywhere}
+    near = {t.key for t in nearest.tokens}
+    own = {t.key for t in claim.tokens}
+    names = names_of(claim, held, context)
+    short = [t.text for t in claim.tokens if len(t.text) > 1 and t.text.isupper() and t.key not in near]
+    there = [t for t in _capitals(nearest) if not any(t.text[0] in initials for initials in short)]
+    spare = [t for t in there if t.key not in own]
+    replaced = _replacements(claim, nearest) if alike else set()
+    for token in [t for t in _capitals(claim) if t in names or (alike and not t.first)]:
+        if token.key in near or _is_spelling(token, near):
+            continue
+        instead = next((t for t in there if (token.start, t.start) in replaced), None)
+        if token in names:
+            instead = instead or _partner(token, claim, nearest, spare)
+        if instead is not None and _same_origin(token.key, {instead.key}):
+            continue
+        if token.key in keys or _same_origin(token.key, keys) or _is_acronym(token.text, everywhere):
+            if instead is not None and alike:
+                yield token.text, instead.text
+        elif token in names and (instead is not None or not _is_given(token, claim, keys, everywhere)):
+            yield token.text, instead.text if instead is not None and alike else ""
+
+
+def _is_spelling(token: Token, keys: set[str]) -> bool:
+    """Whether one of the keys is another spelling of the name ("Saurabh", "Sourabh")."""
+    if len(token.key) < 4:
+        return False
+    near = (k for k in keys if k[0] == token.key[0] and abs(len(k) - len(token.key)) <= 1)
+    return any(SequenceMatcher(None, k, token.key).ratio() >= 0.85 for k in near)
+
+
+def _is_given(token: Token, claim: Sentence, keys: set[str], everywhere: Sequence[Token]) -> bool:
+    """Whether the rest of the name is known: a first name added, initials written out, a title quoted."""
+    run = [token]
+    for step in (-1, 1):
+        beside = _beside(token, claim, step)
+        while beside is not None and beside.is_capitalised and beside.is_content:
+            run.append(beside)
+            beside = _beside(beside, claim, step)
+    if len(run) > 1 and any(t.key in keys for t in run if t is not token):
+        return True
+    initials = "".join(t.text[0] for t in sorted(run, key=lambda t: t.start))
+    if len(run) > 1 and any(t.text.replace(".", "") == initials for t in everywhere):
+        return True
+    quoted = next((m for m in _QUOTED.finditer(claim.text) if m.start() <= token.start < m.end()), None)
+    if quoted is None:
+        return False
+    words = [t for t in claim.tokens if quoted.start() <= t.start < quoted.end() and t.is_content]
+    return 2 * sum(t.key in keys for t in words) >= len(words)
+
+
+def _capitals(sentence: Sentence) -> list[Token]:
+    """Capitalised words that are no part of a date, the first of the sentence among them."""
+    dated = {fold(w) for d in dates_of(sentence.text) for w in d.text.split()}
+    return [t for t in sentence.tokens if t.is_capitalised and t.is_content and fold(t.text) not in dated]
+
+
+def names_of(sentence: Sentence, held: Sequence[Sentence], context: Sequence[Sentence]) -> list[Token]:
+    """Tokens that are (parts of) names: capitalised where the sentence does not force it.
+
+    The first word counts where another name follows it, or where the texts capitalise it elsewhere. In a text that
+    capitalises all nouns (German), only words behind no determiner count that follow or precede another such word.
+    """
+    tokens = sentence.tokens
+    dated = {fold(w) for d in dates_of(sentence.text) for w in d.text.split()}
+    inner = {t.key for s in (*held, *context) for t in s.tokens if t.is_capitalised and not t.first}
+    lower = {t.key for s in (*held, *context) for t in s.tokens if not t.is_capitalised}
+    german = capitalises_nouns([*held, sentence])
+    found = []
+    for i, token in enumerate(tokens):
+        follows = i + 1 < len(tokens) and tokens[i + 1].is_capitalised and tokens[i + 1].is_content
+        after = i > 0 and tokens[i - 1].is_capitalised and tokens[i - 1].is_content
+        if not (token.is_capitalised and token.is_content) or fold(token.text) in dated or fold(token.text) in _TITLES:
+            continue
+        if token.first and not follows and (token.key not in inner or token.key in lower):
+            continue
+        if german and not (follows or (after and not tokens[i - 1].first)):
+            continue
+        if token.key in lower and token.key not in inner and not follows and not after:
+            continue  # a common word, capitalised as in a heading
+        found.append(token)
+    return found
+
+
+def _replacements(claim: Sentence, nearest: Sentence) -> set[tuple[int, int]]:
+    """Starts of tokens (claim, nearest) that stand in the same place between equal neighbours."""
+    a, b = [t.key for t in claim.tokens], [t.key for t in nearest.tokens]
+    pairs: set[tuple[int, int]] = set()
+    for tag, a1, a2, b1, b2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if tag == "replace" and not any(fold(t.text) in _PRONOUNS for t in nearest.tokens[b1:b2]):
+            # of unequal length: any of the one may be any of the other
+            pairs |= {(x.start, y.start) for x in claim.tokens[a1:a2] for y in nearest.tokens[b1:b2]}
+    return pairs
+
+
+def _partner(token: Token, claim: Sentence, nearest: Sentence, spare: Sequence[Token]) -> Token | None:
+    """Beside a shared part of a name, the other name: "Lavinia" for the "Rufus" of "Rufus Hathe"."""
+    for ahead in (1, -1):
+        beside = _beside(token, claim, ahead)
+        if beside is None or not beside.is_capitalised:
+            continue
+        for i, t in enumerate(nearest.tokens):
+            if t.key == beside.key and 0 <= i - ahead < len(nearest.tokens):
+                other = nearest.tokens[i - ahead]
+                if other in spare:
+                    return other
+    return None
+
+
+def _beside(token: Token, sentence: Sentence, step: int) -> Token | None:
+    at = sentence.tokens.index(token) + step
+    return sentence.tokens[at] if 0 <= at < len(sentence.tokens) else None
+
+
+def _same_origin(key: str, keys: set[str]) -> bool:
+    """Whether one of the keys is of the same place ("Norwegian", "Norway") or the same word in another form."""
+    if _ALIAS.get(key) in keys or any(_ALIAS.get(k) == key for k in keys if k in _ALIAS):
+        return True
+    for other in keys:
+        common = 0
+        for x, y in zip(key, other, strict=False):
+            if x != y:
+                break
+            common += 1
+        if (
+            common >= 4
+            and (key.endswith(_DEMONYM) or other.endswith(_DEMONYM))
+            and common >= min(len(key), len(other)) - 2
+        ):
+            return True
+        if common >= 5 and common >= max(len(key), len(other)) - 2:
+            return True
+    return False
+
+
+def _is_acronym(text: str, tokens: Sequence[Token]) -> bool:
+    """Whether capitals are the initials of consecutive capitalised words (small words between them may be skipped)."""
+    letters = [c for c in text if c.isalpha()]
+    if len(letters) < 2 or not all(c.isupper() for c in letters):
+        return len(letters) == 1 and any(t.text[:1] == letters[0] and t.is_capitalised for t in tokens)
+    initials = "".join(t.text[0] for t in tokens if t.is_capitalised)
+    return "".join(letters) in initials
+
+
+# --- roles ---------------------------------------------------------------------------------------------------------
+
+
+def swapped(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Two names that changed places between claim and evidence, as the two texts have them; ``None`` if none did.
+
+    They change places where each stands between the other's neighbours; a phrase that moved with its preposition
+    ("In 1877 …", "… in 1877") has its own. A passive voice turns the order round, so both must be in the same voice;
+    verbs that hold both ways ("married") have no order.
+    """
+    if _by(claim) != _by(nearest) or {t.key for t in (*claim.tokens, *nearest.tokens)} & _SYMMETRIC:
+        return None
+    a, b = [t.key for t in claim.tokens], [t.key for t in nearest.tokens]
+    blocks = [c for c in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if c[0] != "equal"]
+    for i, (_, a1, a2, b1, b2) in enumerate(blocks):
+        for _, c1, c2, d1, d2 in blocks[i + 1 :]:
+            here, there = claim.tokens[a1:a2], nearest.tokens[b1:b2]
+            next_here, next_there = claim.tokens[c1:c2], nearest.tokens[d1:d2]
+            if _crossing(here, next_there) and _crossing(next_here, there):
+                return _said(claim, here, next_here), _said(nearest, there, next_there)
+            moved, gone = (here, next_there) if here and not there else (next_here, there)
+            if moved and gone and _is_rotation([t.key for t in moved], [t.key for t in gone]):
+                names = [t for t in moved if t.is_capitalised and t.is_content]
+                if names:
+                    return _said(claim, moved), _said(nearest, gone)
+    return None
+
+
+def _crossing(tokens: Sequence[Token], others: Sequence[Token]) -> bool:
+    """Whether all capitalised words of the one stretch, of which there is one, are in the other."""
+    names = {t.key for t in tokens if t.is_capitalised and t.is_content}
+    return bool(names) and names <= {t.key for t in others}
+
+
+def _is_rotation(one: list[str], other: list[str]) -> bool:
+    """Whether two different sequences are turns of one ring: "X did" and "did X"."""
+    return len(one) == len(other) and one != other and any(one[i:] + one[:i] == other for i in range(1, len(one)))
+
+
+def _by(sentence: Sentence) -> int:
+    return sum(fold(t.text) in ("by", "von", "par", "por", "da", "door") for t in sentence.tokens)
+
+
+def _said(sentence: Sentence, *stretches: Sequence[Token]) -> str:
+    return " … ".join(sentence.text[s[0].start : s[-1].end] for s in stretches if s)

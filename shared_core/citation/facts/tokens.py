@@ -1,0 +1,172 @@
+"""Words of a text with what comparing facts needs of them: their stem, their case, their place in the sentence."""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from shared_core.citation.sentences import split_sentences
+
+_WORD = re.compile(
+    r"(?:[^\W\d_]\.){2,}"  # initials: U.S., J.R.R.
+    r"|\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,'’\u00a0\u202f]\d+)*"  # numbers with their separators
+    r"|[^\W\d_](?:[^\W_]|[\u0300-\u036f]|['’](?=[^\W\d_]))*"  # words, with letters behind an apostrophe
+)
+_ELIDED = re.compile(r"^(?:l|d|dell|nell|dall|all|qu|j|s|n|m|t|c)['’](?=[^\W\d_]{2})", re.IGNORECASE)
+_POSSESSIVE = re.compile(r"['’]s?$")
+_FUNCTION = frozenset(
+    """a an the this that these those some any each every all both such another other i me my we us our you your he him
+    his she her hers it its they them their theirs who whom whose which what when where why how and or but nor so yet if
+    because although though while as than whether of in on at by for with about against between into through during
+    before after above below to from up down out off over under again further upon within along across via per am is
+    are was were be been being do does did doing have has had having can could may might must shall should will would
+    also just too very quite rather there here then thus only same own more most one ones
+    der die das den dem des ein eine einen einem einer und oder aber von zu zum zur im in am an auf mit bei nach aus ist
+    sind war waren wird wurde wurden hat haben als dass
+    le la les un une des du de et ou mais est sont était par pour dans sur avec au aux que qui
+    el los las unos unas del y o pero es son fue por para en con al que
+    il lo gli uno della dei delle e ma sono per con nel che het een van en op te met""".split()
+)
+
+_NEGATIONS = frozenset(
+    """not no never none nobody nothing neither nor cannot without nicht kein keine keinen keiner keinem keines nie
+    niemals ohne ne pas jamais aucun aucune rien sans nunca ningun ninguna ninguno nada sin non mai nessun nessuna senza
+    nao nem nenhum sem niet geen nooit zonder""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word or number of a sentence.
+
+    Attributes:
+        text: as written, without a possessive ending.
+        key: folded (case, accents) and stemmed, to compare.
+        start, end: place in the sentence, in code points.
+        first: begins the sentence (or what follows a colon or an opening quotation mark).
+    """
+
+    text: str
+    key: str
+    start: int
+    end: int
+    first: bool
+
+    @property
+    def is_number(self) -> bool:
+        """Begins with a digit."""
+        return self.text[:1].isdigit()
+
+    @property
+    def is_function_word(self) -> bool:
+        """Carries no content by itself (articles, prepositions, auxiliaries, pronouns)."""
+        return fold(self.text) in _FUNCTION and not (len(self.text) > 1 and self.text.isupper())
+
+    @property
+    def is_content(self) -> bool:
+        """A word with content: no number, no function word, no negation, more than one letter."""
+        plain = not self.is_number and len(self.text) > 1 and not self.is_function_word
+        return plain and not self.is_negation
+
+    @property
+    def is_negation(self) -> bool:
+        """Negates: "not", "n't", "never", and their like in other languages."""
+        word = fold(self.text).replace("’", "'")
+        return word in _NEGATIONS or word.endswith("n't")
+
+    @property
+    def is_capitalised(self) -> bool:
+        """Begins with a capital letter, or mixes letters with digits or capitals (``iPhone``, ``B52``)."""
+        return self.text[:1].isupper() or (self.text[:1].isalpha() and any(c.isupper() for c in self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence and its tokens."""
+
+    text: str
+    tokens: tuple[Token, ...]
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Keys of all tokens."""
+        return frozenset(t.key for t in self.tokens)
+
+
+@lru_cache(maxsize=8192)
+def fold(word: str) -> str:
+    """Case-folded, without accents, in compatibility form."""
+    if word.isascii():
+        return word.lower()
+    parts = unicodedata.normalize("NFKD", word.casefold())
+    return "".join(c for c in parts if not "\u0300" <= c <= "\u036f")
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> Any:
+    import Stemmer
+
+    return Stemmer.Stemmer("english")
+
+
+_lock = threading.Lock()  # Snowball's stemmers keep state
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """Folded and stemmed by Snowball's English rules, which do little harm to words of other languages."""
+    folded = fold(word).replace("’", "'").replace(".", "")
+    with _lock:
+        return str(_stemmer().stemWord(_POSSESSIVE.sub("", folded)))
+
+
+def tokens_of(sentence: str) -> tuple[Token, ...]:
+    """Tokens of one sentence, in order."""
+    found: list[Token] = []
+    end_before = 0
+    for match in _WORD.finditer(sentence):
+        text, start = match.group(), match.start()
+        if elided := _ELIDED.match(text):
+            text, start = text[elided.end() :], start + elided.end()
+        text = _POSSESSIVE.sub("", text) if len(text) > 2 else text
+        between = sentence[end_before : match.start()]
+        first = not found or any(c in between for c in ':"“«„')
+        found.append(Token(text, stem(text), start, match.end(), first))
+        end_before = match.end()
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def sentences_of(text: str) -> tuple[Sentence, ...]:
+    """Sentences of a text with their tokens; those without any token are left out."""
+    cut = (text[a:b] for a, b in split_sentences(text))
+    return tuple(Sentence(s, tokens) for s in cut if (tokens := tokens_of(s)))
+
+
+def all_tokens(sentences: Sequence[Sentence]) -> list[Token]:
+    """Tokens of all sentences, in order."""
+    return [t for s in sentences for t in s.tokens]
+
+
+def capitalises_nouns(sentences: Sequence[Sentence]) -> bool:
+    """Whether the text capitalises common nouns, as German does: then a capital letter tells no name.
+
+    Judged by nouns behind lower-case determiners: "der Turm", "eine Brücke" against "the tower", "la torre".
+    """
+    behind = [
+        (a, b)
+        for s in sentences
+        for a, b in zip(s.tokens, s.tokens[1:], strict=False)
+        if a.text in _DETERMINERS and b.is_content
+    ]
+    others = any(t.text in _NOT_GERMAN for s in sentences for t in s.tokens)
+    return bool(behind) and not others and sum(b.is_capitalised for _, b in behind) > 0.6 * len(behind)
+
+
+_NOT_GERMAN = frozenset("the of and was is by les des et est el los una y het een van".split())
+_DETERMINERS = frozenset("der die das den dem des ein eine einen einem einer eines".split())

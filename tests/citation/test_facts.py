@@ -1,0 +1,131 @@
+"""A claim against its evidence, fact by fact: what contradicts it is found, what only says it otherwise is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core.citation import compare_claim
+
+LAKE = (
+    "Lake Ivenmere is 83 metres deep and was surveyed on 11 July 1933 by Lavinia Hathe. The river is navigable as far "
+    "as Millrace, but it is not open to motor boats. Twelve keepers lived there, and 1,067 ships passed in the first "
+    "year. Ida Holm defeated Ansel Brandt in the regatta of 1911."
+)
+AGREES = [
+    "Lake Ivenmere is 83 metres deep.",
+    "The lake's depth is eighty-three metres.",
+    "The lake is 272 ft deep.",
+    "The lake is about 80 metres deep.",
+    "The lake is over 80 metres deep.",
+    "It was surveyed on July 11, 1933.",
+    "It was surveyed on 1933-07-11.",
+    "It was surveyed in July 1933.",
+    "Hathe surveyed it in 1933.",
+    "Dr. Lavinia Hathe surveyed Lake Ivenmere.",
+    "There were 12 keepers.",
+    "1067 ships passed in the 1st year.",
+    "1 067 ships passed.",
+    "The river isn't open to motor boats.",
+    "Ansel Brandt was defeated by Ida Holm.",
+    "In the regatta of 1911, Ida Holm defeated Ansel Brandt.",
+]
+REFUTED = [
+    ("Lake Ivenmere is 88 metres deep.", "number"),
+    ("Lake Ivenmere is eighty-four metres deep.", "number"),
+    ("Lake Ivenmere is 83 feet deep.", "unit"),
+    ("It was surveyed on 11 May 1933 by Lavinia Hathe.", "date"),
+    ("Lake Ivenmere was surveyed by Rufus Hathe.", "name"),
+    ("It was surveyed on 11 July 1933 by Ida Holm.", "name"),
+    ("The river is not navigable as far as Millrace.", "negation"),
+    ("The river is navigable as far as Millrace, but it is open to motor boats.", "negation"),
+    ("Ansel Brandt defeated Ida Holm in the regatta of 1911.", "role"),
+    ("Twelve keepers lived there, and 1,076 ships passed in the first year.", "number"),
+]
+
+
+@pytest.mark.parametrize("claim", AGREES)
+def test_the_same_fact_in_other_words_is_no_mismatch(claim: str) -> None:
+    assert compare_claim(claim, LAKE).mismatches == ()
+
+
+@pytest.mark.parametrize(("claim", "kind"), REFUTED)
+def test_a_changed_fact_is_refuted(claim: str, kind: str) -> None:
+    found = compare_claim(claim, LAKE)
+    assert found.refuted
+    assert kind in {m.kind for m in found.mismatches if m.refuted}
+
+
+@pytest.mark.parametrize(
+    ("claim", "kind"),
+    [
+        ("The lake froze in 1847.", "number"),
+        ("The lake was dammed by Corvin Ashgrove.", "name"),
+        ("Lake Ivenmere is 83 metres deep, and its water powered two famous paper mills nearby.", "addition"),
+    ],
+)
+def test_what_the_evidence_does_not_say_is_missing_not_refuted(claim: str, kind: str) -> None:
+    found = compare_claim(claim, LAKE)
+    assert not found.agrees
+    assert not found.refuted
+    assert kind in {m.kind for m in found.mismatches}
+
+
+def test_title_and_question_name_what_is_spoken_of() -> None:
+    claim = "The Tide Museum was founded in 1887."
+    assert not compare_claim(claim, "It was founded in 1887.").agrees
+    assert compare_claim(claim, "It was founded in 1887.", context="The Tide Museum").agrees
+    assert compare_claim(f"When was the Tide Museum founded? {claim}", "It was founded in 1887.").agrees
+    assert compare_claim("Route 66 was opened in 1926.", "It was opened in 1926.", context="Route 66").agrees
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("There are 33 lighthouses.", "There are 12 lighthouses in the north and 21 in the south."),
+        ("She lived for 67 years.", "She was born in 1844 and died in 1911."),
+        ("The fee is 1.2 million euros.", "The fee is €1,234,567."),
+        ("The depth is 83 m.", "Depth (m) | 83"),
+        ("The FEC regulates it.", "The Federal Election Commission regulates it."),
+        ("The Norwegian king came.", "The king of Norway came."),
+        ("LeBron James has earned most.", "James has earned the most money."),
+    ],
+)
+def test_arithmetic_rounding_headers_initials(claim: str, evidence: str) -> None:
+    assert compare_claim(claim, evidence).agrees
+
+
+@pytest.mark.parametrize(
+    ("true", "changed", "evidence"),
+    [
+        ("Der Turm wurde 1911 gebaut.", "Der Turm wurde 1912 gebaut.", "Der Turm wurde im Jahr 1911 gebaut."),
+        ("Die Brücke ist 3,5 km lang.", "Die Brücke ist 3,8 km lang.", "Die Brücke ist 3.500 m lang."),
+        ("Der See ist tief.", "Der See ist nicht tief.", "Der See ist sehr tief."),
+        ("La torre fue construida en marzo de 1911.", "La torre fue construida en mayo de 1911.",
+         "La torre fue construida el 3 de marzo de 1911."),
+        ("Le pont a été ouvert par Jean Moulin.", "Le pont a été ouvert par Paul Moulin.",
+         "Le pont a été ouvert par Jean Moulin en 1911."),
+        ("这座塔建于1911年。", "这座塔建于1912年。", "这座塔建于1911年5月。"),
+    ],
+)  # fmt: skip
+def test_other_languages_by_words_and_numbers(true: str, changed: str, evidence: str) -> None:
+    assert compare_claim(true, evidence).agrees
+    assert not compare_claim(changed, evidence).agrees
+
+
+def test_a_claim_on_one_of_three_sentences() -> None:
+    assert compare_claim("Twelve keepers lived there.", LAKE).agrees
+    assert compare_claim("Thirteen keepers lived there.", LAKE).refuted
+
+
+@given(st.text(max_size=200))
+def test_a_text_agrees_with_itself(text: str) -> None:
+    assert compare_claim(text, text).agrees
+
+
+@given(st.text(max_size=120), st.text(max_size=120), st.text(max_size=40))
+def test_nothing_is_raised_for_any_text(claim: str, evidence: str, context: str) -> None:
+    for mismatch in compare_claim(claim, evidence, context).mismatches:
+        assert mismatch.claimed
+        assert str(mismatch)
