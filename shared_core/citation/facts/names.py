@@ -21,6 +21,7 @@ _ALIAS = {stem(a): stem(b) for a, b in _PLACES.items()}
 _SYMMETRIC = frozenset(
     map(stem, "married marry met meet borders bordered siblings between wed partner partners twin cousins both".split())
 )
+_STRETCH = 4  # words that stand in place of others; of longer stretches nobody can say which replaces which
 _QUOTED = re.compile(r"[\"“„«'‘][^\"“”„«»]{3,80}[\"”»'’]")
 _PRONOUNS = frozenset("he she it they his her its their him them this that these those who which".split())
 _TITLES = frozenset("mr mrs ms dr prof sir lady lord saint st president king queen the".split())
@@ -126,7 +127,11 @@ def _replacements(claim: Sentence, nearest: Sentence) -> set[tuple[int, int]]:
     a, b = [t.key for t in claim.tokens], [t.key for t in nearest.tokens]
     pairs: set[tuple[int, int]] = set()
     for tag, a1, a2, b1, b2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if tag == "replace" and not any(fold(t.text) in _PRONOUNS for t in nearest.tokens[b1:b2]):
+        if (
+            tag == "replace"
+            and max(a2 - a1, b2 - b1) <= _STRETCH
+            and not any(fold(t.text) in _PRONOUNS for t in nearest.tokens[b1:b2])
+        ):
             # of unequal length: any of the one may be any of the other
             pairs |= {(x.start, y.start) for x in claim.tokens[a1:a2] for y in nearest.tokens[b1:b2]}
     return pairs

@@ -20,7 +20,8 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     said = {t.key for t in claim.tokens}
     if own and not other:
         negator, word = own[0]
-        if not _says_no_otherwise(nearest, said, word):
+        vague = word.key not in held and negator.first  # "Not really, …", "No, …" speak to somebody
+        if not vague and not _says_no_otherwise(nearest, said, word):
             return f"{negator.text} {word.text}", _around(nearest, word)
     if not own:
         for negator, word in other:

@@ -137,7 +137,8 @@ class Quantity:
     @property
     def is_year(self) -> bool:
         """May be a year: four digits without unit."""
-        return not self.unit and len(self.text) == 4 and any(1000 <= v <= 2100 for v in self.values)
+        written = len(self.text) == 4 or not self.text[:1].isdigit()
+        return not self.unit and written and any(1000 <= v <= 2100 for v in self.values)
 
 
 @lru_cache(maxsize=4096)

@@ -39,6 +39,11 @@ _NEGATIONS = frozenset(
     nao nem nenhum sem niet geen nooit zonder""".split()
 )
 
+_COUNTS = frozenset(
+    """two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+    nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion""".split()
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -70,7 +75,8 @@ class Token:
     @property
     def is_content(self) -> bool:
         """A word with content: no number, no function word, no negation, more than one letter."""
-        plain = not self.is_number and len(self.text) > 1 and not self.is_function_word
+        counts = self.is_number or fold(self.text) in _COUNTS
+        plain = not counts and len(self.text) > 1 and not self.is_function_word
         return plain and not self.is_negation
 
     @property
