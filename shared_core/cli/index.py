@@ -138,8 +138,8 @@ def _show(report: IndexReport, folder: Path, *, as_json: bool) -> None:
     if report.failed:
         failed, files = _failed_files(report)
         more = len(report.failed) - failed
-        counts = ((failed, f"{failed} of {files} files not indexed"), (more, f"{more} problems within files"))
-        note(f"warning: {', '.join(text for count, text in counts if count)}:", style="yellow")
+        reasons = ((failed, f"{failed} of {files} files not indexed"), (more, f"{more} problems within files"))
+        note(f"warning: {', '.join(text for count, text in reasons if count)}:", style="yellow")
     for failure in report.failed:
         note(f"  {failure.source}: {failure.message}")
         if failure.hint:
