@@ -1,22 +1,21 @@
-"""Self-RAG's two knobs at inference (Asai et al., Figure 3): what they change, without training anything.
+"""Self-RAG's two knobs at inference (Asai et al., Figure 3): their effect, without any training.
 
     python benchmarks/self_rag_knobs.py [--quick] [--json FILE] [--plots DIR] [--count N] [--model DIR | --simulated]
 
-- the weight of IsSUP against citation precision (share of shown claims that the passage they cite supports) and length
+- the weight of IsSUP against citation precision (share of shown claims that the cited passage supports) and length
   (words of an answer): `WEIGHT_precision`, `WEIGHT_words`;
-- the threshold δ against the share of questions that retrieve and the share answered rightly: `DELTA_retrieved`,
-  `DELTA_accuracy`. What counts is what the model writes: an answer from memory, which nothing backs, is not shown by
-  this pipeline.
+- the threshold δ against the share of questions that retrieve and the share answered correctly: `DELTA_retrieved`,
+  `DELTA_accuracy`. The written answer counts, shown or not: this pipeline does not show answers from memory.
 
-Questions and documents are those of the lab's closed world, the model is the shipped one or that in `--model`. The
-weight is turned on questions for all that is known of somebody ("What is known about …?"), δ on questions for one fact,
-half of which the model was trained on. A claim counts as supported if the passage that it cites states it, as the
-world's own record has it; a sentence that says nothing which could be true or false is supported by nothing.
+Questions and documents are those of the lab's closed world; the model is the shipped one or that in `--model`. The
+weight is varied on questions for all that is known of an entity ("What is known about …?"), δ on questions for one
+fact, half of which the model was trained on. A claim is supported if the passage it cites states it, by the world's
+ground truth; a sentence that is not understood is unsupported.
 
-With `--simulated` a program stands in for the weights and for nothing else; the whole search is the product's. It knows
-half of the answers, and its decision to retrieve tells that with noise; from a passage it writes a short sentence that
-is mostly supported, or a long one that pleases more and is mostly not, and its verdict IsSUP tells that with noise.
-Those figures show how the knobs act on such a model; they say nothing about a real one.
+With `--simulated` a program replaces the model's weights and nothing else: the search is the product's. The program
+knows half of the answers, and its decision to retrieve reflects that with noise. From a passage it writes a short
+sentence that is mostly supported, or a long one that is rated higher and is mostly not; its verdict IsSUP reflects
+support with noise. Those figures show the effect of the knobs on such a model, not on a real one.
 """
 
 from __future__ import annotations
@@ -60,15 +59,15 @@ _CONTROL = re.compile("(" + "|".join(map(re.escape, REFLECTION_TOKENS)) + ")")
 
 @dataclass(frozen=True)
 class Bench:
-    """What the knobs are turned on.
+    """The model and questions on which the knobs are varied.
 
     Attributes:
-        lm, retriever: as an engine takes them.
-        tasks: whose answers take several sentences; for the weight of IsSUP.
-        questions: for δ.
-        supported: whether what a claim cites supports it.
-        right: (question, answer) → whether it is right.
-        name: of the model, for titles.
+        lm, retriever: parts of the engine.
+        tasks: questions whose answers take several sentences, for the weight of IsSUP.
+        questions: questions for δ.
+        supported: whether the passage that a claim cites supports it.
+        right: (question, answer) → whether the answer is right.
+        name: name of the model, for titles.
     """
 
     lm: LanguageModel
@@ -80,7 +79,7 @@ class Bench:
     name: str
 
     def answers(self, questions: Sequence[str], **self_rag: Any) -> list[Answer]:
-        """Their answers; whatever is written is shown, so that what is measured is the search."""
+        """Answer the questions; the target accuracy is so low that every written claim is shown."""
         settings = SelfReflectSettings(
             pipeline="self_rag", target_accuracy=0.01, top_k=PASSAGES, signals="support_only", self_rag=self_rag
         )
@@ -92,7 +91,7 @@ class Bench:
         return [a for a in found if isinstance(a, Answer)]
 
 
-# --- a program in place of the weights -----------------------------------------------------------------------------
+# --- a simulated model ---------------------------------------------------------------------------------------------
 
 
 def _dice(*parts: object) -> random.Random:
@@ -100,7 +99,7 @@ def _dice(*parts: object) -> random.Random:
 
 
 class Simulated:
-    """Writes and judges as described above, by reflection tokens."""
+    """A program that writes and judges as described above, with reflection tokens."""
 
     def __init__(self, people: int) -> None:
         self.questions = [f"What did person {i} do?" for i in range(people)]
@@ -127,19 +126,19 @@ class Simulated:
         knows = dice.random() < 0.5
         wants = 1 / (1 + math.exp(-(dice.gauss(-1.2 if knows else 1.2, 1.0))))
         if request.params.max_tokens == 1:
-            return self._said("[Retrieval]", [{"[Retrieval]": wants, "[No Retrieval]": 1 - wants}], 0.9)
+            return self._sample("[Retrieval]", [{"[Retrieval]": wants, "[No Retrieval]": 1 - wants}], 0.9)
         records = re.findall(r"Record (\d+) of person \d+: deeds", asked)
         step = asked.count("### Response:") and sum(p.token_ids is not None for p in request.prompt.parts)
         if not records or asked.rstrip().endswith("[No Retrieval]"):
-            said = "right" if dice.random() < (0.95 if knows else 0.05) else "wrong"
-            return self._said(f"Person {person} did the {said} thing.[Utility:4]", [_rating(4.0)], 0.8)
+            outcome = "right" if dice.random() < (0.95 if knows else 0.05) else "wrong"
+            return self._sample(f"Person {person} did the {outcome} thing.[Utility:4]", [_rating(4.0)], 0.8)
         return self._from_record(person, records[-1], step)
 
     def _from_record(self, person: str, record: str, step: int) -> Sample:
         dice = _dice("record", person, record, step)
         rich = dice.random() < 0.5
         true = dice.random() < (0.35 if rich else 0.95)
-        said = "right" if _dice("found", person).random() < 0.85 else "wrong"
+        outcome = "right" if _dice("found", person).random() < 0.85 else "wrong"
         more = " and many in the whole region still speak of it with pride today" if rich else ""
         kind = "stated" if true else "invented"
         sure = 1 / (1 + math.exp(-(dice.gauss(1.2 if true else -1.2, 1.0))))
@@ -152,14 +151,14 @@ class Simulated:
             },
         ]
         verdict = max(rows[1], key=lambda t: rows[1][t])
-        text = f"[Relevant]Deed {step} of person {person} was the {said} {kind} thing{more}.{verdict}"
+        text = f"[Relevant]Deed {step} of person {person} was the {outcome} {kind} thing{more}.{verdict}"
         if step >= 2:
-            return self._said(f"{text}[Utility:5]", [*rows, _rating(4.8 if rich else 3.6)], 0.9 if rich else 0.8)
-        return self._said(
+            return self._sample(f"{text}[Utility:5]", [*rows, _rating(4.8 if rich else 3.6)], 0.9 if rich else 0.8)
+        return self._sample(
             f"{text}[Retrieval]", [*rows, {"[Retrieval]": 0.9, "[No Retrieval]": 0.1}], 0.9 if rich else 0.8
         )
 
-    def _said(self, text: str, rows: Sequence[dict[str, float]], p: float) -> Sample:
+    def _sample(self, text: str, rows: Sequence[dict[str, float]], p: float) -> Sample:
         pieces = [
             w
             for piece in _CONTROL.split(text)
@@ -176,7 +175,7 @@ class Simulated:
         return Sample(text, ids, "eos", None, (math.log(p),) * len(ids), tuple(pieces), columns)
 
     def bench(self) -> Bench:
-        """Truth is what the program wrote by."""
+        """Return a bench whose truth is the program's own."""
         return Bench(
             self.lm,
             self,
@@ -201,10 +200,10 @@ def _rating(mean: float) -> dict[str, float]:
 
 
 def lab_bench(folder: str | None, count: int) -> Bench:
-    """The lab's world: entities and single questions of the split that nothing was fitted on."""
+    """Return a bench with entities and single questions of the lab's test split."""
     lab = Lab(World(0), load_lab_model(folder))
     entities = [e for e in lab.world.entities if e.split == "test" and e.tier != "invented"]
-    told = Dice("knobs", "entities").sample(entities, count)
+    chosen = Dice("knobs", "entities").sample(entities, count)
     half = count // 2
     asked = [
         *lab.questions(("single",), half, "test", known=True),
@@ -219,7 +218,7 @@ def lab_bench(folder: str | None, count: int) -> Bench:
     return Bench(
         lab.lm,
         lab.retriever,
-        [tell_about(e) for e in told],
+        [tell_about(e) for e in chosen],
         list(by_text),
         supported,
         lambda q, a: is_right(_written(a), by_text[q]),
@@ -231,7 +230,7 @@ def lab_bench(folder: str | None, count: int) -> Bench:
 
 
 def measure(bench: Bench) -> dict[str, float]:
-    """All figures, by name."""
+    """Return all figures, by name."""
     figures: dict[str, float] = {}
     for weight in WEIGHTS:
         answers = bench.answers(bench.tasks, weight_support=weight, retrieval_threshold=0.0, hard_constraint=False)
@@ -248,7 +247,7 @@ def measure(bench: Bench) -> dict[str, float]:
 
 
 def draw(figures: dict[str, float], name: str, folder: Path) -> list[Path]:
-    """Both plots, as PNG."""
+    """Draw both plots as PNG."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -279,11 +278,11 @@ def draw(figures: dict[str, float], name: str, folder: Path) -> list[Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer questions")
-    parser.add_argument("--count", type=int, metavar="N", help="so many questions for each knob")
+    parser.add_argument("--count", type=int, metavar="N", help="number of questions for each knob")
     parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
-    parser.add_argument("--plots", metavar="DIR", default="self_rag_plots", help="where to draw")
-    parser.add_argument("--model", metavar="DIR", help="checkpoint of the lab's world; its shipped one if not given")
-    parser.add_argument("--simulated", action="store_true", help="the program in place of a model in any case")
+    parser.add_argument("--plots", metavar="DIR", default="self_rag_plots", help="folder for the plots")
+    parser.add_argument("--model", metavar="DIR", help="checkpoint of the lab; by default the shipped one")
+    parser.add_argument("--simulated", action="store_true", help="use the simulated model")
     options = parser.parse_args()
     bench = (
         Simulated(options.count or (60 if options.quick else 400)).bench()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lab.rows.base import IGNORED, LabRow
+from benchmarks.lab.rows.row import IGNORED, LabRow
 from benchmarks.lab.rows.source import RowSource
 from shared_core.errors import InputError
 from shared_core.lm.encoding import Encoder

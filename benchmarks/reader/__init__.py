@@ -1,1 +1,1 @@
-"""The maintainers' script that makes the embedded reader's weights: ``python -m benchmarks.reader``."""
+"""Training of the embedded reader and critic: ``python -m benchmarks.reader``."""

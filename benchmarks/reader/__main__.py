@@ -1,4 +1,4 @@
-"""``python -m benchmarks.reader``."""
+"""Run ``benchmarks.reader.build``."""
 
 from benchmarks.reader.build import main
 

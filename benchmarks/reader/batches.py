@@ -1,4 +1,4 @@
-"""Examples and batches of the reader's training."""
+"""Examples and batches for training the reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.reader import forms
 from benchmarks.reader.claims import ClaimRow
-from benchmarks.reader.data import Corpus, Row, Text
+from benchmarks.reader.data import Corpus, QuestionRow, Text
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES, Surface, Tokens, surface, words_of
 from shared_core.reading.network import Inputs
 from shared_core.reading.pieces import Pieces
@@ -29,16 +29,18 @@ class Recipe:
     """Hyperparameters.
 
     Attributes:
-        steps: of the optimiser; rate: the highest learning rate: warm-up, level, down to 0 over the share ``decay``.
-        questions, claims: in each step; part: windows that are computed at a time.
-        others: most further paragraphs beside a question's own.
-        dropout: of units.
-        short: (share, tokens) of windows cut to so many: many passages are short, and these cost less.
-        without_gold: share of questions whose paragraph is withheld, so that nothing read answers them.
-        loose: share of questions in lower case or without their mark; keywords, whether: as key words, as yes/no.
-        swaps, replacements: questions with a name or number swapped, with a word replaced.
-        repeat, policies: how often SQuAD 2.0's and PolicyQA's questions come for once of SQuAD 1.1's.
-        seed: of everything random.
+        steps: steps of the optimiser.
+        rate: highest learning rate, after ``warmup`` steps; it falls to 0 over the last share ``decay`` of all steps.
+        questions, claims: questions and claims in each step.
+        part: windows that are computed at a time.
+        others: most paragraphs beside a question's own.
+        dropout: dropout rate.
+        short: (share, tokens): share of windows that are cut to so many tokens, since many passages are short.
+        without_gold: share of questions whose paragraph is withheld, so that nothing answers them.
+        loose, keywords, whether: share of questions written carelessly, as key words, as yes/no questions.
+        swaps, replacements: number of questions with a name or number swapped, with a word replaced.
+        repeat, policies: how often SQuAD 2.0's and PolicyQA's questions occur for each occurrence of SQuAD 1.1's.
+        seed: seed of everything random.
     """
 
     steps: int = 5000
@@ -64,7 +66,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One question (or claim) beside one window, with which tokens begin, end, or share a sentence with an answer."""
+    """A question or claim with one window, and the tokens that start, end, or share a sentence with an answer."""
 
     window: Pieces
     asked: Pieces
@@ -76,20 +78,20 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its windows, or a claim (``label`` is its class, or -1 for any but SUPPORTED) with one."""
+    """A question with its windows, or a claim with one; ``label`` is its class, -1 for any class but SUPPORTED."""
 
     pieces: tuple[Piece, ...]
     label: int | None = None
 
 
 class Examples:
-    """Draws training examples."""
+    """A source of training examples."""
 
     def __init__(self, corpus: Corpus, near: Mapping[str, list[str]], recipe: Recipe) -> None:
         self.corpus, self.near, self.recipe = corpus, near, recipe
 
-    def question(self, row: Row, rng: random.Random) -> Example | None:
-        """A question beside its paragraph and others; ``None`` if nothing of use came together."""
+    def question(self, row: QuestionRow, rng: random.Random) -> Example | None:
+        """Make an example of a question with its paragraph and others; ``None`` if no window is usable."""
         recipe = self.recipe
         keep = rng.random() >= recipe.without_gold or not row.spans
         others = [p for p in self.near[row.question] if p != row.passage and not self.corpus.holds(p, row.answers)]
@@ -108,7 +110,7 @@ class Examples:
         return Example(tuple(pieces))
 
     def claim(self, row: ClaimRow, rng: random.Random) -> Example | None:
-        """A claim beside evidence; ``None`` if the evidence has no words."""
+        """Make an example of a claim with its evidence; ``None`` if the evidence has no words."""
         text = self.corpus[row.passage] if row.passage else self.corpus.cut(row.evidence, row.title)
         windows = [self._short(w, row.spans, rng) for w in text.windows[:1]]
         pieces = self._beside(row.claim, text, windows, ())
@@ -117,7 +119,7 @@ class Examples:
     def _short(
         self, window: tuple[Pieces, Tokens], spans: Sequence[tuple[int, int]], rng: random.Random
     ) -> tuple[Pieces, Tokens]:
-        """Often a run of whole sentences in place of the window: one with the first answer, if there is any."""
+        """Cut some windows to a run of whole sentences, with the first answer if there is one."""
         share, limit = self.recipe.short
         pieces, tokens = window
         n = len(pieces.starts)
@@ -137,7 +139,7 @@ class Examples:
         first, last = cuts[left], cuts[right]
         return pieces.part(first, last), tokens.part(first, last)
 
-    def _form(self, row: Row, rng: random.Random) -> str:
+    def _form(self, row: QuestionRow, rng: random.Random) -> str:
         draw, recipe = rng.random(), self.recipe
         if draw < recipe.loose:
             return forms.loosely(row.question, rng)
@@ -164,7 +166,7 @@ class Examples:
 def targets(
     window: Pieces, tokens: Tokens, spans: Sequence[tuple[int, int]]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """(tokens of the text,) each: those that begin an answer, that end one, and those of sentences that hold one."""
+    """Return masks over the text's tokens: starts of answers, ends of answers, sentences with an answer."""
     n = len(window.starts)
     start, end, sentence = (np.zeros(n, dtype=bool) for _ in range(3))
     for a, b in spans:
@@ -177,22 +179,29 @@ def targets(
 
 
 class Batch(NamedTuple):
-    """One optimiser step: parts to compute one after the other, and what belongs together.
+    """The data of one optimiser step.
 
     Attributes:
-        parts: (window ids (B, N), question ids (B, M), inputs without states, targets (3, B, N)) of each part.
-        groups: (questions, most windows) rows over all parts together; the number of rows stands for "none".
+        parts: parts to compute one after the other.
+        groups: (questions, most windows) rows of each question, counted over all parts; padded with the number of rows.
         claims, labels: rows of the claims, and their classes.
     """
 
-    parts: list[Part]
+    parts: list[WindowBatch]
     groups: Tensor
     claims: Tensor
     labels: Tensor
 
 
-class Part(NamedTuple):
-    """Windows computed at a time; ``inputs`` holds zero-width states in place of the network's."""
+class WindowBatch(NamedTuple):
+    """Windows that are computed at a time.
+
+    Attributes:
+        window_ids: (B, N) tokens of the windows.
+        question_ids: (B, M) tokens of the questions or claims.
+        inputs: masks and features, with states of width 0 in place of the network's.
+        wanted: (3, B, N) targets: starts, ends, sentences.
+    """
 
     window_ids: Tensor
     question_ids: Tensor
@@ -202,29 +211,29 @@ class Part(NamedTuple):
 
 def batches(
     examples: Examples,
-    rows: Sequence[Row],
+    rows: Sequence[QuestionRow],
     claims: Sequence[ClaimRow],
     start: int = 0,
     mine: int = 0,
     processes: int = 1,
 ) -> Iterator[Batch]:
-    """Batches without end, from step ``start`` on: what step comes next depends on nothing but its number.
+    """Yield batches endlessly from step ``start`` on; each depends only on the number of its step.
 
-    Of several ``processes`` number ``mine`` gets every so manieth question and claim of a step.
+    Of several ``processes``, the one of number ``mine`` gets every ``processes``-th question and claim of a step.
     """
     recipe = examples.recipe
     questions = _endless(rows, recipe.seed, start * recipe.questions)
-    stated = _endless(claims, recipe.seed, start * recipe.claims)
+    claim_rows = _endless(claims, recipe.seed, start * recipe.claims)
     for step in itertools.count(start):
         rng = random.Random((recipe.seed * 1_000_003 + step) * processes + mine)
         asked = list(itertools.islice(questions, recipe.questions))[mine::processes]
-        said = list(itertools.islice(stated, recipe.claims))[mine::processes]
-        drawn = [examples.question(row, rng) for row in asked] + [examples.claim(row, rng) for row in said]
+        claimed = list(itertools.islice(claim_rows, recipe.claims))[mine::processes]
+        drawn = [examples.question(row, rng) for row in asked] + [examples.claim(row, rng) for row in claimed]
         yield batch([e for e in drawn if e is not None], recipe.part)
 
 
 def _endless(rows: Sequence[T], seed: int, skip: int) -> Iterator[T]:
-    """Every row once in random order, again and again; without the first ``skip``."""
+    """Yield all rows in random order, again and again, without the first ``skip``."""
     for epoch in itertools.count(skip // len(rows)):
         order = list(range(len(rows)))
         random.Random(seed * 7919 + epoch).shuffle(order)
@@ -233,12 +242,12 @@ def _endless(rows: Sequence[T], seed: int, skip: int) -> Iterator[T]:
 
 
 def batch(examples: Sequence[Example], part: int) -> Batch:
-    """Lay examples out: windows of like length together, so that there is little padding."""
+    """Lay out examples as a batch; windows of similar length go together to save padding."""
     import torch
 
     flat = [(piece, i) for i, e in enumerate(examples) for piece in e.pieces]
     flat.sort(key=lambda pair: len(pair[0].window.ids) + len(pair[0].asked.ids))
-    # every new shape costs a CPU the building of its kernels: sizes are rounded up, the last part filled
+    # On a CPU kernels are built for every new shape, so sizes are rounded up and the last part is filled.
     rows = [piece for piece, _ in flat] + [flat[0][0]] * (-len(flat) % part)
     claimed = [examples[i].label is not None for _, i in flat] + [False] * (-len(flat) % part)
     parts = [stack(rows[i : i + part], claimed[i : i + part]) for i in range(0, len(rows), part)]
@@ -247,17 +256,17 @@ def batch(examples: Sequence[Example], part: int) -> Batch:
         of_example[i].append(row)
     groups = [g for g, e in zip(of_example, examples) if e.label is None]
     widest = max(map(len, groups), default=1)
-    stated = [(g[0], e.label) for g, e in zip(of_example, examples) if e.label is not None]
+    labelled = [(g[0], e.label) for g, e in zip(of_example, examples) if e.label is not None]
     return Batch(
         parts,
         torch.tensor([[*g, *[len(rows)] * (widest - len(g))] for g in groups]).reshape(-1, widest),
-        torch.tensor([row for row, _ in stated], dtype=torch.long),
-        torch.tensor([label for _, label in stated], dtype=torch.long),
+        torch.tensor([row for row, _ in labelled], dtype=torch.long),
+        torch.tensor([label for _, label in labelled], dtype=torch.long),
     )
 
 
-def stack(pieces: Sequence[Piece], claimed: Sequence[bool], tokens: int = 16, asked: int = 8) -> Part:
-    """Pad pieces to one part; N and M are multiples of ``tokens`` and ``asked``."""
+def stack(pieces: Sequence[Piece], claimed: Sequence[bool], tokens: int = 16, asked: int = 8) -> WindowBatch:
+    """Pad pieces to one part, in which N and M are multiples of ``tokens`` and ``asked``."""
     import torch
 
     b = len(pieces)
@@ -279,9 +288,9 @@ def stack(pieces: Sequence[Piece], claimed: Sequence[bool], tokens: int = 16, as
         none, none, t(real), t(known), t(body), t(of_tokens).bfloat16(), t(of_question).bfloat16(),
         torch.tensor(claimed),
     )  # fmt: skip
-    return Part(t(window), t(question), inputs, t(wanted))
+    return WindowBatch(t(window), t(question), inputs, t(wanted))
 
 
 def _rounded(size: int, step: int) -> int:
-    """``size`` rounded up to a multiple of ``step``."""
+    """Round ``size`` up to a multiple of ``step``."""
     return -(-size // step) * step

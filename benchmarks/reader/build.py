@@ -1,12 +1,12 @@
-"""Rebuilds the weights of the reader and critic, and their calibration.
+"""Train the network of the reader and critic.
 
     python -m benchmarks.reader --data DIR [--out FILE] [--steps N] [--seed 0] [--kept FILE]
-    torchrun --nproc-per-node 2 -m benchmarks.reader …    # a process for each core: twice as fast
+    torchrun --nproc-per-node 2 -m benchmarks.reader …    # one process per core: twice as fast
 
 ``DIR`` holds ``reading/squad1_train*.jsonl.gz``, ``rag/corpus.jsonl.gz``, ``rag/squad2_{train,tune}.jsonl.gz``,
-``ood/policyqa_*.jsonl.gz`` and ``support/train.jsonl.gz``. A few hours on two cores; ``--kept`` (by default beside
-``--out``) holds what is needed to go on after an interruption. ``python -m benchmarks.reader.calibrate`` then
-fits the probabilities.
+``ood/policyqa_*.jsonl.gz`` and ``support/train.jsonl.gz``. A few hours on two cores; an interrupted
+run continues from ``--kept`` (by default beside ``--out``). ``python -m benchmarks.reader.calibrate`` then fits the
+probabilities.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.reader.batches import Examples, Recipe, batches
-from benchmarks.reader.claims import ClaimRow, from_questions, people_s
-from benchmarks.reader.data import Corpus, Row, rarities, read_lines, replaced, rows_of, swapped
+from benchmarks.reader.claims import ClaimRow, from_questions, labelled_by_people
+from benchmarks.reader.data import Corpus, QuestionRow, rarities, read_lines, replaced, rows_of, swapped
 from benchmarks.reader.export import describe, write
 from benchmarks.reader.learn import train
 from benchmarks.reader.look import look
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUPPORT = ("begin_v1", "fool_me_twice")
-"""Labelled claims whose licences let weights ship."""
+"""Sets of labelled claims whose licences permit shipping weights."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """What is trained on."""
+    """Training data: passages, near paragraphs by question, questions, claims."""
 
     corpus: Corpus
     near: dict[str, list[str]]
-    questions: list[Row]
+    questions: list[QuestionRow]
     claims: list[ClaimRow]
 
 
 def gather(data: Path, recipe: Recipe, cache: Path | None = None) -> Material:
-    """Read the data and make the examples' rows; ``cache`` keeps what retrieval found between runs."""
+    """Read the data and make the rows of examples; ``cache`` keeps retrieval results between runs."""
 
     def passages(path: str) -> dict[str, Passage]:
         return {r["id"]: Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / path)}
@@ -69,17 +69,17 @@ def gather(data: Path, recipe: Recipe, cache: Path | None = None) -> Material:
     near = _near(squad1, [*rows1, *swaps, *changed], 8, cache)
     near |= _near(corpus, rows2, 8, cache) | _near(policies, of_policies, 8, cache)
     rarity = rarities([p.text for p in squad1.values()])
-    hide = random.Random(recipe.seed + 2)  # three titles in ten: people's files often have none
+    hide = random.Random(recipe.seed + 2)  # three titles in ten are hidden: users' files often have none
     everything = squad1 | corpus | policies
     shown = {i: p if hide.random() > 0.3 else Passage(p.id, p.text) for i, p in everything.items()}
     claims = from_questions(rows1, [*swaps, *changed], squad1, near, random.Random(recipe.seed + 5))
-    labelled = people_s(read_lines(data / "support/train.jsonl.gz"), SUPPORT)
+    labelled = labelled_by_people(read_lines(data / "support/train.jsonl.gz"), SUPPORT)
     print(
         f"{len(rows1)} questions of SQuAD 1.1, {len(swaps)} + {len(changed)} changed, {len(rows2)} of SQuAD 2.0, "
-        f"{len(of_policies)} of PolicyQA; {len(claims)} claims made of questions, {len(labelled)} labelled by people",
+        f"{len(of_policies)} of PolicyQA; {len(claims)} claims from questions, {len(labelled)} labelled by people",
         flush=True,
     )
-    often = max(1, len(claims) // (2 * len(labelled)))  # people's claims: a third
+    often = max(1, len(claims) // (2 * len(labelled)))  # labelled claims: a third
     texts = Corpus(PieceTokenizer(model_folder(None)()), rarity, shown)
     return Material(
         texts,
@@ -89,8 +89,10 @@ def gather(data: Path, recipe: Recipe, cache: Path | None = None) -> Material:
     )
 
 
-def _near(passages: Mapping[str, Passage], rows: Sequence[Row], k: int, cache: Path | None) -> dict[str, list[str]]:
-    """The ids of the ``k`` passages that BM25 finds for each question: near misses that share its words."""
+def _near(
+    passages: Mapping[str, Passage], rows: Sequence[QuestionRow], k: int, cache: Path | None
+) -> dict[str, list[str]]:
+    """Find the ``k`` passages of each question by BM25: near misses that share its words."""
     questions = list(dict.fromkeys(r.question for r in rows))
     key = hashlib.sha256("\n".join([*questions, *passages]).encode()).hexdigest()[:16]
     file = cache / f"near-{key}.json" if cache else None
@@ -106,14 +108,14 @@ def _near(passages: Mapping[str, Passage], rows: Sequence[Row], k: int, cache: P
 
 
 def base_parameters() -> dict[str, Tensor]:
-    """Parameters of all-MiniLM-L6-v2, float32."""
+    """Load the parameters of all-MiniLM-L6-v2, in float32."""
     from safetensors.torch import load_file
 
     return rename({k: v.float() for k, v in load_file(model_folder(None)() / "model.safetensors").items()})
 
 
 def build(data: Path, out: Path, recipe: Recipe, kept: Path, cache: Path | None = None) -> None:
-    """Train and write ``out``, in half precision, with a JSON file beside it that is not calibrated yet."""
+    """Train and write ``out`` in half precision, with an uncalibrated JSON file beside it."""
     mine, processes = join()
     material = gather(data, recipe, cache)
     material.corpus.prepare(_used(material))
@@ -138,14 +140,14 @@ def _used(material: Material) -> Iterable[str]:
 
 
 def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reader", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=WEIGHTS)
     parser.add_argument("--seed", type=int, default=Recipe().seed)
     parser.add_argument("--steps", type=int, default=Recipe().steps)
-    parser.add_argument("--kept", type=Path, help="file to go on from; by default beside --out")
-    parser.add_argument("--cache", type=Path, help="folder that keeps what retrieval found between runs")
+    parser.add_argument("--kept", type=Path, help="file to continue from; by default beside --out")
+    parser.add_argument("--cache", type=Path, help="folder that keeps retrieval results between runs")
     options = parser.parse_args()
     recipe = replace(Recipe(), seed=options.seed, steps=options.steps)
     build(options.data, options.out, recipe, options.kept or options.out.with_suffix(".kept"), options.cache)

@@ -1,9 +1,9 @@
-"""Fits what the reader and the critic say to what is so, on kinds of documents and questions that people bring.
+"""Fit the probabilities of the reader and the critic on many kinds of documents and questions.
 
     python -m benchmarks.reader.calibrate --data DIR [--weights FILE] [--each 400] [--cache FILE]
 
-Writes the JSON file beside the weights. The halves that are fitted on are apart from those that
-``benchmarks/rag.py`` and ``benchmarks/critic.py`` report. About a quarter of an hour on two cores.
+Writes the JSON file beside the weights. The halves for fitting share nothing with those that ``benchmarks/rag.py`` and
+``benchmarks/critic.py`` report. About a quarter of an hour on two cores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from benchmarks.cached_embedder import CachedEmbedder
-from benchmarks.reader.confidence import Measured, fit, identity, measure
+from benchmarks.reader.confidence import MeasuredCase, fit, identity, measure
 from benchmarks.reader.critic import fit_critic
 from benchmarks.reader.export import describe
 from benchmarks.reader.mixture import FITTED, SETS, World
@@ -31,16 +31,16 @@ from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS
 
 UNANSWERABLE: Mapping[str, float] = {"removed": 0.35, "stranger": 0.25, "near miss": 0.2, "adversarial": 0.2}
-"""What unanswerable questions are like: most ask for what the documents don't hold, few were written to mislead."""
+"""Kinds of unanswerable questions and their shares: most ask for missing facts, few were written to mislead."""
 ANSWERABLE = 0.6
 """Share of answerable questions in the mixture; ``expected_answerable`` moves the probabilities from it."""
 RANK_PRIORS = (0.0, 0.15, 0.3, 0.5, 0.8)
-"""No more: our own retriever's order may deserve it, another's may not."""
+"""Small weights only: our retriever's order may deserve more, but another retriever's may not."""
 SPAN_SHARES = (0.0, 0.15, 0.3, 0.5)
 
 
 def gather(world: World, each: int, seed: int = 0) -> dict[str, list[Case]]:
-    """At most ``each`` cases of every set that is fitted on."""
+    """Draw at most ``each`` cases of every set to fit on."""
     out = {}
     for name in FITTED:
         cases = SETS[name](world)
@@ -49,29 +49,29 @@ def gather(world: World, each: int, seed: int = 0) -> dict[str, list[Case]]:
 
 
 def weights_of(cases: Mapping[str, Sequence[Case]]) -> dict[str, list[float]]:
-    """How much each case counts: every set alike among the answerable ones, ``UNANSWERABLE`` among the others."""
+    """Weight the cases: answerable ones alike in every set, unanswerable ones by ``UNANSWERABLE``."""
     kinds: dict[str, int] = {}
     for some in cases.values():
         for case in some:
             kinds[case.kind] = kinds.get(case.kind, 0) + 1
     with_answers = {name: n for name, some in cases.items() if (n := sum(bool(c.answers) for c in some))}
     total = sum(len(some) for some in cases.values())
-    told = sum(share for kind, share in UNANSWERABLE.items() if kind in kinds)
+    covered = sum(share for kind, share in UNANSWERABLE.items() if kind in kinds)
 
     def weight(name: str, case: Case) -> float:
         if case.answers:
             return ANSWERABLE * total / (len(with_answers) * with_answers[name])
-        return (1 - ANSWERABLE) * total * UNANSWERABLE[case.kind] / (told * kinds[case.kind])
+        return (1 - ANSWERABLE) * total * UNANSWERABLE[case.kind] / (covered * kinds[case.kind])
 
     return {name: [weight(name, case) for case in some] for name, some in cases.items()}
 
 
 def choose_scores(reader: ExtractiveReader, cases: Sequence[Case]) -> dict[str, float]:
-    """How much the retriever's order and the best span count, for which most first quotes are right.
+    """Choose the weights of rank and best span that make the most first quotes right.
 
     Args:
-        reader: one whose weights say 0 for both, so that a candidate's score is its sentence's logit.
-        cases: those without answers are left out.
+        reader: a reader whose weights are 0 for both, so that a candidate's score is its sentence's logit.
+        cases: cases to choose on; those without answers are left out.
     """
     held = [c for c in cases if c.answers]
     tables = [_scored(reader, case) for case in track(held, "choosing how scores are made")]
@@ -86,7 +86,7 @@ def choose_scores(reader: ExtractiveReader, cases: Sequence[Case]) -> dict[str, 
 
 
 def _scored(reader: ExtractiveReader, case: Case) -> NDArray[np.float64]:
-    """(candidates, 4): sentence logit, span logit, log rank, whether right."""
+    """Return (candidates, 4): sentence logit, span logit, log rank, whether right."""
     rows = [
         (
             c.score,
@@ -105,9 +105,9 @@ def _first_is_right(table: NDArray[np.float64], prior: float, share: float) -> b
 
 
 def fit_reader(reader: ExtractiveReader, cases: Mapping[str, Sequence[Case]]) -> dict[str, Any]:
-    """The probability models, fitted."""
+    """Fit the reader's probability models."""
     weights = weights_of(cases)
-    measured: dict[str, list[Measured]] = {}
+    measured: dict[str, list[MeasuredCase]] = {}
     for name, some in cases.items():
         rows = (measure(reader, case, w) for case, w in zip(track(some, name), weights[name]))
         measured[name] = [m for m in rows if m is not None]
@@ -115,7 +115,7 @@ def fit_reader(reader: ExtractiveReader, cases: Mapping[str, Sequence[Case]]) ->
 
 
 def calibrate_critic(data: Path, weights: Path) -> None:
-    """Fit the critic's probabilities alone; what is fitted of the reader stays."""
+    """Fit the critic's probabilities only, and keep the reader's."""
     about = json.loads(weights.with_suffix(".json").read_text("utf-8"))
     describe(weights, about | identity("support", "relevance"))
     describe(weights, about | fit_critic(CriticSupportScorer(weights=weights), data))
@@ -130,7 +130,7 @@ def calibrate(data: Path, weights: Path, each: int, cache: Path | None) -> None:
     if cache:
         embedder.save()
     plain = {"rank_prior": 0.0, "span_share": 0.0}
-    describe(weights, keep | plain)  # what the network says, before anything is fitted
+    describe(weights, keep | plain)  # the raw network, before anything is fitted
     every = [case for some in cases.values() for case in some]
     chosen = choose_scores(ExtractiveReader(weights=weights, cache_passages=8192), every)
     describe(weights, keep | chosen)
@@ -142,8 +142,9 @@ def calibrate(data: Path, weights: Path, each: int, cache: Path | None) -> None:
 
 
 def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Run the command line."""
+    summary = (__doc__ or "").splitlines()[0]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reader.calibrate", description=summary)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--weights", type=Path, default=WEIGHTS)
     parser.add_argument("--each", type=int, default=400, help="cases of each set")

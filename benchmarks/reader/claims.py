@@ -1,7 +1,7 @@
-"""Claims beside evidence, for the critic: people's, and statements made of questions with known answers.
+"""Claims with evidence for training the critic: labelled by people, or made from questions with known answers.
 
-A question about a paragraph is a person's paraphrase of one of its sentences; with the answer put in its place it
-becomes a claim that the sentence supports, and with another answer of the same paragraph one that it does not.
+A question about a paragraph is a person's paraphrase of one of its sentences. With the right answer it becomes a claim
+that the sentence supports, with another answer of the same paragraph a claim that it does not.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.reader import forms
-from benchmarks.reader.data import Row
+from benchmarks.reader.data import QuestionRow
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.network import REFUTED, SUPPORTED, UNSUPPORTED
 from shared_core.types import Passage
 
 NOT_SUPPORTED = -1
-"""Of a claim that is either UNSUPPORTED or REFUTED."""
+"""Label of a claim that is either UNSUPPORTED or REFUTED."""
 _LABELS = {"supported": SUPPORTED, "not_supported": UNSUPPORTED, "refuted": REFUTED}
-_AS_PAIR = 0.25  # share of claims that are written as question and answer
+_AS_PAIR = 0.25  # share of claims written as question and answer
 _SENTENCE = 0.5  # share whose evidence is the sentence with its neighbours instead of the paragraph
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """A claim beside a passage of the corpus (what decides is at ``spans``), or beside some text (``evidence``)."""
+    """A claim with a passage of the corpus (the deciding places are ``spans``) or with a text (``evidence``)."""
 
     claim: str
     label: int
@@ -36,8 +36,8 @@ class ClaimRow:
     spans: tuple[tuple[int, int], ...] = ()
 
 
-def people_s(rows: Sequence[Mapping[str, Any]], sources: Sequence[str]) -> list[ClaimRow]:
-    """Pairs that people labelled, of these sources; partial support is left out."""
+def labelled_by_people(rows: Sequence[Mapping[str, Any]], sources: Sequence[str]) -> list[ClaimRow]:
+    """Return the labelled pairs of these sources, without partial support."""
     return [
         ClaimRow(r["hypothesis"], _LABELS[r["label"]], evidence=r["premise"])
         for r in rows
@@ -46,19 +46,20 @@ def people_s(rows: Sequence[Mapping[str, Any]], sources: Sequence[str]) -> list[
 
 
 def from_questions(
-    rows: Sequence[Row],
-    changed: Sequence[Row],
+    rows: Sequence[QuestionRow],
+    changed: Sequence[QuestionRow],
     passages: Mapping[str, Passage],
     near: Mapping[str, list[str]],
     rng: random.Random,
 ) -> list[ClaimRow]:
-    """One claim of each question: as many supported ones as others.
+    """Make a claim of each question; about half of them are supported.
 
     Args:
-        rows: questions with their answers; changed: questions with something changed, beside the paragraph they no
-            longer fit.
-        passages, near: paragraphs by id, and for each question those like its own.
-        rng: draws what kind of claim each becomes.
+        rows: questions with their answers.
+        changed: questions that were changed so that their paragraph no longer answers them.
+        passages: paragraphs by id.
+        near: ids of similar paragraphs by question.
+        rng: source of randomness.
     """
     answers: dict[str, list[str]] = {}
     for row in rows:
@@ -87,7 +88,7 @@ def from_questions(
     return out
 
 
-def _stated(row: Row, answer: str, passage: Passage, rng: random.Random) -> str:
+def _stated(row: QuestionRow, answer: str, passage: Passage, rng: random.Random) -> str:
     if rng.random() < _AS_PAIR:
         return f"{row.question} {answer}"
     before = forms.preposition_before(passage.text, row.spans[0][0]) if row.spans else ""
@@ -95,7 +96,7 @@ def _stated(row: Row, answer: str, passage: Passage, rng: random.Random) -> str:
     return claim.lower() if rng.random() < 0.1 else claim
 
 
-def _beside(claim: str, row: Row, passage: Passage, label: int, rng: random.Random) -> ClaimRow:
+def _beside(claim: str, row: QuestionRow, passage: Passage, label: int, rng: random.Random) -> ClaimRow:
     if rng.random() >= _SENTENCE:
         return ClaimRow(claim, label, passage=row.passage, spans=row.spans)
     sentences = split_sentences(passage.text)

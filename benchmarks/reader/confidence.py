@@ -1,4 +1,4 @@
-"""Fits the reader's and the critic's probabilities on questions and claims that the network never saw."""
+"""Fit the reader's and the critic's probabilities on questions and claims that the network was not trained on."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from shared_core.reading.confidence import Logistic
 from shared_core.reading.extractive import VERIFIED, ExtractiveReader
 
 LEAST = 100
-"""Questions needed at least."""
+"""Fewest questions to fit on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredCase:
     """The first candidates of one question.
 
     Attributes:
         rows: (candidates, len(FIGURES)).
         right: (candidates,) whether each holds a right answer.
-        held: the passages read hold an answer.
-        weight: how much the question counts.
+        held: whether the passages read hold an answer.
+        weight: weight of the question.
     """
 
     rows: NDArray[np.float64]
@@ -38,24 +38,24 @@ class Measured:
     weight: float = 1.0
 
 
-def measure(reader: ExtractiveReader, case: Case, weight: float = 1.0) -> Measured | None:
-    """Figures and labels of a case's first candidates; ``None`` if the reader found none."""
+def measure(reader: ExtractiveReader, case: Case, weight: float = 1.0) -> MeasuredCase | None:
+    """Compute figures and labels of a case's first candidates; ``None`` if the reader found none."""
     every = reader.candidates(case.question, case.passages)
     if not every:
         return None
-    # Shares and margins are among all that was read, as they are when a question is answered; of these the first count.
+    # Shares and margins are computed over all candidates, as in answering; only the first ones are fitted on.
     found, rows = every[:VERIFIED], figures(every, reader.shape_of(case.question))[:VERIFIED]
     texts = [case.passages[c.passage].text for c in found]
     right = [contains_answer(text[c.start : c.end], case.answers) for text, c in zip(texts, found)]
     held = any(contains_answer(p.text, case.answers) for p in case.passages)
-    return Measured(rows, np.array(right, dtype=bool), held and bool(case.answers), weight)
+    return MeasuredCase(rows, np.array(right, dtype=bool), held and bool(case.answers), weight)
 
 
-def fit(measured: Sequence[Measured], *, strength: float = 0.002) -> dict[str, Any]:
-    """The two probability models as they are written beside the weights, and the share of questions with an answer.
+def fit(measured: Sequence[MeasuredCase], *, strength: float = 0.002) -> dict[str, Any]:
+    """Fit the two probability models and the share of questions with an answer, as written beside the weights.
 
     Args:
-        measured: of ``measure``, one for each question.
+        measured: results of ``measure``, one for each question.
         strength: inverse of the L2 penalty.
 
     Raises:
@@ -71,7 +71,7 @@ def fit(measured: Sequence[Measured], *, strength: float = 0.002) -> dict[str, A
     with_answer = [m for m in measured if m.held]
     rows = np.concatenate([m.rows for m in with_answer])
     right = np.concatenate([m.right for m in with_answer])
-    # the first quote is the answer; the others weigh less
+    # The first quote is the answer, so the others weigh less.
     each = np.concatenate([m.weight * np.where(np.arange(len(m.right)) == 0, 1.0, 0.3) for m in with_answer])
     without = tuple(n for n in FIGURES if n != "first")
     return {
@@ -88,11 +88,11 @@ def logistic(
     names: tuple[str, ...],
     strength: float,
 ) -> Logistic:
-    """A logistic model of figures and their products, fitted with an L2 penalty.
+    """Fit a logistic model of figures and their products, with an L2 penalty.
 
     Raises:
         MissingDependencyError: scikit-learn is not installed.
-        CalibrationError: the labels are all alike.
+        CalibrationError: all labels are the same.
     """
     try:
         from sklearn.linear_model import LogisticRegression
@@ -105,7 +105,7 @@ def logistic(
     low, high = np.quantile(x, 0.005, axis=0), np.quantile(x, 0.995, axis=0)
     x = np.clip(x, low, high)
     mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-3)
-    # figures and products of two alike have mean 0 and deviation 1, so that the penalty is fair
+    # Figures and their products are all standardised, so that the penalty treats them alike.
     terms = PolynomialFeatures(2, include_bias=False).fit_transform((x - mean) / scale)
     fair = StandardScaler().fit(terms)
     model = LogisticRegression(C=strength, max_iter=2000).fit(fair.transform(terms), labels, sample_weight=weights)
@@ -117,7 +117,7 @@ def logistic(
 
 
 def fit_support(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[float, float]:
-    """(slope, intercept) of P(supported) = sigmoid(slope · log-odds + intercept); Platt 1999, with his targets."""
+    """Fit (slope, intercept) of P(supported) = sigmoid(slope · log-odds + intercept), with Platt's (1999) targets."""
     from scipy.optimize import minimize
 
     x, y = np.asarray(log_odds, dtype=float), np.asarray(labels, dtype=bool)
@@ -129,12 +129,12 @@ def fit_support(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[floa
 
     slope, intercept = minimize(cost, np.array([1.0, 0.0])).x
     if not (math.isfinite(slope) and slope > 0):
-        raise CalibrationError("The critic does not tell supported claims from others.", hint="Train it further.")
+        raise CalibrationError("The critic does not separate supported claims from others.", hint="Train it further.")
     return float(slope), float(intercept)
 
 
 def identity(*names: str) -> dict[str, Any]:
-    """Probability models that say what the network says, to measure before anything is fitted; all, or those named."""
+    """Return probability models that pass on the network's output, to measure before fitting; all, or those named."""
 
     def one(figure: str, low: float, high: float) -> dict[str, Any]:
         return {"intercept": 0.0, "figures": {figure: [0.0, 1.0, low, high, 1.0]}, "products": {figure: [0.0]}}

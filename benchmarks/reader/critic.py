@@ -1,4 +1,4 @@
-"""Fits the critic's probabilities: what the network and the words say of a claim, to what people said of it."""
+"""Fit the critic's probabilities from the network's output and word overlap to people's labels."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from shared_core.reading.evidence import EVIDENCE_FIGURES
 from shared_core.types import Passage
 
 EACH = 600
-"""(evidence, claim) pairs of each source that weights are fitted on."""
+"""(evidence, claim) pairs of each source to fit weights on."""
 WEIGHED = {"begin_v1": "tune", "scitail": "tune", "climate_fever": "train"}
-"""Sources of pairs that weights are fitted on, by part; beside them claims made of SQuAD 2.0's tune questions."""
+"""Sources of these pairs, and the part of each; claims made from SQuAD 2.0's tune questions are added."""
 PRECISE = ("begin_v1", "scitail")
-"""Sources whose pairs say how sure to be: people's judgements that the network did not see."""
+"""Sources that the level of confidence is fitted on: people's labels that the network was not trained on."""
 PENALTY = 1.0
-"""L2 penalty on the weights of figures with deviation 1. So strong that figures which agree share their weight: a
-smaller one trusts the network alone, which is best for pairs like those it was trained on and worse for all others."""
+"""L2 penalty on the weights of standardised figures, so strong that correlated figures share their weight. A smaller
+one relies on the network alone, which is best for pairs like its training data and worse for all others."""
 SUPPORTED_BY = ("whole", "sentence", "around", "words", "rare_words", "nearest", "numbers")
 QUESTIONS = 100
-"""Questions with sentences, relevant and not, that relevance is fitted on."""
+"""Questions, each with relevant and irrelevant sentences, to fit relevance on."""
 
 
 _Pair = tuple[str, str, bool]
-"""Evidence, claim, and whether the one supports the other."""
+"""Evidence, claim, and whether the evidence supports the claim."""
 
 
 class Labelled(NamedTuple):
@@ -48,7 +48,7 @@ class Labelled(NamedTuple):
 
 
 def fit_critic(critic: CriticSupportScorer, data: Path) -> dict[str, Any]:
-    """Models of support and relevance, as they are written beside the weights."""
+    """Fit the models of support and relevance, as written beside the weights."""
     rng = random.Random(0)
     parts = {part: read_lines(data / f"support/{part}.jsonl.gz") for part in ("tune", "train")}
 
@@ -73,7 +73,7 @@ def _labelled(critic: CriticSupportScorer, pairs: Sequence[_Pair], name: str) ->
 
 
 def _from_questions(data: Path, rng: random.Random) -> list[_Pair]:
-    """Statements made of questions with right and with wrong answers, beside the paragraph."""
+    """Make claims of questions with right and with wrong answers, each with its paragraph."""
     passages = {
         r["id"]: Passage(r["id"], r["text"], r.get("title", "")) for r in read_lines(data / "rag/corpus.jsonl.gz")
     }
@@ -85,7 +85,7 @@ def _from_questions(data: Path, rng: random.Random) -> list[_Pair]:
 
 
 def _support(sources: Mapping[str, Labelled]) -> Logistic:
-    """P(supported): weights from all sources, each counting alike; how sure to be, from the ``PRECISE`` ones."""
+    """Fit P(supported): weights on all sources alike, slope and intercept on the ``PRECISE`` ones."""
     columns = [EVIDENCE_FIGURES.index(n) for n in SUPPORTED_BY]
     x = np.concatenate([some.figures[:, columns] for some in sources.values()])
     y = np.concatenate([some.supported for some in sources.values()])
@@ -93,27 +93,28 @@ def _support(sources: Mapping[str, Labelled]) -> Logistic:
     low, high = x.min(axis=0), x.max(axis=0)
     mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-3)
     weights = _agreeing((x - mean) / scale, y, share / share.sum())
-    said = {s: (some.figures[:, columns] - mean) / scale @ weights for s, some in sources.items()}
+    scores = {s: (some.figures[:, columns] - mean) / scale @ weights for s, some in sources.items()}
     slope, intercept = fit_support(
-        [float(v) for s in PRECISE for v in said[s]],
+        [float(v) for s in PRECISE for v in scores[s]],
         [supported for s in PRECISE for supported in sources[s].supported],
     )
-    for source, values in said.items():
+    for source, values in scores.items():
         truth = sources[source].supported
         if any(truth) and not all(truth):
             error = expected_calibration_error(list(1 / (1 + np.exp(-(slope * values + intercept)))), truth)
-            told = f"{len(truth)} pairs, AUROC {auroc(list(values), truth):.3f}, error {error:.3f}"
-            print(f"supported, {source}: {told}")
+            summary = f"{len(truth)} pairs, AUROC {auroc(list(values), truth):.3f}, error {error:.3f}"
+            print(f"supported, {source}: {summary}")
     n = len(SUPPORTED_BY)
     return Logistic(SUPPORTED_BY, mean, scale, low, high, slope * weights, intercept, np.zeros((n, n)))
 
 
 def _agreeing(x: NDArray[np.float64], y: NDArray[np.bool_], share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) logistic weights ≥ 0 with an L2 penalty of ``PENALTY``: every figure speaks for the class or not at all.
+    """Fit (n,) logistic weights ≥ 0 with an L2 penalty of ``PENALTY``: no figure may count against the class.
 
     Args:
-        x: (m, n) figures with mean 0 and deviation 1; y: (m,) labels.
-        share: (m,) how much each pair counts, 1 together.
+        x: (m, n) standardised figures.
+        y: (m,) labels.
+        share: (m,) weights of the pairs, which add up to 1.
     """
     from scipy.optimize import minimize
 
@@ -127,12 +128,12 @@ def _agreeing(x: NDArray[np.float64], y: NDArray[np.bool_], share: NDArray[np.fl
     bounds = [(0.0, None)] * n + [(None, None)]
     found: NDArray[np.float64] = minimize(cost, np.full(n + 1, 0.1), jac=True, method="L-BFGS-B", bounds=bounds).x
     if not found[:-1].any():
-        raise CalibrationError("The critic's figures do not tell the claims apart.", hint="Train it further.")
+        raise CalibrationError("The critic's figures do not separate the claims.", hint="Train it further.")
     return found[:-1]
 
 
 def _relevance(critic: CriticSupportScorer, data: Path) -> tuple[float, float]:
-    """Platt's numbers for a passage's log-odds of answering."""
+    """Fit (slope, intercept) for a passage's log-odds of answering."""
     asked: dict[str, list[dict[str, Any]]] = {}
     for r in read_lines(data / "relevance/wikiqa_tune.jsonl.gz"):
         asked.setdefault(r["question"], []).append(r)

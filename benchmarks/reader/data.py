@@ -1,9 +1,9 @@
-"""Examples for the extractive reader's network: questions beside passages that answer them and passages that do not.
+"""Questions for training the extractive reader, with passages that answer them and passages that do not.
 
-Three kinds, all from public data (see ``reading/weights/network.json``): questions of SQuAD 1.1 with their paragraph
-and similar paragraphs of other questions; the same questions with a name, number, direction or another word changed,
-which their paragraph no longer answers (after the adversarial questions of SQuAD 2.0: Rajpurkar et al., ACL 2018,
-sec. 3); and SQuAD 2.0's own with what retrieval finds for them.
+There are three kinds, all from public data (see ``reading/weights/network.json``): questions of SQuAD 1.1 with their
+paragraph and similar paragraphs of other questions; the same questions with a name, number, direction or another word
+changed, so that their paragraph no longer answers them (after the adversarial questions of SQuAD 2.0: Rajpurkar et
+al., ACL 2018, sec. 3); and SQuAD 2.0's own with their retrieved passages.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _FROM_PASSAGE = 0.5  # share of swaps that take the new name from the paragraph 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A question with its paragraph; ``spans`` are code points of right answers there, none if it has no answer."""
+class QuestionRow:
+    """A question with its paragraph; ``spans`` are code points of right answers there, empty if it has no answer."""
 
     question: str
     passage: str
@@ -63,7 +63,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A passage ready for the network: its words, the stems of its title, and its windows with their tokens."""
+    """A passage prepared for the network: words, stems of the title, windows with their tokens, sentences."""
 
     words: Words
     title: NDArray[np.int64]
@@ -73,7 +73,7 @@ class Text:
 
 @dataclass(slots=True)
 class Corpus:
-    """Passages by id, cut into pieces when first needed."""
+    """Passages by id, prepared when first needed."""
 
     tokenizer: PieceTokenizer
     rarity: NDArray[np.float32]
@@ -81,14 +81,14 @@ class Corpus:
     known: dict[str, Text] = field(default_factory=dict)
 
     def __getitem__(self, passage_id: str) -> Text:
-        """The passage, cut."""
+        """Return the prepared passage."""
         if passage_id not in self.known:
             p = self.passages[passage_id]
             self.known[passage_id] = self.cut(p.text, p.title)
         return self.known[passage_id]
 
     def cut(self, text: str, title: str = "") -> Text:
-        """Any text, cut."""
+        """Prepare any text."""
         sentences = split_sentences(text)
         words = words_of(text, self.rarity)
         pieces = self.tokenizer.windows(text, title, sentences)
@@ -96,27 +96,27 @@ class Corpus:
         return Text(words, words_of(title, self.rarity).content, windows, sentences)
 
     def prepare(self, passage_ids: Iterable[str]) -> None:
-        """Cut these now, with a progress bar, so that nothing is cut between training's steps."""
-        for passage_id in track(list(passage_ids), "cutting passages"):
+        """Prepare these now, with a progress bar, so that training does not have to."""
+        for passage_id in track(list(passage_ids), "preparing passages"):
             _ = self[passage_id]
 
     def holds(self, passage_id: str, answers: Sequence[str]) -> bool:
-        """Whether the passage holds one of the answers."""
+        """Return whether the passage holds one of the answers."""
         return contains_answer(self.passages[passage_id].text, answers)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Rows of a gzipped JSON-lines file."""
+    """Read a gzipped JSON-lines file."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
-def rows_of(data: Sequence[Mapping[str, Any]], passages: Mapping[str, Passage]) -> list[Row]:
-    """Rows whose answers stand in their paragraph, and those without an answer."""
+def rows_of(data: Sequence[Mapping[str, Any]], passages: Mapping[str, Passage]) -> list[QuestionRow]:
+    """Make rows of the questions whose answers occur in their paragraph, and of those without an answer."""
     out = []
     for r in data:
         if not r["answerable"]:
-            out.append(Row(r["question"], r["passage_id"], (), ()))
+            out.append(QuestionRow(r["question"], r["passage_id"], (), ()))
             continue
         text = passages[r["passage_id"]].text
         if "starts" in r:  # the first occurrence is the annotated one
@@ -125,12 +125,12 @@ def rows_of(data: Sequence[Mapping[str, Any]], passages: Mapping[str, Passage]) 
             found = [(text.find(a), a) for a in dict.fromkeys(r["answers"])]
             spans = [(i, i + len(a)) for i, a in found if i >= 0]
         if spans:
-            out.append(Row(r["question"], r["passage_id"], tuple(r["answers"]), tuple(spans)))
+            out.append(QuestionRow(r["question"], r["passage_id"], tuple(r["answers"]), tuple(spans)))
     return out
 
 
 def rarities(texts: Sequence[str]) -> NDArray[np.float32]:
-    """(RARITY_BUCKETS,) ln((N + 1) / number of texts with a stem) / 10, 0 to 1.2; 0.5 texts for stems never seen."""
+    """Compute (RARITY_BUCKETS,) ln((N + 1) / texts with the stem) / 10, in [0, 1.2]; 0.5 texts for unseen stems."""
     counts = np.full(RARITY_BUCKETS, 0.5)
     table: dict[int, int] = {}
     zeros = np.zeros(RARITY_BUCKETS, np.float32)
@@ -142,30 +142,34 @@ def rarities(texts: Sequence[str]) -> NDArray[np.float32]:
     return np.clip(np.log((len(texts) + 1) / counts) / 10, 0, 1.2).astype(np.float32)
 
 
-def swapped(rows: Sequence[Row], passages: Mapping[str, Passage], limit: int, rng: random.Random) -> list[Row]:
-    """Up to ``limit`` of the questions with one thing changed, so that their paragraph does not answer them."""
+def swapped(
+    rows: Sequence[QuestionRow], passages: Mapping[str, Passage], limit: int, rng: random.Random
+) -> list[QuestionRow]:
+    """Change a name, number or direction in up to ``limit`` questions, so that their paragraph does not answer them."""
     names: dict[str, list[str]] = {}
     numbers: dict[str, list[str]] = {}
     for row in rows:
         title = passages[row.passage].title
         names.setdefault(title, []).extend(_NAME.findall(row.question))
         numbers.setdefault(title, []).extend(_NUMBER.findall(row.question))
-    out: list[Row] = []
+    out: list[QuestionRow] = []
     for row in rng.sample(list(rows), len(rows)):
         if len(out) >= limit:
             break
         title = passages[row.passage].title
         changed = _swap(row, passages[row.passage].text, names[title], numbers[title], rng)
         if changed:
-            out.append(Row(changed, row.passage, (), ()))
+            out.append(QuestionRow(changed, row.passage, (), ()))
     return out
 
 
-def replaced(rows: Sequence[Row], passages: Mapping[str, Passage], limit: int, rng: random.Random) -> list[Row]:
-    """Up to ``limit`` of the questions with one word replaced, so that their paragraph does not answer them.
+def replaced(
+    rows: Sequence[QuestionRow], passages: Mapping[str, Passage], limit: int, rng: random.Random
+) -> list[QuestionRow]:
+    """Replace one word in up to ``limit`` questions, so that their paragraph does not answer them.
 
-    The new word stands between the same two neighbours in another question, and in the paragraph or in questions on its
-    article: "Which painters left the island" for "Which sailors". Some new words mean the same: noise.
+    The new word has the same two neighbours in another question, and occurs in the paragraph or in questions about its
+    article: "Which painters left the island" for "Which sailors". A few new words are synonyms, which is noise.
     """
     slots: dict[tuple[str, str], dict[str, set[str]]] = {}
     for row in rows:
@@ -174,7 +178,7 @@ def replaced(rows: Sequence[Row], passages: Mapping[str, Passage], limit: int, r
             slot = slots.setdefault((before.group().lower(), after.group().lower()), {})
             slot.setdefault(word.group(), set()).add(title)
     known: dict[str, set[str]] = {}
-    out: list[Row] = []
+    out: list[QuestionRow] = []
     for row in rng.sample(list(rows), len(rows)):
         if len(out) >= limit:
             break
@@ -190,12 +194,14 @@ def replaced(rows: Sequence[Row], passages: Mapping[str, Passage], limit: int, r
         ]
         if options:
             match, new = rng.choice(sorted(options, key=lambda option: (option[0].start(), option[1])))
-            out.append(Row(row.question[: match.start()] + new + row.question[match.end() :], row.passage, (), ()))
+            out.append(
+                QuestionRow(row.question[: match.start()] + new + row.question[match.end() :], row.passage, (), ())
+            )
     return out
 
 
 def _triples(question: str) -> list[tuple[re.Match[str], re.Match[str], re.Match[str]]]:
-    """Words that may be replaced, between their neighbours."""
+    """Return the words that may be replaced, with their neighbours."""
     pieces = list(_PIECE.finditer(question))
     return [(a, w, b) for a, w, b in zip(pieces, pieces[1:], pieces[2:]) if _is_content(w.group())]
 
@@ -204,7 +210,7 @@ def _is_content(word: str) -> bool:
     return word.islower() and word.isalpha() and len(word) > 3 and not _FUNCTION_WORD.fullmatch(word)
 
 
-def _swap(row: Row, text: str, names: list[str], numbers: list[str], rng: random.Random) -> str | None:
+def _swap(row: QuestionRow, text: str, names: list[str], numbers: list[str], rng: random.Random) -> str | None:
     question = row.question
     verb = _VERB.search(question)
     if verb and rng.random() < _NEGATED:
@@ -212,7 +218,8 @@ def _swap(row: Row, text: str, names: list[str], numbers: list[str], rng: random
     places = [(_NAME, names, m) for m in _NAME.finditer(question)]
     places += [(_NUMBER, numbers, m) for m in _NUMBER.finditer(question)]
     turns = [m for m in re.finditer(r"\b[a-z]+\b", question) if m.group() in OPPOSITE]
-    at = rng.randrange(len(places) + 2 * len(turns)) if places or turns else -1  # opposites are rarer: twice as likely
+    # Words with an opposite are rarer than names and numbers, so each counts twice.
+    at = rng.randrange(len(places) + 2 * len(turns)) if places or turns else -1
     if at < 0:
         return None
     if at >= len(places):

@@ -1,4 +1,4 @@
-"""Writes weights with their JSON file, also from a run that is not finished: to look at what it has learned."""
+"""Write weights and the JSON file beside them, also for an unfinished run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTINGS: dict[str, float] = {"span_share": 0.3, "rank_prior": 0.5, "together": 
 
 
 def write(out: Path, parameters: Mapping[str, Tensor], rarity: NDArray[np.float32], steps: int) -> None:
-    """Write ``out`` in half precision."""
+    """Write the parameters to ``out`` in half precision."""
     import torch
     from safetensors.torch import save_file
 
@@ -41,7 +41,7 @@ def write(out: Path, parameters: Mapping[str, Tensor], rarity: NDArray[np.float3
 
 
 def describe(out: Path, about: Mapping[str, Any]) -> None:
-    """Write the JSON file beside ``out``: what it is of, settings and calibration; what is missing says nothing yet."""
+    """Write the JSON file beside ``out``: sources, settings and calibration, with neutral values for missing ones."""
     digest = hashlib.sha256(out.read_bytes()).hexdigest()
     whole = {
         "version": "2",

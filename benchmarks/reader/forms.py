@@ -1,8 +1,8 @@
-"""Other forms of a question with a known answer: a statement, a yes/no question, key words.
+"""Rewrite a question with a known answer as a statement, a yes/no question, or key words.
 
-People ask "tallest tower lisbon" and "Was the tower finished in 1913?" too, and a critic reads statements. The rules
-are those of anybody's school grammar (after Demszky et al. 2018, "Transforming question answering datasets into natural
-language inference datasets", sec. 4, without a parser), so some results are clumsy: as people's and models' texts are.
+Users also ask "tallest tower lisbon" and "Was the tower finished in 1913?", and a critic reads statements. The rules
+follow Demszky et al. 2018, "Transforming question answering datasets into natural language inference datasets", sec. 4,
+without a parser, so some results are clumsy, like the texts of people and models.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def _plain(question: str) -> str:
 
 
 def preposition_before(text: str, start: int) -> str:
-    """The preposition right before code point ``start`` of ``text``, with a space behind it, or nothing."""
+    """Return the preposition right before code point ``start`` of ``text``, with a space after it, or ""."""
     match = _PREPOSITION.search(text[max(0, start - 20) : start])
     return f"{match.group(1).lower()} " if match else ""
 
 
 def state(question: str, answer: str, before: str = "") -> str:
-    """The question as a statement with ``answer`` in the place asked for; ``before`` is its preposition in the text."""
+    """Rewrite the question as a statement with ``answer``; ``before`` is the answer's preposition in the text."""
     asked = _plain(question)
     match = _WH.search(asked)
     if match is None:
@@ -68,7 +68,7 @@ def state(question: str, answer: str, before: str = "") -> str:
 
 
 def ask_whether(question: str, answer: str, before: str = "") -> str | None:
-    """A yes/no question about ``answer``; ``None`` where no rule fits."""
+    """Rewrite the question as a yes/no question about ``answer``; ``None`` if no rule fits."""
     asked = _plain(question)
     match = _WH.match(asked)
     if match is None:
@@ -87,7 +87,7 @@ def ask_whether(question: str, answer: str, before: str = "") -> str | None:
 
 
 def key_words(question: str, rng: random.Random) -> str | None:
-    """The question as typed into a search box; ``None`` if little would be left."""
+    """Rewrite the question as typed into a search box; ``None`` if fewer than two words would be left."""
     words = _FILLER.sub("", _plain(question)).split()
     if len(words) < 2:
         return None
@@ -96,7 +96,7 @@ def key_words(question: str, rng: random.Random) -> str | None:
 
 
 def loosely(question: str, rng: random.Random) -> str:
-    """The question in lower case, without its mark, or both."""
+    """Write the question in lower case, without its question mark, or both."""
     kind = rng.randrange(3)
     text = question if kind == 1 else question.lower()
     return text if kind == 0 else _plain(text)

@@ -1,4 +1,4 @@
-"""The optimisation of the reading network: loss, schedule, running mean, checkpoints to go on from."""
+"""Train the reading network: loss, schedule, running mean of the parameters, checkpoints."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NONE = -1e4
 
 
 def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -> dict[str, Tensor]:
-    """The losses of one batch: of ``start``, ``end``, ``sentence``, the ``cheap`` score, and ``support``; means.
+    """Compute the mean losses of one batch: ``start``, ``end``, ``sentence``, ``cheap``, ``support``.
 
-    The first three are the negative log-likelihood of the right tokens, or of "no answer", over all windows of each
-    question; the cheap score's is that of the window that answers, among the question's.
+    The first three are negative log-likelihoods of the right tokens, or of "no answer", over all windows of a question.
+    ``cheap`` is that of the window that answers among the question's windows, by the cheap score.
     """
     import torch
     from torch.nn import functional as f
@@ -55,6 +55,7 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
         everything = torch.cat([*every[i], nothing])[groups]
         found = torch.cat([*right[i], nothing])[groups].logsumexp(1)
         losses[name] = -(torch.where(answered, found, 0.0) - torch.cat([everything, null], 1).logsumexp(1)).mean()
+    # The cheap score only ranks windows, so it learns from questions with an answer and several windows.
     scores = torch.cat([*cheap, nothing])[groups]
     ranked = scores.logsumexp(1) - scores.masked_fill(~held, _NONE).logsumexp(1)
     several = answered & (groups < len(held_rows)).sum(1).gt(1)
@@ -63,6 +64,7 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
     if len(logits):
         known = batch.labels >= 0
         log_p = f.log_softmax(logits, 1)
+        # Of a claim labelled -1 only "not SUPPORTED" is known: log(1 - P(SUPPORTED)).
         against = torch.log1p(-log_p[:, SUPPORTED].exp().clamp(max=1 - 1e-6))
         chosen = log_p.gather(1, batch.labels.clamp(min=0)[:, None])[:, 0]
         losses["support"] = -torch.where(known, chosen, against).mean()
@@ -70,7 +72,7 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
 
 
 def rate_at(step: int, recipe: Recipe) -> float:
-    """Learning rate: up over ``warmup`` steps, level, then straight down to 0 over the last ``decay`` of all."""
+    """Return the learning rate: linear warm-up, constant, then linear to 0 over the last share ``decay`` of steps."""
     falling = recipe.decay * recipe.steps
     return recipe.rate * min(1.0, (step + 1) / recipe.warmup, max(recipe.steps - step, 0) / falling)
 
@@ -84,18 +86,18 @@ def train(
     look: Callable[[dict[str, Tensor], int], str] = lambda parameters, step: "",
     look_every: int = 500,
 ) -> dict[str, Tensor]:
-    """Train, going on from ``kept`` if that file is there: a running mean of the parameters.
+    """Train, or continue from ``kept`` if that file exists, and return the running mean of the parameters.
 
     Args:
-        start: parameters to begin with, left as they are.
-        words: (vocabulary, D) word vectors, which stay as they are.
-        batches: gives the batches from a step on.
+        start: initial parameters, not modified.
+        words: (vocabulary, D) word vectors, which are not trained.
+        batches: returns the batches from a step on.
         recipe: hyperparameters.
-        kept: gets everything needed to go on, every ``KEEP_EVERY`` steps; a run that is cut short loses no more.
-        look: what to say of the mean so far, every ``look_every`` steps.
+        kept: file for everything needed to continue, written every ``KEEP_EVERY`` steps.
+        look: summarises the running mean; its result is printed every ``look_every`` steps.
 
     Raises:
-        InputError: ``kept`` is of another network, or the loss is no longer finite.
+        InputError: ``kept`` is of another network, or the loss is not finite.
     """
     import torch
 
@@ -106,7 +108,7 @@ def train(
     optimizer = torch.optim.AdamW(
         [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}], betas=(0.9, 0.98)
     )
-    done = _go_on(kept, parameters, mean, optimizer) if kept.exists() else 0
+    done = _resume(kept, parameters, mean, optimizer) if kept.exists() else 0
     began, words = time.monotonic(), words.bfloat16()
     sums: dict[str, float] = {}
     for step, batch in zip(range(done, recipe.steps), batches(done)):
@@ -129,7 +131,7 @@ def train(
         for name, value in losses.items():
             sums[name] = sums.get(name, 0.0) + value.item()
         last = step + 1 == recipe.steps
-        if not is_first_process():  # the first one keeps and tells
+        if not is_first_process():  # only the first one saves and prints
             continue
         if (step + 1) % SAY_EVERY == 0:
             shown = ", ".join(f"{name} {value / SAY_EVERY:.3f}" for name, value in sums.items())
@@ -137,13 +139,13 @@ def train(
             print(f"step {step + 1}: {shown}; {each:.2f} s a step", flush=True)
             sums.clear()
         if last or (step + 1) % KEEP_EVERY == 0:
-            _keep(kept, parameters, mean, optimizer, step + 1)
+            _save(kept, parameters, mean, optimizer, step + 1)
         if last or (step + 1) % look_every == 0:
             print(f"step {step + 1}: {look(mean, step + 1)}", flush=True)
     return mean
 
 
-def _keep(file: Path, parameters: Mapping[str, Tensor], mean: Mapping[str, Tensor], optimizer: Any, step: int) -> None:
+def _save(file: Path, parameters: Mapping[str, Tensor], mean: Mapping[str, Tensor], optimizer: Any, step: int) -> None:
     import torch
 
     part = file.with_suffix(file.suffix + ".part")
@@ -152,7 +154,7 @@ def _keep(file: Path, parameters: Mapping[str, Tensor], mean: Mapping[str, Tenso
     part.replace(file)
 
 
-def _go_on(file: Path, parameters: Mapping[str, Tensor], mean: Mapping[str, Tensor], optimizer: Any) -> int:
+def _resume(file: Path, parameters: Mapping[str, Tensor], mean: Mapping[str, Tensor], optimizer: Any) -> int:
     import torch
 
     state = torch.load(file, weights_only=True)

@@ -1,4 +1,4 @@
-"""What a run says of itself while it trains: reading of the gold paragraph and the critic, on the tune parts."""
+"""Evaluate a network during training, on the tune parts: reading of the gold paragraph, and the critic."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.reader.batches import Examples, Piece, Recipe, stack
-from benchmarks.reader.claims import people_s
-from benchmarks.reader.data import Corpus, Row, read_lines, rows_of
+from benchmarks.reader.claims import labelled_by_people
+from benchmarks.reader.data import Corpus, QuestionRow, read_lines, rows_of
 from shared_core.evaluation.metrics.answers import f1
 from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.reading.candidates import best_span
@@ -25,14 +25,14 @@ _TOGETHER = 24
 
 
 def look(data: Path, corpus: Corpus, words: Tensor, limit: int = 500) -> Callable[[dict[str, Tensor], int], str]:
-    """A function of parameters and step that gives a line: F1 on gold paragraphs, and AUROCs."""
+    """Return a function of parameters and step that summarises F1 on gold paragraphs and AUROCs in a line."""
     held = {r["id"]: Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / "rag/corpus.jsonl.gz")}
     rows = rows_of(read_lines(data / "rag/squad2_tune.jsonl.gz"), held)
     rows = random.Random(0).sample(rows, min(limit, len(rows)))
     mine = Corpus(corpus.tokenizer, corpus.rarity, held)
     still = Examples(mine, {r.question: [] for r in rows}, Recipe(loose=0, keywords=0, whether=0, without_gold=0))
     asked = [(r, e.pieces[0]) for r in rows if (e := still.question(r, random.Random(0)))]
-    pairs = people_s(read_lines(data / "support/tune.jsonl.gz"), ("begin_v1",))
+    pairs = labelled_by_people(read_lines(data / "support/tune.jsonl.gz"), ("begin_v1",))
     claims = [(c.label, e.pieces[0]) for c in pairs[:limit] if (e := still.claim(c, random.Random(0)))]
 
     def say(parameters: Mapping[str, Tensor], step: int) -> str:
@@ -42,7 +42,7 @@ def look(data: Path, corpus: Corpus, words: Tensor, limit: int = 500) -> Callabl
         answerable = [bool(r.spans) for r, _ in asked]
         plain = np.mean([s for s, a in zip([f for f, _ in found], answerable) if a])
         known = auroc([v for _, v in found], answerable)
-        # the best threshold for "no answer", as SQuAD 2.0's own script chooses it
+        # The best threshold for "no answer", chosen like in SQuAD 2.0's evaluation script.
         best = max(
             np.mean([s if v > t and a else float(not a and v <= t) for (s, v), a in zip(found, answerable)])
             for t in sorted(v for _, v in found)
@@ -56,7 +56,7 @@ def look(data: Path, corpus: Corpus, words: Tensor, limit: int = 500) -> Callabl
 
 
 def run(p: Mapping[str, Tensor], words: Tensor, pieces: Sequence[Piece], claims: bool) -> list[Outputs]:
-    """The network's outputs for each piece, unpadded."""
+    """Compute the network's outputs for each piece, unpadded."""
     import torch
 
     out: list[Outputs] = []
@@ -74,8 +74,8 @@ def run(p: Mapping[str, Tensor], words: Tensor, pieces: Sequence[Piece], claims:
     return out
 
 
-def _read(row: Row, piece: Piece, out: Outputs, passages: Mapping[str, Passage]) -> tuple[float, float]:
-    """F1 of the best span, and its logit against "no answer"."""
+def _read(row: QuestionRow, piece: Piece, out: Outputs, passages: Mapping[str, Passage]) -> tuple[float, float]:
+    """Return F1 of the best span, and its logit against "no answer"."""
     first, last, logit, _ = best_span(out.start.double().numpy(), out.end.double().numpy())
     text = passages[row.passage].text[int(piece.window.starts[first]) : int(piece.window.ends[last])]
     return (f1(text, row.answers) if row.answers else 0.0), logit

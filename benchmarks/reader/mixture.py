@@ -1,4 +1,4 @@
-"""What is retrieved for the questions of every set, by the retriever that the product itself uses."""
+"""Retrieve passages for the questions of every set, with the product's own retriever."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared_core.types import Passage
 
 @dataclass
 class World:
-    """One half of every set; the Wikipedia corpus is indexed once for all sets that want it."""
+    """One half of every set; the Wikipedia corpus is indexed once for all sets that use it."""
 
     data: Path
     embedder: Embedder
@@ -24,7 +24,7 @@ class World:
     _with_nq: bool = field(default=False, init=False)
 
     def wikipedia(self, *, nq: bool = False) -> HybridRetriever:
-        """The corpus, from the first call with ``nq`` on with Natural Questions' passages."""
+        """Return the corpus, with Natural Questions' passages from the first call with ``nq`` on."""
         if self._corpus is None:
             self._corpus = HybridRetriever(sets.wikipedia(self.data), embedder=self.embedder)
         if nq and not self._with_nq:
@@ -33,7 +33,7 @@ class World:
         return self._corpus
 
     def over(self, passages: Iterable[Passage]) -> HybridRetriever:
-        """An index of other passages."""
+        """Index other passages."""
         return HybridRetriever(passages, embedder=self.embedder)
 
 
@@ -42,7 +42,7 @@ def _squad2(world: World) -> list[Case]:
 
 
 def _paragraphs(world: World) -> list[Case]:
-    """SQuAD 2.0's questions, each with the one paragraph it was asked about: documents that are a paragraph long."""
+    """Return SQuAD 2.0's questions, each with its own paragraph only: documents of one paragraph."""
     passages = {p.id: p for p in sets.wikipedia(world.data)}
     return [
         Case(a.question, a.answers, (passages[a.gold[0]],), "answerable" if a.answers else "adversarial", a.gold)
@@ -99,6 +99,6 @@ SETS: dict[str, Callable[[World], list[Case]]] = {
     "subjqa": lambda world: sets.reviews(world.data, world.half),
     "stranger": _strangers,
 }
-"""In an order in which Natural Questions' passages are added after the sets that go without. HotpotQA and MuSiQue have
-no halves: they are reported only."""
+"""All sets, ordered so that Natural Questions' passages are added after the sets without them. HotpotQA and MuSiQue
+have no halves: they are only reported."""
 FITTED = ("squad2", "twowiki", "nq", "near_miss", "near_miss_articles", "policyqa", "covidqa", "subjqa", "stranger")

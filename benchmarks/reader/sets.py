@@ -1,8 +1,8 @@
-"""Questions over documents of many kinds, with what is retrieved for them: to fit probabilities on, and to report.
+"""Questions about documents of many kinds with their retrieved passages, to fit probabilities on and to report.
 
-Every set has a half to fit on and a half to report, which share no article, policy or document. A part of the questions
-(``REMOVED``) has its passages taken away, so that the documents do not answer; near misses ask for another name or
-number; strangers ask something that the documents do not treat at all.
+Every set has a half to fit on and a half to report, which share no article, policy or document. For a share of the
+questions (``REMOVED``) the passages that answer are removed; near misses ask about another name or number; strangers
+ask about other subjects than the documents'.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from benchmarks.reader.data import Row, read_lines, swapped
+from benchmarks.reader.data import QuestionRow, read_lines, swapped
 from shared_core.documents.chunking import chunk_document
 from shared_core.documents.load import Document
 from shared_core.types import Passage
@@ -28,10 +28,10 @@ READ = 10
 
 
 class Retrieves(Protocol):
-    """What finds passages for many questions."""
+    """A retriever of passages for many questions."""
 
     def retrieve_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """The best ``k`` for each."""
+        """Return the best ``k`` passages for each query."""
         ...
 
 
@@ -43,10 +43,11 @@ class Case:
     """A question with what was retrieved for it.
 
     Attributes:
-        question, answers: as asked; no answers where the documents hold none.
-        passages: best first.
-        kind: why there is an answer or none.
-        gold: ids of the passages that hold it, or would.
+        question: the question.
+        answers: right answers; empty if the documents hold none.
+        passages: retrieved passages, best first.
+        kind: whether it is answerable, or why not.
+        gold: ids of the passages that hold the answer, or would.
     """
 
     question: str
@@ -57,7 +58,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedQuestion:
     """A question before retrieval; ``group`` keeps halves apart."""
 
     question: str
@@ -67,17 +68,17 @@ class Asked:
 
 
 def share(text: str, salt: str = "") -> float:
-    """A number in [0, 1) that is always the same for a text."""
+    """Hash a text to a number in [0, 1)."""
     return int.from_bytes(hashlib.sha256(f"{salt}|{text}".encode()).digest()[:4], "big") / 2**32
 
 
-def half_of(asked: Sequence[Asked], half: Half) -> list[Asked]:
-    """The questions whose group falls into this half."""
+def half_of(asked: Sequence[AskedQuestion], half: Half) -> list[AskedQuestion]:
+    """Return the questions whose group belongs to this half."""
     return [a for a in asked if (share(a.group, "half") < 0.5) == (half == "fit")]
 
 
-def cases(asked: Sequence[Asked], retriever: Retrieves, *, removed: float = REMOVED) -> list[Case]:
-    """Retrieve for each question; a share ``removed`` loses its passages, as if the documents did not hold them."""
+def cases(asked: Sequence[AskedQuestion], retriever: Retrieves, *, removed: float = REMOVED) -> list[Case]:
+    """Retrieve for each question; for a share ``removed``, leave out the passages that answer."""
     most = max((len(a.gold) for a in asked), default=0)
     found = retriever.retrieve_many([a.question for a in asked], k=READ + most)
     out = []
@@ -92,16 +93,18 @@ def cases(asked: Sequence[Asked], retriever: Retrieves, *, removed: float = REMO
     return out
 
 
-def near_misses(asked: Sequence[Asked], passages: Mapping[str, Passage], retriever: Retrieves, n: int) -> list[Case]:
-    """Questions with a name or number changed: what is found is about something like it."""
-    rows = [Row(a.question, a.gold[0], a.answers, ()) for a in asked if a.answers and a.gold[0] in passages]
+def near_misses(
+    asked: Sequence[AskedQuestion], passages: Mapping[str, Passage], retriever: Retrieves, n: int
+) -> list[Case]:
+    """Make questions with a changed name or number, whose retrieved passages are about something similar."""
+    rows = [QuestionRow(a.question, a.gold[0], a.answers, ()) for a in asked if a.answers and a.gold[0] in passages]
     changed = [r.question for r in swapped(rows, passages, n, random.Random(3))]
     found = retriever.retrieve_many(changed, k=READ)
     return [Case(q, (), tuple(p), "near miss") for q, p in zip(changed, found)]
 
 
 def strangers(questions: Sequence[str], retriever: Retrieves, n: int) -> list[Case]:
-    """Questions that were asked of other documents."""
+    """Make cases of questions that were asked about other documents."""
     some = random.Random(4).sample(list(questions), min(n, len(questions)))
     found = retriever.retrieve_many(some, k=READ)
     return [Case(q, (), tuple(p), "stranger") for q, p in zip(some, found) if p]
@@ -111,34 +114,34 @@ def strangers(questions: Sequence[str], retriever: Retrieves, n: int) -> list[Ca
 
 
 def wikipedia(data: Path) -> list[Passage]:
-    """The corpus of the Wikipedia sets."""
+    """Load the corpus of the Wikipedia sets."""
     return [Passage(r["id"], r["text"], r["title"]) for r in read_lines(data / "rag/corpus.jsonl.gz")]
 
 
-def squad2(data: Path, half: Half) -> list[Asked]:
-    """SQuAD 2.0's tune part to fit on, its test part to report; half without an answer, written to mislead."""
+def squad2(data: Path, half: Half) -> list[AskedQuestion]:
+    """Load SQuAD 2.0: its tune part to fit on, its test part to report; half is unanswerable, written to mislead."""
     rows = read_lines(data / f"rag/squad2_{'tune' if half == 'fit' else 'test'}.jsonl.gz")
-    return [Asked(r["question"], tuple(r["answers"]), (r["passage_id"],), "") for r in rows]
+    return [AskedQuestion(r["question"], tuple(r["answers"]), (r["passage_id"],), "") for r in rows]
 
 
-def natural_questions(data: Path, half: Half) -> tuple[list[Asked], list[Passage]]:
-    """Natural Questions and the passages to add to the corpus for them."""
+def natural_questions(data: Path, half: Half) -> tuple[list[AskedQuestion], list[Passage]]:
+    """Load Natural Questions, and the passages to add to the corpus for them."""
     rows = read_lines(data / "rag/nq_gold_passage.jsonl.gz")
-    asked = [Asked(r["question"], tuple(r["answers"]), (r["id"],), r["id"]) for r in rows]
+    asked = [AskedQuestion(r["question"], tuple(r["answers"]), (r["id"],), r["id"]) for r in rows]
     return half_of(asked, half), [Passage(r["id"], r["passage"], r["title"]) for r in rows]
 
 
-def policies(data: Path, half: Half) -> dict[str, tuple[list[Asked], list[Passage]]]:
-    """For each policy its questions, with the answers of all annotators, and its passages."""
+def policies(data: Path, half: Half) -> dict[str, tuple[list[AskedQuestion], list[Passage]]]:
+    """Load PolicyQA: by policy, its questions with the answers of all annotators, and its passages."""
     rows = [r for r in read_lines(data / "ood/policyqa_questions.jsonl.gz") if r["split"] == "tune"]
     texts = read_lines(data / "ood/policyqa_passages.jsonl.gz")
     grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for r in rows:
         grouped.setdefault((r["policy"], r["question"]), []).append(r)
-    out: dict[str, tuple[list[Asked], list[Passage]]] = {}
+    out: dict[str, tuple[list[AskedQuestion], list[Passage]]] = {}
     for policy in sorted({r["policy"] for r in rows}):
         asked = [
-            Asked(
+            AskedQuestion(
                 question,
                 tuple(dict.fromkeys(a for r in some for a in r["answers"])),
                 tuple(dict.fromkeys(r["passage_id"] for r in some)),
@@ -153,8 +156,8 @@ def policies(data: Path, half: Half) -> dict[str, tuple[list[Asked], list[Passag
     return out
 
 
-def articles(data: Path, half: Half) -> tuple[list[Asked], list[Passage]]:
-    """COVID-QA: questions on long biomedical articles, and the articles' chunks; a share of articles is left out."""
+def articles(data: Path, half: Half) -> tuple[list[AskedQuestion], list[Passage]]:
+    """Load COVID-QA: questions on long biomedical articles, and the articles' chunks, without a share of articles."""
     documents = read_lines(data / "ood/covidqa_documents.jsonl.gz")
     mine = {d["id"] for d in documents if (share(d["id"], "half") < 0.5) == (half == "fit")}
     gone = {d for d in mine if share(d, "removed") < REMOVED}
@@ -171,12 +174,12 @@ def articles(data: Path, half: Half) -> tuple[list[Asked], list[Passage]]:
             gold = tuple(
                 p.id for p in passages if p.id.startswith(f"{r['document_id']}#") and any(a in p.text for a in answers)
             )
-            asked.append(Asked(r["question"], answers, gold, r["document_id"]))
+            asked.append(AskedQuestion(r["question"], answers, gold, r["document_id"]))
     return asked, passages
 
 
 def reviews(data: Path, half: Half) -> list[Case]:
-    """SubjQA: questions on one product or hotel review each; a share is asked of another review of its kind."""
+    """Load SubjQA: questions on one review each; a share of them gets another review of its domain."""
     part = "train" if half == "fit" else "tune"
     rows = [r for r in read_lines(data / "ood/subjqa_questions.jsonl.gz") if r["split"] == part and r["answerable"]]
     texts = {r["id"]: r for r in read_lines(data / "ood/subjqa_reviews.jsonl.gz")}
@@ -195,7 +198,7 @@ def reviews(data: Path, half: Half) -> list[Case]:
 
 
 def hops(data: Path, half: Half) -> list[Case]:
-    """Two-hop questions of 2WikiMultiHopQA with their ten paragraphs; a share loses the one it cannot do without."""
+    """Load 2WikiMultiHopQA: two-hop questions with ten paragraphs; a share of them lacks a necessary one."""
     out = []
     for r in read_lines(data / "ood/twowiki_questions.jsonl.gz"):
         if (share(r["id"], "half") < 0.5) != (half == "fit"):
@@ -214,8 +217,8 @@ def hops(data: Path, half: Half) -> list[Case]:
     return out
 
 
-def multi_hop(data: Path, name: str) -> list[Asked]:
-    """The 100 questions of ``hotpotqa`` or ``musique``; gold passages by their text in the corpus."""
+def multi_hop(data: Path, name: str) -> list[AskedQuestion]:
+    """Load the 100 questions of ``hotpotqa`` or ``musique``; gold passages are found by their text in the corpus."""
     by_text = {_key(p.title, p.text): p.id for p in wikipedia(data)}
     out = []
     for r in json.loads((data / f"rag/{name}_train.json").read_text("utf-8")):
@@ -226,13 +229,8 @@ def multi_hop(data: Path, name: str) -> list[Asked]:
             gold = [by_text.get(_key(p["title"], p["paragraph_text"])) for p in r["paragraphs"] if p["is_supporting"]]
         known = tuple(dict.fromkeys(g for g in gold if g))
         if known:
-            out.append(Asked(r["question"], (r["answer"], *r.get("answer_aliases", ())), known, r["question"]))
+            out.append(AskedQuestion(r["question"], (r["answer"], *r.get("answer_aliases", ())), known, r["question"]))
     return out
-
-
-def without_title(case: Case) -> Case:
-    """The case as files without titles give it."""
-    return replace(case, passages=tuple(Passage(p.id, p.text) for p in case.passages))
 
 
 def _key(title: str, text: str) -> str:

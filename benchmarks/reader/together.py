@@ -1,7 +1,7 @@
-"""Several processes that train one network: each computes a part of every step, and they share the gradient's mean.
+"""Data-parallel training: each process computes a part of every step, and all share the mean gradient.
 
-``torchrun --nproc-per-node 2 -m benchmarks.reader …`` starts them. On a CPU a process for each core is about
-twice as fast as a thread for each core: small matrices leave threads waiting for each other.
+``torchrun --nproc-per-node 2 -m benchmarks.reader …`` starts them. On a CPU, one process per core is about twice as
+fast as one thread per core: with small matrices threads wait for each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def join() -> tuple[int, int]:
-    """(number of this process, how many there are); meets the others of a ``torchrun`` launch first, if there are."""
+    """Return (rank, number of processes), after joining the others of a ``torchrun`` launch if there are any."""
     from torch import distributed
 
     if processes() == 1:
@@ -27,7 +27,7 @@ def join() -> tuple[int, int]:
 
 
 def share_gradients(parameters: Iterable[Tensor]) -> None:
-    """Put the mean over all processes into the gradients, in one exchange; without other processes, nothing."""
+    """Replace gradients by their mean over all processes, in one exchange; do nothing in a single process."""
     import torch
     from torch import distributed
 

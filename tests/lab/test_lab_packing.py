@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from benchmarks.lab.model import make_model, save_model, score_batch, size_of  # noqa: E402
 from benchmarks.lab.packing import Cursor, Packer, grow  # noqa: E402
-from benchmarks.lab.rows.base import IGNORED  # noqa: E402
+from benchmarks.lab.rows.row import IGNORED  # noqa: E402
 from benchmarks.lab.rows.source import RowSource  # noqa: E402
 from shared_core.errors import InputError  # noqa: E402
 from shared_core.lab import World  # noqa: E402

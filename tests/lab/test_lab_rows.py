@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.lab.rows.base import IGNORED, LabRow
+from benchmarks.lab.rows.row import IGNORED, LabRow
 from benchmarks.lab.rows.source import SKILLS, RowSource
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lab import World

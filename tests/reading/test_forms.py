@@ -7,8 +7,8 @@ import random
 import pytest
 
 from benchmarks.reader import forms
-from benchmarks.reader.claims import NOT_SUPPORTED, from_questions, people_s
-from benchmarks.reader.data import Row
+from benchmarks.reader.claims import NOT_SUPPORTED, from_questions, labelled_by_people
+from benchmarks.reader.data import QuestionRow
 from shared_core.reading.network import SUPPORTED, UNSUPPORTED
 from shared_core.types import Passage
 
@@ -56,8 +56,8 @@ TEXT = "The tower was built in 1874 by Anna Veldt. It stands in Corrow. Tom Hale
 PASSAGES = {"p": Passage("p", TEXT, "Tower"), "q": Passage("q", "Nothing of the kind is said here.", "Other")}
 
 
-def row(question: str, answer: str) -> Row:
-    return Row(question, "p", (answer,), ((TEXT.index(answer), TEXT.index(answer) + len(answer)),))
+def row(question: str, answer: str) -> QuestionRow:
+    return QuestionRow(question, "p", (answer,), ((TEXT.index(answer), TEXT.index(answer) + len(answer)),))
 
 
 def test_claims_made_of_questions_say_what_is_so_or_what_is_not() -> None:
@@ -85,5 +85,5 @@ def test_people_s_claims() -> None:
         {"premise": "a", "hypothesis": "b", "label": "partial", "source": "x"},
         {"premise": "a", "hypothesis": "b", "label": "supported", "source": "y"},
     ]
-    (claim,) = people_s(rows, ("x",))
+    (claim,) = labelled_by_people(rows, ("x",))
     assert (claim.claim, claim.evidence, claim.label) == ("b", "a", 2)

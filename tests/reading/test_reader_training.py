@@ -15,8 +15,8 @@ import pytest
 from benchmarks.reader.batches import Examples, Recipe, batch, batches, targets
 from benchmarks.reader.build import base_parameters
 from benchmarks.reader.claims import ClaimRow
-from benchmarks.reader.confidence import LEAST, Measured, fit, fit_support, measure
-from benchmarks.reader.data import OPPOSITE, Corpus, Row, rarities, replaced, rows_of, swapped
+from benchmarks.reader.confidence import LEAST, MeasuredCase, fit, fit_support, measure
+from benchmarks.reader.data import OPPOSITE, Corpus, QuestionRow, rarities, replaced, rows_of, swapped
 from benchmarks.reader.learn import loss, rate_at, train
 from benchmarks.reader.sets import Case
 from shared_core.errors import CalibrationError, InputError
@@ -47,15 +47,15 @@ RECIPE = Recipe(
 )
 
 
-def row(question: str, answer: str, passage: str = "p") -> Row:
+def row(question: str, answer: str, passage: str = "p") -> QuestionRow:
     at = PASSAGES[passage].text.index(answer)
-    return Row(question, passage, (answer,), ((at, at + len(answer)),))
+    return QuestionRow(question, passage, (answer,), ((at, at + len(answer)),))
 
 
 ROWS = [
     row("Who built the tower?", "Anna Veldt"),
     row("When did the museum open?", "1950", "q"),
-    Row("Who sold the tower?", "p", (), ()),
+    QuestionRow("Who sold the tower?", "p", (), ()),
 ]
 CLAIMS = [ClaimRow("Tom Hale keeps the tower.", 0, passage="p"), ClaimRow("It was sold.", -1, evidence="It burnt.")]
 
@@ -199,8 +199,8 @@ def test_the_network_learns_and_the_rate_ends_at_nothing(examples: Examples, tmp
 def test_swapped_questions_differ_in_one_place_and_have_no_answer() -> None:
     passages = {"p": Passage("p", "In 1874 Anna Veldt met Tom Hale in Corrow. In 1911 they left.", "Corrow")}
     rows = [
-        Row("When did Anna Veldt arrive before 1900?", "p", ("1874",), ((3, 7),)),
-        Row("Where did Tom Hale live first in 1911?", "p", ("Corrow",), ((35, 41),)),
+        QuestionRow("When did Anna Veldt arrive before 1900?", "p", ("1874",), ((3, 7),)),
+        QuestionRow("Where did Tom Hale live first in 1911?", "p", ("Corrow",), ((35, 41),)),
     ]
     out = swapped(rows * 20, passages, 30, random.Random(0))
     assert len(out) == 30
@@ -217,10 +217,10 @@ def test_a_replaced_word_stands_where_another_question_has_it() -> None:
         "q": Passage("q", "x", "Far"),
     }
     rows = [
-        Row("How many keepers lived in Corrow?", "p", ("Forty",), ((0, 5),)),
-        Row("How many women lived here?", "p", ("nine",), ((18, 22),)),
-        Row("How many trees lived there?", "q", (), ()),  # of another article, and not in the paragraph
-        Row("Who left?", "p", (), ()),
+        QuestionRow("How many keepers lived in Corrow?", "p", ("Forty",), ((0, 5),)),
+        QuestionRow("How many women lived here?", "p", ("nine",), ((18, 22),)),
+        QuestionRow("How many trees lived there?", "q", (), ()),  # of another article, and not in the paragraph
+        QuestionRow("Who left?", "p", (), ()),
     ]
     out = replaced(rows, passages, 10, random.Random(0))
     assert {r.question for r in out} >= {"How many women lived in Corrow?", "How many keepers lived here?"}
@@ -245,7 +245,7 @@ def test_rare_words_weigh_more() -> None:
     assert 0 < the < sea < 1.2
 
 
-def measured(n: int, seed: int) -> list[Measured]:
+def measured(n: int, seed: int) -> list[MeasuredCase]:
     """Questions of which half have an answer; the first figure tells both whether, and which."""
     rng = np.random.default_rng(seed)
     out = []
@@ -254,7 +254,7 @@ def measured(n: int, seed: int) -> list[Measured]:
         right = held and bool(rng.random() < 0.7)
         rows = rng.normal(size=(3, len(FIGURES)))
         rows[0, 0] += 2 * held + 2 * right
-        out.append(Measured(rows, np.array([right, False, False]), held))
+        out.append(MeasuredCase(rows, np.array([right, False, False]), held))
     return out
 
 
@@ -282,7 +282,7 @@ def test_fit_sees_what_two_figures_say_together() -> None:
     rows = []
     for i in range(1500):
         table = rng.normal(size=(1, len(FIGURES)))
-        rows.append(Measured(table, np.array([bool(i % 2)]), bool(table[0, 0] * table[0, 5] > 0)))
+        rows.append(MeasuredCase(table, np.array([bool(i % 2)]), bool(table[0, 0] * table[0, 5] > 0)))
     logistic = Logistic.from_dict(fit(rows)["answerable"])
     p = logistic.probability(np.concatenate([m.rows for m in rows]), FIGURES)
     assert auroc(p, [m.held for m in rows]) > 0.8

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.lab.measure.setting import Counts, Figures, Lab, answers_of, mean, shown, worth
-from benchmarks.lab.rows.base import LabRow
+from benchmarks.lab.rows.row import LabRow
 from benchmarks.lab.rows.source import RowSource
 from shared_core.lab.questions import Question
 from shared_core.lab.recall import is_right

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.lab.rows.base import LabRow, reply
 from benchmarks.lab.rows.library import Library
+from benchmarks.lab.rows.row import LabRow, reply
 from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact
 from shared_core.lab.prose import article, idle, joined, plain, sentence

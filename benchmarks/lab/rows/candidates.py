@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.lab.rows.answers import unanswered
-from benchmarks.lab.rows.base import LabRow, reply
 from benchmarks.lab.rows.library import Library
 from benchmarks.lab.rows.quoting import asked_over
+from benchmarks.lab.rows.row import LabRow, reply
 from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact
 from shared_core.lab.prose import joined, plain

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import get_args
 
 from benchmarks.lab.rows.answers import short
-from benchmarks.lab.rows.base import LabRow, reply
 from benchmarks.lab.rows.library import Library
+from benchmarks.lab.rows.row import LabRow, reply
 from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact, Value
 from shared_core.lab.prose import plain, sentence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.lab.rows.answers import unanswered
-from benchmarks.lab.rows.base import LabRow, from_training_row, reply
 from benchmarks.lab.rows.library import Library
+from benchmarks.lab.rows.row import LabRow, from_training_row, reply
 from benchmarks.lab.rows.self_rag import tell_about
 from shared_core.citation import CitationIndex
 from shared_core.lab.dice import Dice

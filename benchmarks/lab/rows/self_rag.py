@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.lab.rows.answers import unknown
-from benchmarks.lab.rows.base import LabRow, Piece
 from benchmarks.lab.rows.library import Library
+from benchmarks.lab.rows.row import LabRow, Piece
 from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact
 from shared_core.lab.prose import joined, plain

@@ -8,11 +8,11 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from benchmarks.lab.rows.answers import closed_book, closed_chain, memory, open_chain, reading, sentences
-from benchmarks.lab.rows.base import LabRow
 from benchmarks.lab.rows.candidates import candidates, claims, recalled
 from benchmarks.lab.rows.judging import confidence, evaluation, support
 from benchmarks.lab.rows.library import Library
 from benchmarks.lab.rows.quoting import numbered, reclaim
+from benchmarks.lab.rows.row import LabRow
 from benchmarks.lab.rows.self_rag import deciding, self_rag
 from benchmarks.lab.rows.writing import biography, rewriting, safe_biography, splitting
 from shared_core.errors import InputError
