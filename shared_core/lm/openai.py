@@ -272,7 +272,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         for route in (able.chat, able.completions):
             if route is not None and route.left_out:
                 logger.warning(
-                    "%s%s refuses %s: they are not sent, and what it does instead is its own.",
+                    "%s%s refuses %s: they are not sent, and the server's own defaults apply.",
                     self._endpoint.url,
                     route.path,
                     ", ".join(route.left_out),

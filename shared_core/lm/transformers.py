@@ -136,7 +136,7 @@ class TransformersLM(Remade, BaseLanguageModel):
         from shared_core.lm._hf.traits import context_length as declared_length
 
         if layout not in get_args(Layout):
-            raise InputError(f"There is no layout {layout!r}.", hint=f"It is one of {', '.join(get_args(Layout))}.")
+            raise InputError(f"There is no layout {layout!r}.", hint=f"Use one of {', '.join(get_args(Layout))}.")
         if isinstance(model, str) or hasattr(model, "__fspath__"):
             given = str(model)
             model, tokenizer = load(given, tokenizer, device, dtype, trust_remote_code)

@@ -371,7 +371,7 @@ class VLLM(Remade, BaseLanguageModel):
                 raise job.error
             raw = kept.get(np.asarray(job.ids, dtype=np.int32).tobytes().hex())
             if raw is None:
-                raise GenerationError("vLLM ran a sequence whose last hidden state never passed by.")
+                raise GenerationError("vLLM ran a sequence without computing its last hidden state.")
             rows.append(np.frombuffer(raw, dtype=np.float32))
         return States(np.stack(rows), sum((read_usage(j, generated=False) for j in jobs), Usage()))
 

@@ -39,9 +39,9 @@ class Refusal:
 
 REFUSALS: dict[str, Refusal] = {
     "401": Refusal(401, f"Incorrect API key provided: {KEY}.", openai.AuthenticationError, BackendUnavailableError,
-                   "invalid_api_key", "refuses us (401)"),
+                   "invalid_api_key", "refuses access (401)"),
     "403": Refusal(403, "Country not supported", openai.PermissionDeniedError, BackendUnavailableError,
-                   words="refuses us (403)"),
+                   words="refuses access (403)"),
     "404 model": Refusal(404, "The model `x` does not exist", openai.NotFoundError, ModelLoadError, "model_not_found",
                          "there is no such model"),
     "404 address": Refusal(404, "Not Found", openai.NotFoundError, BackendUnavailableError,

@@ -93,7 +93,7 @@ def test_scores_on_both_sides_of_a_switch() -> None:
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_what_is_no_causal_model_is_refused_with_the_reason(name: str) -> None:
-    with pytest.raises(ModelLoadError, match="no causal language model") as error:
+    with pytest.raises(ModelLoadError, match="not a causal language model") as error:
         TransformersLM(make(name), number_tokenizer())
     assert type(make(name)).__name__ in error.value.message
     assert error.value.hint

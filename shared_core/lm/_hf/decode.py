@@ -260,7 +260,7 @@ class Decoder:
         for b, branch in live.items():
             if not all(fine[slice(*rows[b])]):
                 branch.job.error = GenerationError(
-                    "The model gave logits that are not numbers.",
+                    "The model's logits are not numbers.",
                     hint="Check the checkpoint; in half precision try dtype='float32' or 'bfloat16'.",
                 )
 

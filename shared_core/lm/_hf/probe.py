@@ -92,7 +92,7 @@ def examine(runner: Runner, layout: str) -> Suits:
     """Determine which decoding methods are exact for a model.
 
     Raises:
-        ModelLoadError: it is no causal language model: a token's logits change with the tokens behind it; or it
+        ModelLoadError: it is not a causal language model: a token's logits change with the tokens behind it; or it
             cannot be run at all.
     """
     traits = read_traits(runner.config)
@@ -225,11 +225,11 @@ def _refuse_noncausal(runner: Runner) -> None:
     prompt, tails = _texts(runner, _TRUNK, 1)
     early, late = _plain(runner, prompt), _plain(runner, prompt, tails[0], place=_TRUNK - 1)
     if not bool(early.isfinite().any()):
-        raise GenerationError("The model gave logits that are not numbers.")
+        raise GenerationError("The model's logits are not numbers.")
     changed = _difference(early, late)
     if not changed <= _tolerance(runner):
         raise ModelLoadError(
-            f"{type(runner.model).__name__} is no causal language model: a token's logits change by {changed:.2g} with "
+            f"{type(runner.model).__name__} is not a causal language model: a token's logits change by {changed:.2g} with "
             "the tokens behind it.",
             hint="Load a model made to continue text. (Some of these have a configuration switch: is_decoder=True.)",
         )

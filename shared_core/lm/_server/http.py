@@ -249,7 +249,7 @@ class Endpoint:
             )
             raise Failure(error)
         error = ResponseError(
-            f"{self.url} answered with something that is no complete JSON object: {shown!r}",
+            f"{self.url} answered with something that is not a complete JSON object: {shown!r}",
             hint="The server or a proxy before it cuts answers off; look at its log.",
         )
         raise Failure(error, transient=True)

@@ -212,7 +212,7 @@ class Planner:
         open_ends = [s.finish_reason in ("length", "stop") for s, _ in samples]
         going_on = dict.fromkeys(ids for ids, is_open in zip(ends, open_ends) if ids and is_open)
         if going_on and not prompt:
-            raise ResponseError(f"{self._endpoint.url} gave no ids of the prompt, so that nothing can follow it.")
+            raise ResponseError(f"{self._endpoint.url} returned no ids of the prompt, so it cannot be continued.")
         found = await asyncio.gather(*(self._row(ask, [*prompt, *ids], deadline) for ids in going_on))
         rows = {ids: row for ids, (row, _) in zip(going_on, found)}
         unknown = np.full(len(ask.verdicts), math.nan)  # where the last token is not known

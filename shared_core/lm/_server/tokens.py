@@ -260,7 +260,7 @@ class ServerTokenizer:
         found = answer.get("tokens")
         ids = id_list(found)
         if not isinstance(found, list) or len(ids) != len(found):
-            raise ResponseError(f"{self._endpoint.url} tokenized a text into something that is no list of ids.")
+            raise ResponseError(f"{self._endpoint.url} answered /tokenize with something that is not a list of ids.")
         return ids
 
     # --- learning the tokenizer's ways -------------------------------------------------------------------------

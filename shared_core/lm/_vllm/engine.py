@@ -98,7 +98,7 @@ class Engine:
             try:
                 llm.llm_engine.engine_core.shutdown()
             except Exception as error:  # half of a dead engine may be gone already
-                logger.debug("vLLM's engine did not end in order: %s", error)
+                logger.debug("vLLM's engine did not shut down cleanly: %s", error)
 
     @property
     def alive(self) -> bool:
@@ -155,7 +155,7 @@ class Engine:
                 _fail(jobs, self._error(error, None))
 
     def _run_apart(self, jobs: Sequence[Job], death: Exception) -> None:
-        logger.warning("vLLM's engine has died of a batch of %d prompts; they are run one by one.", len(jobs))
+        logger.warning("vLLM's engine died in a batch of %d prompts; they are run again one by one.", len(jobs))
         before = self.restarts
         for job in jobs:
             if self.alive or self.restarts == before:
@@ -171,7 +171,7 @@ class Engine:
 
     def _revive(self) -> None:
         if not self.alive:
-            logger.warning("vLLM's engine with the model %s has died; it is started anew.", self._model)
+            logger.warning("vLLM's engine with the model %s has died; it is restarted.", self._model)
             self.restart()
 
     def _died(self, error: Exception) -> bool:
@@ -184,7 +184,7 @@ class Engine:
         if self._died(error):
             result = BackendUnavailableError(
                 f"vLLM's engine with the model {self._model!r} has died: {error}",
-                hint="The next call starts it anew, and so does VLLM.restart(). Its log above says what it died of; if "
+                hint="The next call restarts it, and so does VLLM.restart(). Its log above says why it died; if "
                 "memory ran out, ask for fewer or shorter prompts at once, or give it a smaller max_model_len.",
             )
         elif is_refusal(error) and job is not None and getattr(job.sampling, "structured_outputs", None) is not None:

@@ -94,7 +94,7 @@ class OutputReader:
                 hint="Leave out the passage that holds it, or use a transformers model, which writes it as text.",
             )
         if output.finish_reason in ("error", "abort"):
-            raise GenerationError("vLLM gave up on a sample.", hint="Its log says more.")
+            raise GenerationError("vLLM aborted a sample.", hint="Its log says more.")
 
 
 def _spells(grammar: Grammar, text: str) -> bool:

@@ -102,7 +102,7 @@ def status_error(
     if overflow is not None:
         return _scrubbed(overflow, secrets)
     if status in _REFUSED:
-        return BackendUnavailableError(f"{who} refuses us ({status}): {said}", hint=key_hint)
+        return BackendUnavailableError(f"{who} refuses access ({status}): {said}", hint=key_hint)
     if status == 404 or (status == 400 and _NO_MODEL.search(said)):
         if _NO_MODEL.search(said):
             return ModelLoadError(f"{who}: there is no such model ({status}): {said}", hint=model_hint)
@@ -110,7 +110,7 @@ def status_error(
     if status == 408:
         return BackendUnavailableError(f"{who} did not answer in time ({status}): {said}", hint=_SLOW_HINT)
     if status == 429:
-        return BackendUnavailableError(f"{who} takes no more requests for now ({status}): {said}", hint=_BUSY_HINT)
+        return BackendUnavailableError(f"{who} accepts no more requests for now ({status}): {said}", hint=_BUSY_HINT)
     if status in TRANSIENT or status >= 500:
         return BackendUnavailableError(f"{who} is overloaded or broken ({status}): {said}", hint=_BROKEN_HINT)
     return LanguageModelError(f"{who} refuses the request ({status}): {said}")
