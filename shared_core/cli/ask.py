@@ -46,6 +46,9 @@ def ask_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print whole answers as JSON (a list if several).")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
+    trace_prompts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write every prompt and reply of the model to a text file.")
+    ] = None,
 ) -> None:
     """Ask over documents: a cited answer, or an honest "not in these documents".
 
@@ -58,8 +61,9 @@ def ask_command(
     asked = read_questions(questions or [])
     check_questions_and_docs(asked, engine.docs)
     check_output(html, "--html")
+    check_output(trace_prompts, "--trace-prompts")
     read_calibration(engine.calibration)
-    built = engine.build(settings)
+    built = engine.build(settings, trace_prompts=trace_prompts)
     several = len(asked) > 1
     results: list[Result] = []
     with JsonList(enabled=as_json and several) as listed:
@@ -116,8 +120,11 @@ def read_questions(given: Sequence[str]) -> list[str]:
 
 def _ask(built: BuiltEngine, questions: Sequence[str], show_next: Callable[[str, Result], None]) -> None:
     """Ask in batches; each result is passed on, in order, once it and all before it are there."""
-    for start in range(0, len(questions), BATCH):
-        _ask_batch(built, questions[start : start + BATCH], show_next)
+    size = BATCH if built.tracer is None else 1  # a trace holds one question after another
+    for start in range(0, len(questions), size):
+        if built.tracer is not None:
+            built.tracer.heading(questions[start])
+        _ask_batch(built, questions[start : start + size], show_next)
 
 
 def _ask_batch(built: BuiltEngine, batch: Sequence[str], show_next: Callable[[str, Result], None]) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shared_core.documents.store import DocumentIndex
     from shared_core.facades.engine import SelfReflectEngine
     from shared_core.lm.base import LanguageModel
+    from shared_core.lm.tracing import TracingLM
 
 ANSWERED, FAILED, BAD_INPUT, ABSTAINED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -136,10 +137,14 @@ def _show_fault(error: Exception) -> None:
 
 @dataclass(frozen=True)
 class BuiltEngine:
-    """Engine with the index it reads from (reports show quotes in their documents); no index if closed book."""
+    """Engine with the index it reads from (reports show quotes in their documents); no index if closed book.
+
+    ``tracer`` records the model's prompts and replies, if they are traced.
+    """
 
     engine: SelfReflectEngine
     index: DocumentIndex | None
+    tracer: TracingLM | None = None
 
 
 def default_index(docs: Sequence[Path]) -> Path:
@@ -280,15 +285,22 @@ def build(
     base_url: str | None,
     settings: SelfReflectSettings,
     judge: str | None = None,
+    trace_prompts: Path | None = None,
     **parts: Any,
 ) -> BuiltEngine:
     """Build an engine over documents, with its index; closed-book settings need no documents.
 
-    ``judge``: path of an NLI cross-encoder that scores support.
+    ``judge``: path of an NLI cross-encoder that scores support. ``trace_prompts``: file for the model's prompts and
+    replies.
+
+    Raises:
+        InputError: prompts are to be traced, and there is no model.
     """
     from shared_core.facades.engine import SelfReflectEngine
 
     lm = build_model(model, base_url)
+    tracer = None if trace_prompts is None else _trace(lm, trace_prompts)
+    lm = tracer or lm
     if judge is not None:
         from shared_core.reading.support import CrossEncoderSupportScorer
 
@@ -296,6 +308,16 @@ def build(
     if answers_closed_book(settings) and not docs and index is None:
         from shared_core.retrieval import BM25Retriever
 
-        return BuiltEngine(SelfReflectEngine(BM25Retriever(), lm, settings, **parts), None)
+        return BuiltEngine(SelfReflectEngine(BM25Retriever(), lm, settings, **parts), None, tracer)
     opened = open_index(docs or (), index, vectors)
-    return BuiltEngine(SelfReflectEngine(opened.retriever(), lm, settings, **parts), opened)
+    return BuiltEngine(SelfReflectEngine(opened.retriever(), lm, settings, **parts), opened, tracer)
+
+
+def _trace(model: LanguageModel | None, path: Path) -> TracingLM:
+    from shared_core.lm.tracing import TracingLM
+
+    if model is None:
+        raise InputError(
+            "There are no prompts to trace: no language model is asked.", hint="Name one with --model or --base-url."
+        )
+    return TracingLM(model, path)

@@ -102,7 +102,7 @@ class DocumentOptions:
         """Whether a language model is named."""
         return self.model is not None or self.base_url is not None
 
-    def build(self, settings: SelfReflectSettings) -> BuiltEngine:
+    def build(self, settings: SelfReflectSettings, *, trace_prompts: Path | None = None) -> BuiltEngine:
         """Build the engine over the documents; errors as ``common.build``."""
         return common.build(
             docs=self.docs,
@@ -112,6 +112,7 @@ class DocumentOptions:
             base_url=self.base_url,
             settings=settings,
             judge=self.judge,
+            trace_prompts=trace_prompts,
         )
 
 

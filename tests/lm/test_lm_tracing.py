@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from shared_core.cli import app
 from shared_core.errors import GenerationError
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm import Generate, HiddenStates, LanguageModel, Prompt, Sample, SamplingParams, Score, ScriptedLM
@@ -17,6 +19,7 @@ from shared_core.lm.tracing import TracingLM
 from shared_core.retrieval import BM25Retriever
 from shared_core.settings import PipelineName, SelfReflectSettings
 from shared_core.types import Passage
+from tests.openai_server import FakeServer
 from tests.real.real_answers import PIPELINES
 
 CHAT = Prompt.trusted("Answer briefly.", role="system") + Prompt.untrusted("Who?\nAnd when?", role="user")
@@ -133,3 +136,28 @@ def test_every_call_of_every_pipeline_is_recorded(pipeline: PipelineName, path: 
         SelfReflectEngine(retriever, lm, SelfReflectSettings(pipeline=pipeline)).answer("Who bridged the Thale?")
     text = path.read_text("utf-8")
     assert text.count("\n--- call ") + 1 == text.count("\n--- result ") == len(model.requests) > 0
+
+
+def test_the_command_traces_a_server_one_question_after_another(tmp_path: Path) -> None:
+    document = tmp_path / "thale.md"
+    document.write_text("The Thale was bridged in 1841 by Mira Dorn, an engineer from the old town.\n", "utf-8")
+    path = tmp_path / "prompts.txt"
+    questions = "Who bridged the Thale?", "When was the Thale bridged?"
+    with FakeServer() as server:
+        arguments = ["--docs", str(document), "--index", str(tmp_path / "index"), "--base-url", server.url]
+        result = CliRunner().invoke(app, ["ask", *questions, *arguments, "--trace-prompts", str(path)])
+    assert result.exit_code in (0, 3), result.output
+    first, second = path.read_text("utf-8").split("=== When was the Thale bridged? ===\n")
+    assert first.startswith("=== Who bridged the Thale? ===\n\n--- call 1 · Generate · ")
+    for part, question in ((first, questions[0]), (second, questions[1])):
+        assert "--- call " in part
+        assert question in part.split("\n--- result ")[0]
+        assert "\n[reply 1 of 1: " in part
+
+
+def test_without_a_model_there_is_nothing_to_trace(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["ask", "Who?", "--docs", str(tmp_path), "--trace-prompts", str(tmp_path / "p.txt")]
+    )
+    assert result.exit_code == 2
+    assert "--model or --base-url" in " ".join(result.output.split())

@@ -229,8 +229,8 @@ def _refuse_noncausal(runner: Runner) -> None:
     changed = _difference(early, late)
     if not changed <= _tolerance(runner):
         raise ModelLoadError(
-            f"{type(runner.model).__name__} is not a causal language model: a token's logits change by {changed:.2g} with "
-            "the tokens behind it.",
+            f"{type(runner.model).__name__} is not a causal language model: a token's logits change by {changed:.2g} "
+            "with the tokens after it.",
             hint="Load a model made to continue text. (Some of these have a configuration switch: is_decoder=True.)",
         )
 
