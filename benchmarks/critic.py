@@ -34,8 +34,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 
 from benchmarks.reader import sets
 from benchmarks.reader.data import read_lines
-from shared_core.evaluation.metrics.answers import contains_answer, f1
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
+from shared_core.evaluation.metrics.qa import contains_answer, f1
 from shared_core.reading.base import Rate, Read, ReadResult
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader

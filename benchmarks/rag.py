@@ -49,8 +49,8 @@ from cached_embedder import CachedEmbedder
 from benchmarks.reader import sets
 from benchmarks.reader.mixture import SETS, World
 from benchmarks.reader.sets import Case
-from shared_core.evaluation.metrics.answers import contains_answer, exact_match, f1
 from shared_core.evaluation.metrics.confidence import accuracy_at, auroc, expected_calibration_error
+from shared_core.evaluation.metrics.qa import contains_answer, exact_match, f1
 from shared_core.evaluation.plots import reliability, risk_coverage
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM

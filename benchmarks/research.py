@@ -46,12 +46,11 @@ from rich.table import Table
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import GUARANTEES, fit_guarantee
 from shared_core.calibration.calibration import Calibration
-from shared_core.evaluation import SelfRestraint
+from shared_core.evaluation import SelfRestraint, self_restraint
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting import FitOptions, fit
-from shared_core.evaluation.metrics import self_restraint
 from shared_core.evaluation.metrics.confidence import expected_calibration_error
-from shared_core.evaluation.plots import pareto as pareto_plot
+from shared_core.evaluation.plots import figure_of
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.retrieval import BM25Retriever
@@ -356,8 +355,20 @@ def run(options: argparse.Namespace) -> dict[str, float]:
             console.print(f"{name}: {figures[name]:.3f}")
     if options.plots:
         points = [(rho, found.restraint()) for rho, found in zip(TARGETS, asked)]
-        pareto_plot({"discerning": points}, options.plots / "research_pareto.png")
+        draw_targets(points, options.plots / "research_pareto.png")
     return figures
+
+
+def draw_targets(points: Sequence[tuple[float, SelfRestraint]], path: Path) -> None:
+    """Plot accuracy against claims per answer over the target accuracy ρ*; right and up is better."""
+    shown = [(rho, found) for rho, found in points if found.claims_per_answer > 0]
+    with figure_of(path, "Claims and their accuracy over ρ*") as axes:
+        axes.plot([f.claims_per_answer for _, f in shown], [f.accuracy for _, f in shown], marker="o")
+        for rho, found in shown:
+            axes.annotate(
+                f"{rho:g}", (found.claims_per_answer, found.accuracy), xytext=(6, 4), textcoords="offset points"
+            )
+        axes.set(xlabel="claims per answer", ylabel="accuracy of claims", xlim=(0, None), ylim=(0, 1.06))
 
 
 def main() -> None:

@@ -16,13 +16,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shared_core import Answer
-from shared_core.cli import app, main
+from shared_core.cli import app, console, main
 from shared_core.cli import ask as asking
 from shared_core.cli.common import BuiltEngine
 from shared_core.cli.console import PlainConsole
 from shared_core.errors import AbstainedError, QuestionError
 from shared_core.pipelines import PIPELINES
-from shared_core.types import Citation, Claim, Passage
+from shared_core.pipelines.decision.wording import UNCITED
+from shared_core.types import Citation, Claim, Finished, Passage
 
 EVIL = "Red \x1b[31mtext\x07 and \u202egnirts\u202c [bold]no markup[/bold] \x9b2J"
 LONG = "It was written on a single very long line " * 8 + "that must not be wrapped."
@@ -87,6 +88,56 @@ def test_many_questions_are_asked_in_batches(fake: Callable[..., FakeEngine]) ->
     assert [question for batch in engine.asked for question in batch] == [f"Question {i}?" for i in range(40)]
     assert max(map(len, engine.asked)) == asking.BATCH
     assert result.stdout.count("## Question") == 40
+
+
+def test_json_answers_are_printed_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer is on standard output before the next question is done."""
+    printed: list[str] = []
+
+    class Slow(FakeEngine):
+        def answer_many(self, questions: list[str], on_event: Any = None) -> list[Answer | Exception]:
+            for number in (1, 0, 2):  # the second is done first, and waits for its turn
+                answer = self._answer(questions[number])
+                assert isinstance(answer, Answer)
+                on_event(number, Finished(answer))
+                printed.append(stream.getvalue())
+            return [self._answer(question) for question in questions]
+
+    stream = io.StringIO()
+    built = BuiltEngine(Slow(), SimpleNamespace(document_text=lambda source: None))  # type: ignore[arg-type]
+    monkeypatch.setattr("shared_core.cli.common.build", lambda **_: built)
+    monkeypatch.setattr(console.out, "_file", stream)
+    assert ask("a", "b", "c", "--json").exit_code == 0
+    assert [text.count('"question"') for text in printed] == [0, 2, 3]
+    assert [a["question"] for a in json.loads(stream.getvalue())] == ["a", "b", "c"]
+
+
+def test_a_list_is_closed_even_if_nothing_could_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(FakeEngine):
+        def answer_many(self, questions: list[str], on_event: Any = None) -> list[Answer | Exception]:
+            raise QuestionError("These cannot be asked.")
+
+    monkeypatch.setattr("shared_core.cli.common.build", lambda **_: BuiltEngine(Broken(), None))  # type: ignore[arg-type]
+    result = ask("a", "b", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (2, [])
+
+
+def test_an_answer_without_a_quote_says_so_on_the_terminal(fake: Callable[..., FakeEngine]) -> None:
+    engine = fake()
+    uncited = Answer(
+        "Q?", f"It was 1911. {UNCITED}", (Claim("It was 1911.", support=0.9, start=0, end=12),), (), confidence=0.9
+    )
+    engine._answer = lambda question: uncited  # type: ignore[method-assign]
+    assert UNCITED in ask("Q?").stdout
+
+
+def test_mistyped_paths_are_bad_usage_and_make_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The lamp is lit.")
+    report = tmp_path / "nope" / "report.html"
+    said = refused("Q?", "--docs", tmp_path / "a.txt", "--html", report)
+    assert "there is no folder" in said
+    assert not report.parent.exists()
+    assert "There is no model at" in refused("Q?", "--docs", tmp_path / "a.txt", "--model", tmp_path / "nope")
 
 
 @pytest.mark.parametrize("stdin", ["", "\n \n", b"caf\xe9?\n"])

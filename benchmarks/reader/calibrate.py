@@ -25,7 +25,7 @@ from benchmarks.reader.critic import fit_critic
 from benchmarks.reader.export import describe
 from benchmarks.reader.mixture import FITTED, SETS, World
 from benchmarks.reader.sets import Case
-from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.reader.sets import Case
 from shared_core.errors import CalibrationError, MissingDependencyError
-from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.reading.candidates import FIGURES, figures
 from shared_core.reading.confidence import Logistic
 from shared_core.reading.extractive import VERIFIED, ExtractiveReader

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from shared_core.citation.sentences import split_sentences
-from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.reading.features import RARITY_BUCKETS, Tokens, Words, words_of
 from shared_core.reading.pieces import Pieces, PieceTokenizer
 from shared_core.types import Passage

@@ -1,6 +1,6 @@
-"""From score to probability: fitted curves and stacks, thresholds, guarantees, drift, and their files.
+"""Turn scores into probabilities: fitted curves and stacks, thresholds, guarantees, drift, and their files.
 
-A calibration is bound to what it was fitted for (``binding``); one made for another configuration is refused.
+A calibration is bound to the configuration it was fitted for (``binding``) and refused by any other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a calibration is bound to: the configuration that it was fitted for, compared with the one that asks for it."""
+"""Compare the configuration that a calibration was fitted for with the one that asks for it."""
 
 from __future__ import annotations
 
@@ -10,42 +10,39 @@ from shared_core.lm.identity import WEIGHTS
 from shared_core.settings import SelfReflectSettings
 
 BindingValue = str | int | float | bool | None
-"""One entry of a configuration; ``None`` is as if it were left out."""
+"""One entry of a configuration; ``None`` counts as absent."""
 
 
 def question_digest(question: str) -> str:
-    """What a calibration remembers of a question it was fitted on: 16 hexadecimal digits, not its text.
+    """Return 16 hexadecimal digits by which a calibration remembers a question without its text.
 
-    Questions that differ in blanks and capitals only are the same.
+    Questions that differ only in blanks and capitals have the same digest.
     """
     return hashlib.sha256(" ".join(question.split()).casefold().encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def plain_questions(digests: Sequence[str]) -> dict[str, list[str]]:
-    """The entry of a file for the questions; none where none are known, so that what is hashed stays what it was."""
+    """Return the file entry for the questions; empty without any, so that hashes of older files stay valid."""
     return {"questions": list(digests)} if digests else {}
 
 
-_BY_NAME = (
-    " It knows the model by its name or path only, as earlier versions did: whether that one had these weights cannot "
-    "be told."
-)
+_BY_NAME = " It identifies the model by name or path only, as earlier versions did; its weights may have been others."
 _OLD_SETTINGS = " It was fitted by version 0.1.0, whose settings had other names and places."
 
 
 def require_same(
     what: str, bound_to: Mapping[str, BindingValue], configuration: Mapping[str, BindingValue], *, hint: str
 ) -> None:
-    """Refuse what was fitted for another configuration.
+    """Refuse a calibration that was fitted for another configuration.
 
     Args:
-        what: was fitted ("The calibration").
-        bound_to: the configuration that it was fitted for.
-        configuration: the one that asks for it.
-        hint: the way out.
+        what: name for the message ("The calibration").
+        bound_to: configuration that it was fitted for.
+        configuration: configuration that asks for it.
+        hint: way out.
 
     Raises:
-        CalibrationError: they differ; names every difference.
+        CalibrationError: they differ; the message names every difference.
     """
     before = SelfReflectSettings.upgrade(bound_to)
     names = sorted({*before, *configuration})

@@ -1,9 +1,8 @@
-"""Do the questions asked now still look like those that a guarantee was fitted on?
+"""Detect drift: do current questions still resemble those that a guarantee was fitted on?
 
-A guarantee holds for questions like the calibration's. What each question and its answer looked like (signals: how sure
-the best claim, how many claims, …) is compared in windows with what the calibration's looked like, by the two-sample
-Kolmogorov–Smirnov statistic and its permutation distribution, which is exact with ties too, and signals are full of
-ties.
+A guarantee holds for questions like the calibration's. Signals of each question and its answer (support of the best
+claim, number of claims, …) are compared, in windows, with those of the calibration by the two-sample
+Kolmogorov–Smirnov statistic. Its permutation distribution is exact with ties, of which signals are full.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from shared_core.errors import InputError
 WINDOW = 50
 """Questions in a window."""
 LEVEL = 0.01
-"""How often a window of questions like the calibration's is told of as unlike them, at most."""
+"""Largest probability of a false alarm per window."""
 _SHUFFLES = 1999
 
 
 def two_sample_p(reference: Sequence[float], recent: Sequence[float], *, shuffles: int = _SHUFFLES) -> float:
-    """P(a Kolmogorov–Smirnov distance at least as large, if both samples are of one distribution), by permutation.
+    """Return the p-value of the two-sample Kolmogorov–Smirnov test, by permutation.
 
     Args:
-        reference, recent: finite numbers, at least one each.
-        shuffles: of the labels; no p is below 1 / (shuffles + 1).
+        reference, recent: (n,) and (m,) finite numbers, at least one each.
+        shuffles: number of permutations; no p is below 1 / (shuffles + 1).
 
     Raises:
-        InputError: a sample is empty, or holds what is not finite.
+        InputError: a sample is empty or not finite.
     """
     values = np.concatenate([np.asarray(reference, dtype=np.float64), np.asarray(recent, dtype=np.float64)])
     if not len(reference) or not len(recent) or not np.isfinite(values).all():
         raise InputError("A two-sample test needs finite numbers in both samples.")
     order = np.argsort(values, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(values[order])), len(values) - 1)  # one step for equal values
+    last = np.append(np.flatnonzero(np.diff(values[order])), len(values) - 1)  # equal values make one step
     own = (np.arange(len(values)) >= len(reference))[order]
     generator = np.random.default_rng(0)
     drawn = generator.permuted(np.broadcast_to(own, (shuffles, len(own))), axis=1)
@@ -47,7 +46,10 @@ def two_sample_p(reference: Sequence[float], recent: Sequence[float], *, shuffle
 
 
 def _distance(recent: NDArray[np.bool_], last: NDArray[np.int64], n: int, m: int) -> NDArray[np.float64]:
-    """(rows,) largest difference of the two distribution functions; ``recent``: (rows, n + m) in order of value."""
+    """Return (rows,) the largest difference of the two distribution functions.
+
+    ``recent``: (rows, n + m) whether the value belongs to the recent sample, in order of value.
+    """
     second = np.cumsum(recent, axis=1)[:, last]
     first = (last + 1)[None, :] - second
     distances: NDArray[np.float64] = np.abs(first / n - second / m).max(axis=1)
@@ -55,15 +57,21 @@ def _distance(recent: NDArray[np.bool_], last: NDArray[np.int64], n: int, m: int
 
 
 class DriftWatch:
-    """Looks at each question's signals, and at every full window says which look otherwise than the calibration's.
+    """Watch that compares each full window of questions with the calibration's, signal by signal.
 
-    Each signal is tested at ``level`` over the number of signals (Bonferroni). What was found stands until the next
-    window is full. May be used from several threads.
+    Each signal is tested at ``level`` over the number of signals (Bonferroni). The result of a window stands until the
+    next one is full. Thread-safe.
+
+    >>> watch = DriftWatch({"claims": [1.0, 2.0, 3.0] * 20}, window=30)
+    >>> for _ in range(30):
+    ...     watch.see({"claims": 9.0})
+    >>> sorted(watch.drifted)
+    ['claims']
 
     Args:
-        reference: the calibration's values by signal; without any nothing is watched.
+        reference: values of the calibration by signal; nothing is watched without any.
         window: questions compared at a time.
-        level: probability of a false alarm for a window, at most.
+        level: largest probability of a false alarm per window.
     """
 
     def __init__(self, reference: Mapping[str, Sequence[float]], *, window: int = WINDOW, level: float = LEVEL) -> None:
@@ -74,7 +82,7 @@ class DriftWatch:
         self._lock = threading.Lock()
 
     def see(self, signals: Mapping[str, float]) -> None:
-        """Take another question into account; signals that are not watched are left aside."""
+        """Add a question's signals; unwatched ones are ignored."""
         with self._lock:
             for name, seen in self._seen.items():
                 if name in signals:
@@ -88,12 +96,12 @@ class DriftWatch:
 
     @property
     def checked(self) -> int:
-        """Questions of the full windows so far."""
+        """Number of questions in full windows so far."""
         return self._checked
 
     @property
     def drifted(self) -> dict[str, float]:
-        """Signals that looked otherwise in the last full window, with their p."""
+        """Signals that drifted in the last full window, with their p-values."""
         return dict(self._drifted)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A guarantee that was fitted for one configuration: its threshold, its conditions, how much it leaves, what it saw."""
+"""Fit a statistical guarantee for one configuration: threshold, conditions, and share of claims kept."""
 
 from __future__ import annotations
 
@@ -28,21 +28,25 @@ _GRID = 100  # learn then test holds at hundredths
 
 @dataclass(frozen=True, slots=True)
 class FittedGuarantee:
-    """Which claims may be shown so that a promise holds, and what the promise is worth.
+    """Threshold above which claims may be shown so that a promise about them holds.
+
+    >>> answers = [[i / 100] for i in range(100)]  # one claim each, right from a score of .5 on
+    >>> made = fit_guarantee("conformal_risk_control", answers, [[a[0] >= 0.5] for a in answers], target_accuracy=0.8)
+    >>> made.n, made.vacuous
+    (100, False)
 
     Attributes:
-        kind: the method (``conformal``).
+        kind: method.
         threshold: claims scored above it are kept; +inf keeps none, -inf all of known score.
-        target_accuracy: ρ*, what the kept claims' accuracy is promised to be.
-        alpha: α, the probability that the promise may fail (not for conformal risk control, which is on average).
-        n: calibration answers; ``needed_n`` are needed at least.
+        target_accuracy: ρ*, the promised accuracy of the kept claims.
+        alpha: α, the probability that the promise may fail (unused by conformal risk control, which is on average).
+        n, needed_n: calibration answers, and the fewest that the promise needs.
         text: the promise and its conditions in words.
-        claims, kept: claims of known score among those answers, and how many of them it keeps.
-        right: how many of those claims are right.
-        signals: what the calibration answers looked like, by signal, for the check that new ones look alike.
-        bound_to: the configuration it holds for.
-        questions: digests of those that it was fitted on (``bindings.question_digest``), where they are known.
-        reused: how many of them the calibrations that it builds on were fitted on, too.
+        claims, kept, right: claims of known score in those answers, those above the bar, and right ones.
+        signals: drift signals of the calibration answers (``DriftWatch``).
+        bound_to: configuration that it holds for.
+        questions: digests of the questions it was fitted on (``binding.question_digest``), if known.
+        reused: number of those questions that the underlying calibrations were fitted on, too.
     """
 
     kind: GuaranteeKind
@@ -62,14 +66,14 @@ class FittedGuarantee:
     reused: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what promises nothing; keep read-only copies."""
+        """Check the numbers and keep read-only copies."""
         object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
         signals = {name: tuple(map(float, values)) for name, values in self.signals.items()}
         object.__setattr__(self, "signals", MappingProxyType(signals))
         object.__setattr__(self, "questions", tuple(self.questions))
         sound = self.kind in GUARANTEES and not math.isnan(self.threshold) and 0 <= self.kept <= self.claims
         if self.version != VERSION or not sound:
-            raise CalibrationError("This guarantee cannot be used.", hint=_REFIT)
+            raise CalibrationError("Invalid guarantee.", hint=_REFIT)
         if self.n < self.needed_n:
             raise CalibrationError(
                 f"{self.n} calibration answers are too few for {self.kind}: at least {self.needed_n} are needed.",
@@ -79,25 +83,25 @@ class FittedGuarantee:
     def __hash__(self) -> int:
         return hash((self.kind, self.threshold, self.n, self.text))
 
-    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies do not pickle by themselves
+    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies cannot be pickled
         return (FittedGuarantee.from_dict, (self.to_dict(),))
 
     @property
     def kept_share(self) -> float:
-        """Share of the calibration claims of known score that it keeps; 0 where there were none."""
+        """Share of the calibration claims of known score that it keeps; 0 without any."""
         return self.kept / self.claims if self.claims else 0.0
 
     @property
     def vacuous(self) -> bool:
-        """It keeps nothing: the promise holds because nothing is said."""
+        """Whether it keeps nothing, so that the promise holds trivially."""
         return self.kept == 0
 
     @property
     def bar(self) -> float:
-        """Claims are shown if they score above it: the threshold, or ρ* where that is higher.
+        """Score that claims must exceed to be shown: the threshold, or ρ* if that is higher.
 
-        A higher threshold keeps the promise of the conformal kinds; that of learn then test holds at the thresholds
-        that were tested, so there the next one of these.
+        A higher threshold keeps the promise of the conformal kinds. Learn-then-test holds only at the thresholds that
+        were tested: there ρ* is rounded up to the next one.
         """
         least = self.target_accuracy
         if self.kind == "learn_then_test":
@@ -105,24 +109,24 @@ class FittedGuarantee:
         return max(self.threshold, least)
 
     def require(self, **configuration: MetadataValue) -> FittedGuarantee:
-        """Itself, if it was fitted for exactly this configuration (a value of ``None`` is as if left out).
+        """Return itself if it was fitted for exactly this configuration; ``None`` values count as absent.
 
         Raises:
-            CalibrationError: it was fitted for another; names every difference.
+            CalibrationError: it was fitted for another configuration; the message names every difference.
         """
         require_same("The guarantee", self.bound_to, configuration, hint=_REFIT)
         return self
 
     def describe(self) -> dict[str, Any]:
-        """What an answer tells of it: plain values, infinite thresholds as ``None``."""
+        """Describe it for an answer's metadata: plain values, infinite thresholds as ``None``."""
         words = self.text
         if self.reused:
             words = (
-                f"In doubt: the scores were fitted on {self.reused} of the calibration's questions, and so are better "
+                f"In doubt: the scores were fitted on {self.reused} of the calibration's questions, so they are better "
                 f"on these than on new ones. {words}"
             )
         if self.vacuous:
-            words = f"Vacuous: it keeps none of {self.claims} calibration claims, and so abstains always. {words}"
+            words = f"Vacuous: it keeps none of {self.claims} calibration claims, so it always abstains. {words}"
         return {
             "kind": self.kind,
             "target_accuracy": self.target_accuracy,
@@ -136,7 +140,7 @@ class FittedGuarantee:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; an infinite threshold is ``"inf"`` or ``"-inf"``."""
+        """Convert to plain values that JSON can hold; an infinite threshold becomes ``"inf"`` or ``"-inf"``."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("questions", "reused")}
         plain["threshold"] = self.threshold if math.isfinite(self.threshold) else str(self.threshold)
         signals = {name: list(values) for name, values in self.signals.items()}
@@ -145,11 +149,11 @@ class FittedGuarantee:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FittedGuarantee:
-        """The reverse of ``to_dict``; CalibrationError if it is none."""
+        """Build a guarantee from ``to_dict``'s output; CalibrationError for anything else."""
         try:
             return cls(**{**data, "threshold": float(data["threshold"])})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CalibrationError(f"This is no guarantee: {error}.", hint=_REFIT) from error
+            raise CalibrationError(f"Not a guarantee: {error}.", hint=_REFIT) from error
 
 
 def fit_guarantee(
@@ -164,31 +168,31 @@ def fit_guarantee(
     questions: Sequence[str] = (),
     reused: int = 0,
 ) -> FittedGuarantee:
-    """Fit a guarantee on answers whose claims were judged.
+    """Fit a guarantee to answers whose claims were judged.
 
     ``conformal_factuality``: with probability ≥ 1-α the kept claims of a new answer are right to at least ρ*.
     ``conformal_risk_control``: their expected false share is at most 1-ρ*. ``learn_then_test``: the same, with
     probability ≥ 1-α over the calibration answers.
 
     Args:
-        kind: of these.
-        scores: for each calibration answer the scores of its claims in [0, 1], frozen before; ``None`` is never kept.
+        kind: one of these.
+        scores: per calibration answer the scores of its claims in [0, 1], fixed before; ``None`` is never kept.
         labels: whether each of these claims is right.
         target_accuracy: ρ*, in (0, 1).
         alpha: α, in (0, 1).
-        signals: what the answers looked like (``DriftWatch``), one value for each answer and signal.
-        bound_to: the configuration.
-        questions: digests of those that were asked.
-        reused: how many of them the scores were fitted on.
+        signals: drift signals (``DriftWatch``), one value per answer and signal.
+        bound_to: configuration that it holds for.
+        questions: digests of the questions that were asked.
+        reused: number of those that the scores were fitted on.
 
     Raises:
-        SettingsError: no such kind, ρ* or α out of range.
+        SettingsError: unknown kind, or ρ* or α out of range.
         InputError: scores and labels do not fit together.
         CalibrationError: fewer answers than the promise needs.
         MissingDependencyError: learn then test without MAPIE.
     """
     if kind not in GUARANTEES:
-        raise SettingsError(f"There is no guarantee {kind!r}.", hint=f"There are: {', '.join(GUARANTEES)}.")
+        raise SettingsError(f"Unknown guarantee {kind!r}.", hint=f"Choose from: {', '.join(GUARANTEES)}.")
     _checks.level(target_accuracy, "target_accuracy")
     _checks.level(alpha, "alpha")
     made: CalibratedThreshold

@@ -1,4 +1,4 @@
-"""Calibrations on disk: one JSON file holds several by name, written in one piece."""
+"""Read and write calibration files: one JSON file holds several calibrations by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared_core.support.files import replace_file
 FORMAT = "selfreflect-calibrations"
 VERSION = 1
 CLAIMS = "claims"
-"""The purpose that is a stack of witnesses; every other but the guarantee is a calibration of one score."""
+"""Purpose whose calibration is a stack of signals; all others but the guarantee map one score."""
 GUARANTEE = "guarantee"
 
 _KINDS: dict[str, type[Calibration] | type[Stack] | type[FittedGuarantee]] = {CLAIMS: Stack, GUARANTEE: FittedGuarantee}
@@ -23,10 +23,10 @@ _HINT = "Write it with: selfreflect calibrate"
 
 
 def save(path: str | Path, calibrations: Mapping[str, AnyCalibration]) -> None:
-    """Write calibrations by name; a reader sees the old file or the whole new one. Directories are made.
+    """Write calibrations by name, atomically; folders are made.
 
     Raises:
-        CalibrationError: nothing to save, a figure that JSON has no word for, or the file cannot be written.
+        CalibrationError: there is nothing to save, a number is not finite, or the file cannot be written.
     """
     if not calibrations:
         raise CalibrationError("There is no calibration to save.", hint=_HINT)
@@ -45,7 +45,7 @@ def save(path: str | Path, calibrations: Mapping[str, AnyCalibration]) -> None:
 
 
 def load(path: str | Path) -> dict[str, AnyCalibration]:
-    """Read what ``save`` wrote.
+    """Read a file that ``save`` wrote.
 
     Raises:
         CalibrationError: there is no such file, or it does not hold calibrations of this version.
@@ -58,7 +58,7 @@ def load(path: str | Path) -> dict[str, AnyCalibration]:
     except (OSError, ValueError) as error:
         raise CalibrationError(f"The calibration file {source} cannot be read: {error}.", hint=_HINT) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("version") != VERSION:
-        raise CalibrationError(f"{source} is no calibration file of version {VERSION}.", hint=_HINT)
+        raise CalibrationError(f"{source} is not a calibration file of version {VERSION}.", hint=_HINT)
     entries = content.get("calibrations")
     if not isinstance(entries, dict) or not all(isinstance(e, dict) for e in entries.values()):
         raise CalibrationError(f"{source} holds no calibrations.", hint=_HINT)

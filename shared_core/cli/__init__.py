@@ -1,4 +1,4 @@
-"""The command line: one file for each command; ``shared_core.cli.commands`` puts them together."""
+"""Command line, one file per command; ``shared_core.cli.commands`` assembles them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["app", "main"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the commands when they are first asked for."""
+    """Import the commands on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

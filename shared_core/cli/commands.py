@@ -1,4 +1,4 @@
-"""The command line: `selfreflect ask`, `check`, `index`, `eval`, `calibrate`, `train`, `lab`, `doctor` and more."""
+"""The command line: `selfreflect ask`, `check`, `index`, `eval`, `calibrate`, `train`, `lab`, `doctor`."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _packages() -> dict[str, str | None]:
 
 
 def missing_extras(packages: Mapping[str, str | None]) -> list[str]:
-    """Which of the default's extras lack a package."""
+    """Return the extras of the default that lack a package."""
     absent = {name for name, version in packages.items() if version is None}
     return [
         extra for extra in _DEFAULT_EXTRAS if any(extra in PACKAGES[name].split(", ") for name in absent)
@@ -162,7 +162,7 @@ def _is_of(package: str, extras: list[str]) -> bool:
 
 
 def _default() -> dict[str, Any]:
-    """Index a text and ask it, as ``ask --docs`` does."""
+    """Index a text and ask it a question, as ``ask --docs`` does."""
     from shared_core.documents.store import DocumentIndex
     from shared_core.facades.engine import SelfReflectEngine
 
@@ -179,7 +179,7 @@ def _default() -> dict[str, Any]:
 
 
 def _documents() -> dict[str, Any]:
-    """Read a PDF and a page."""
+    """Read a PDF and an HTML page."""
     from shared_core.documents.load import LoadOptions, parse_document
 
     for name, data in (("a.pdf", _PDF), ("a.html", b"<p>It is read.</p>")):

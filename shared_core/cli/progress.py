@@ -1,4 +1,4 @@
-"""How far the work is: bars on a terminal, a line every few seconds elsewhere, nothing with ``-q``."""
+"""Show progress: bars on a terminal, a line every few seconds elsewhere, nothing with ``-q``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LABELS = {"reading": "Reading files", "embedding": "Embedding passages"}
 
 @contextmanager
 def indexing_progress(console: Console) -> Iterator[Callable[[IndexProgress], None] | None]:
-    """Shows ``DocumentIndex.update``'s progress; ``None`` where nothing is to be shown."""
+    """Yield a callback for ``DocumentIndex.update``; ``None`` with ``-q``."""
     if Verbosity.level < 0:
         yield None
         return
@@ -50,7 +50,7 @@ def indexing_progress(console: Console) -> Iterator[Callable[[IndexProgress], No
 
 @contextmanager
 def question_progress(console: Console, total: int, label: str) -> Iterator[Callable[[int, int], None]]:
-    """Shows how many questions of ``total`` are done."""
+    """Yield a callback that shows how many of ``total`` questions are done."""
     if Verbosity.level < 0:
         yield lambda done, _: None
         return
@@ -65,16 +65,16 @@ def question_progress(console: Console, total: int, label: str) -> Iterator[Call
 
 
 class _Lines:
-    """Plain lines for logs and pipes: none for what is done within seconds."""
+    """Plain lines for logs and pipes; none for work that takes seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._started = self._told = time.monotonic()
-        self._first = 0  # how much was done when the label was first heard of
+        self._first = 0  # how much was done when this label first came
         self._label = ""
 
     def tell(self, label: str, done: int, total: int) -> None:
-        """Note where the work is; a line is written if the last one is some seconds old."""
+        """Take the state of the work; print a line if the last one is some seconds old."""
         now = time.monotonic()
         if label != self._label:
             self._label, self._started, self._first = label, now, done

@@ -1,4 +1,4 @@
-"""Metrics, reading question files, running an engine over them, plots and reports.
+"""Read question files, run an engine over them, and measure, plot and report the answers.
 
 All scores are in [0, 1]; published tables often show them times 100.
 """
@@ -14,18 +14,6 @@ from shared_core.evaluation.metrics.alce import (
     claim_recall,
     remove_citations,
 )
-from shared_core.evaluation.metrics.answers import (
-    alce_string_match,
-    best_no_answer_threshold,
-    contains_answer,
-    exact_match,
-    f1,
-    hotpot_f1,
-    list_answer_scores,
-    normalize_answer,
-    str_em,
-    supporting_facts,
-)
 from shared_core.evaluation.metrics.confidence import (
     ReliabilityBins,
     RiskCoverage,
@@ -40,6 +28,14 @@ from shared_core.evaluation.metrics.confidence import (
     risk_coverage_curve,
 )
 from shared_core.evaluation.metrics.generation import mauve, rouge_lsum
+from shared_core.evaluation.metrics.qa import (
+    alce_string_match,
+    contains_answer,
+    exact_match,
+    f1,
+    normalize_answer,
+    str_em,
+)
 from shared_core.evaluation.metrics.reclaim import (
     Pair,
     ReclaimScores,
@@ -48,7 +44,7 @@ from shared_core.evaluation.metrics.reclaim import (
     consistency_ratio,
     reclaim_citation_scores,
 )
-from shared_core.evaluation.metrics.self_restraint import SelfRestraint, over_targets, self_restraint, self_restraint_by
+from shared_core.evaluation.metrics.self_restraint import SelfRestraint, self_restraint
 from shared_core.evaluation.runner import Evaluation, evaluate
 
 __all__ = [
@@ -70,7 +66,6 @@ __all__ = [
     "attribution_ratio",
     "aurc",
     "auroc",
-    "best_no_answer_threshold",
     "brier_score",
     "citation_length",
     "cited_numbers",
@@ -82,12 +77,9 @@ __all__ = [
     "exact_match",
     "expected_calibration_error",
     "f1",
-    "hotpot_f1",
-    "list_answer_scores",
     "mauve",
     "merge",
     "normalize_answer",
-    "over_targets",
     "prediction_rejection_ratio",
     "read_questions",
     "recall_at_k",
@@ -97,7 +89,5 @@ __all__ = [
     "risk_coverage_curve",
     "rouge_lsum",
     "self_restraint",
-    "self_restraint_by",
     "str_em",
-    "supporting_facts",
 ]

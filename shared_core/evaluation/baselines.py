@@ -1,4 +1,4 @@
-"""What an engine is compared with: its own model without it, with passages and without."""
+"""Baseline: the engine's own model without the engine, with passages or without."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
 
 PromptOf = Callable[[str, Sequence[Passage]], Prompt]
-"""From a question and what was retrieved for it to what the model is told."""
+"""Maps a question and its passages to the model's prompt."""
 
 MAX_TOKENS = 256
 _STOP = "\nQuestion:"
@@ -30,15 +30,17 @@ _FROM_MEMORY = "Answer the question briefly from what you know. If you do not kn
 
 
 class Plain:
-    """The engine's model without the engine: passages are always retrieved, one prompt, one greedy answer, no checks.
+    """Plain chain over an engine's model: always retrieve, one prompt, one greedy answer, no checks.
 
-    As plain chains do it. The answer has no claims, no quotes and an unknown confidence; it counts as an abstention
-    where the model says that it does not know, or nothing.
+    Answers have no claims, no quotes and an unknown confidence. An answer is an abstention if the model says that it
+    does not know, or says nothing::
+
+        compare({"ours": engine, "plain": Plain(engine)}, questions)
 
     Args:
-        engine: whose model, retriever, ``top_k``, filter, budgets and deadline are taken.
-        retrieve: ``False`` asks the model without any passage ("closed-book").
-        prompt: made of question and passages; our own words if none is given.
+        engine: source of the model, retriever, ``top_k``, filter, budgets and deadline.
+        retrieve: ``False`` asks the model without passages ("closed-book").
+        prompt: maps question and passages to the prompt; by default our own.
 
     Raises:
         SettingsError: the engine has no language model.
@@ -50,13 +52,13 @@ class Plain:
         self.name = "plain" if retrieve else "closed-book"
         if engine.context.model("default") is None:
             raise SettingsError(
-                f"{self.name} is a language model's answer, and there is none.",
+                f"{self.name} needs a language model, and there is none.",
                 hint="Give --model or --base-url (lm=…).",
             )
         self.prompt = prompt or (plain_prompt if retrieve else memory_prompt)
 
     def answer_many(self, questions: Sequence[str], /) -> list[Answer | Exception]:
-        """An ``Answer``, or the error, for each question, in order."""
+        """Return an ``Answer``, or an error in its place, for each question in order."""
         settings, resources = self.engine.settings, self.engine.resources
         return flows.run_many([self._metered(q) for q in questions], resources, deadline=settings.deadline)
 
@@ -86,12 +88,12 @@ class Plain:
 
 
 def declines(text: str) -> bool:
-    """Whether a reply begins by saying that it knows no answer."""
+    """Return whether a reply begins by saying that it does not know."""
     return " ".join(text.lower().split()).lstrip("\"'“‘*").startswith(_DECLINES)
 
 
 def plain_prompt(question: str, passages: Sequence[Passage]) -> Prompt:
-    """Task, numbered passages, question."""
+    """Build a prompt of task, numbered passages and question."""
     prompt = _user(_FROM_PASSAGES)
     for i, passage in enumerate(passages, 1):
         title = f"{passage.title}\n" if passage.title else ""
@@ -100,7 +102,7 @@ def plain_prompt(question: str, passages: Sequence[Passage]) -> Prompt:
 
 
 def memory_prompt(question: str, passages: Sequence[Passage]) -> Prompt:
-    """Task and question, whatever the passages."""
+    """Build a prompt of task and question only."""
     return _user(f"{_FROM_MEMORY}Question: ") + Prompt.untrusted(question, role="user") + _user("\nAnswer:")
 
 

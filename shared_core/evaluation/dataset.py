@@ -1,4 +1,4 @@
-"""Reading files of questions to evaluate or calibrate with."""
+"""Read files of questions to evaluate or calibrate with."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ _SHAPE = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and what is known about its answer.
+    """Question with its known answers.
+
+    >>> Question("1", "Who built it?", ("Mira",)).judgeable
+    True
 
     Attributes:
-        id: unique in its file; the number of the row if the file gives none.
-        question: the text.
-        answers: accepted short answers; empty if there is none or none is known.
-        answerable: the documents answer it; ``None`` if unknown. True where answers are given and nothing is said.
-        metadata: the other fields of the row.
+        id: unique in its file; by default the number of the row.
+        question: text of the question.
+        answers: accepted short answers; empty if there is none, or none is known.
+        answerable: whether the documents answer it; ``None`` if unknown. By default true if there are answers.
+        metadata: other fields of the row.
     """
 
     id: str
@@ -48,27 +51,27 @@ class Question:
 
     @property
     def judgeable(self) -> bool:
-        """Enough is known to tell a right answer from a wrong one: gold answers, or that there is none."""
+        """Whether answers can be judged: there are gold answers, or it is known to have none."""
         return bool(self.answers) or self.answerable is False
 
 
 def read_questions(path: str | Path) -> list[Question]:
-    """The questions of a jsonl, json, csv or tsv file (``.gz`` too), UTF-8.
+    """Read the questions of a UTF-8 jsonl, json, csv or tsv file (``.gz`` too).
 
     Fields: ``question`` (or ``query``); ``answers`` or ``answer`` (a text or a list; in csv several are separated by
     ``|`` or written as a JSON list); ``answerable``, or its reverse ``is_impossible``; ``id`` (or ``_id``, ``qid``,
     ``question_id``). JSON holds a list of objects, or one object with such a list under ``questions`` or ``data``;
-    SQuAD's files (articles, paragraphs, questions) are read as they are. CSV may be parted by semicolons.
+    SQuAD's files (articles, paragraphs, questions) are read as published. CSV may be separated by semicolons.
 
     Raises:
-        DocumentError: (an InputError) the file cannot be read, or is in no known format.
+        DocumentError: (an InputError) the file cannot be read, or has an unknown format.
         InputError: a row cannot be used; the message names the line (the entry, for json).
     """
     path = Path(path)
     suffixes = [s.lower().lstrip(".") for s in path.suffixes]
     kind = next((s for s in reversed(suffixes) if s != "gz"), "")
     if kind not in _FORMATS:
-        raise DocumentError(f"{path} is no file of questions: its name must end in {', '.join(_FORMATS)}.", hint=_SHAPE)
+        raise DocumentError(f"{path}: a file of questions must end in {', '.join(_FORMATS)}.", hint=_SHAPE)
     text = read_text(path)
     rows = _json_rows(path, text) if kind == "json" else line_rows(path, text, kind)
     questions: list[Question] = []
@@ -87,7 +90,7 @@ def read_questions(path: str | Path) -> list[Question]:
 
 
 def read_text(path: Path) -> str:
-    """The file's text, unpacked where its name ends in ``.gz``; DocumentError if it cannot be read or is not UTF-8."""
+    """Read a UTF-8 file, unpacked if its name ends in ``.gz``; DocumentError if that fails."""
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix.lower() == ".gz" else data
@@ -101,7 +104,7 @@ def read_text(path: Path) -> str:
 
 
 def line_rows(path: Path, text: str, kind: str) -> Iterator[tuple[str, Any]]:
-    """(place, row) of each line of a jsonl, csv or tsv file; InputError for a line that is no row."""
+    """Yield (place, row) for each line of a jsonl, csv or tsv file; InputError for an unreadable line."""
     if kind in ("csv", "tsv"):
         head = text.split("\n", 1)[0]
         parted = "\t" if kind == "tsv" else ";" if ";" in head and "," not in head else ","
@@ -114,19 +117,19 @@ def line_rows(path: Path, text: str, kind: str) -> Iterator[tuple[str, Any]]:
         except csv.Error as error:
             raise InputError(f"{path}, line {reader.line_num}: {error}.", hint="Check the quotes.") from error
         return
-    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: U+2028 may stand in a JSON string
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: JSON strings may contain U+2028
         if line.strip():
             try:
                 yield f"line {number}", json.loads(line)
             except ValueError as error:
-                raise InputError(f"{path}, line {number}: no JSON ({error}).", hint=_SHAPE) from error
+                raise InputError(f"{path}, line {number}: not JSON ({error}).", hint=_SHAPE) from error
 
 
 def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: no JSON ({error.msg}).", hint=_SHAPE) from error
+        raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg}).", hint=_SHAPE) from error
     seen = ""
     if isinstance(data, Mapping):
         seen = f" under questions or data; its fields are {_names(data)}"
@@ -141,7 +144,7 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _of_article(where: str, paragraphs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """The questions of one article of SQuAD."""
+    """Yield the questions of one SQuAD article."""
     for p, paragraph in enumerate(paragraphs, 1):
         asked = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
         if not isinstance(asked, list):
@@ -150,7 +153,7 @@ def _of_article(where: str, paragraphs: Sequence[Any]) -> Iterator[tuple[str, An
 
 
 def _names(row: Mapping[str, Any]) -> str:
-    """The fields of a row, for people."""
+    """List the fields of a row for an error message."""
     names = [repr(str(name)) for name in row]
     return ", ".join(names[:12]) + (", …" if len(names) > 12 else "") if names else "none"
 
@@ -177,9 +180,9 @@ def _question(where: str, row: Any, number: int) -> Question:
 def _answers(where: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         value = _split_answers(value)
-    elif isinstance(value, Mapping):  # SQuAD as data sets distribute it
+    elif isinstance(value, Mapping):  # SQuAD as the datasets package has it
         value = value.get("text", ())
-    elif isinstance(value, list) and any(isinstance(a, Mapping) for a in value):  # and as it is published
+    elif isinstance(value, list) and any(isinstance(a, Mapping) for a in value):  # SQuAD as published
         value = [a.get("text") if isinstance(a, Mapping) else a for a in value]
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         value = [str(value)]

@@ -1,4 +1,4 @@
-"""What one answer is worth: judged by what is shown of it, against the accepted answers."""
+"""Judge one answer by the claims it shows, against the accepted answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from shared_core.errors import AbstainedError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.metrics import confidence as ranking
-from shared_core.evaluation.metrics.answers import (
+from shared_core.evaluation.metrics.qa import (
     bare_golds,
     contains_answer,
     exact_match,
@@ -19,33 +19,32 @@ from shared_core.evaluation.metrics.answers import (
 )
 from shared_core.types import Answer, Claim
 
-WORDS, CLOSED, NONE = "accepted answer in what is said", "yes or no", "no answer is right"
-"""Who judged: an accepted answer stands in the text as whole normalised words; the text begins with the right one of
-yes and no; nothing could be right."""
+WORDS, CLOSED, NONE = "contains an accepted answer", "yes or no", "no answer is right"
+"""Criteria: the text contains an accepted answer as whole normalised words; it begins with the right one of yes and no;
+nothing can be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """How one question went.
+    """Judged answer to one question.
 
     Attributes:
-        id, question, answers, answerable: from the file.
-        prediction: the short answer (the claim's words where no shorter is known), of the kept claims; ``""`` for an
-            abstention.
-        quote: the first quote of the best claim, kept or dropped: what would have been said without a target.
-        abstained, reason: as the engine decided.
-        confidence: of the answer, else the support of its best claim; ``None`` if unknown.
-        em, f1: SQuAD's of ``prediction`` ("" is right exactly where there is no answer); ``None`` if not judgeable.
-        correct: what is shown, or of an abstention what was nearest, is a right answer (never to a question without
-            one); ``None`` if not judgeable.
-        judged_by: how that was judged (``WORDS``, ``CLOSED``, ``NONE``); empty if it was not.
-        quote_correct: ``quote`` holds an accepted answer: what the finder is worth, whatever the writer makes of it.
+        id, question, answers, answerable: as in the file.
+        prediction: short answer of the kept claims, or the claim's text if there is none; ``""`` for an abstention.
+        quote: first quote of the best claim, kept or dropped, whatever the target accuracy.
+        abstained, reason: decision of the engine.
+        confidence: confidence of the answer, else the support of its best claim; ``None`` if unknown.
+        em, f1: SQuAD's scores of ``prediction``, where "" is right only if there is no answer; ``None`` if unjudged.
+        correct: whether the claims shown, or the nearest claim of an abstention, are a right answer; never for an
+            unanswerable question; ``None`` if unjudged.
+        judged_by: criterion (``WORDS``, ``CLOSED``, ``NONE``); empty if unjudged.
+        quote_correct: whether ``quote`` contains an accepted answer: the quality of retrieval and reading alone.
         recall: share of the gold passages (``passage_id`` or ``passage_ids`` of the row) that were read.
-        offsets_exact: every cited span is what stands at its place in its passage; ``None`` without citations.
-        target_accuracy: ρ* that the answer was made for; ``None`` if it does not say.
-        claims: kept claims.
-        error: what went wrong instead; empty otherwise.
-        seconds: its share of the time its batch took.
+        offsets_exact: whether every cited span equals its passage's text there; ``None`` without citations.
+        target_accuracy: ρ* that the answer was made for; ``None`` if unknown.
+        claims: number of kept claims.
+        error: error instead of an answer; empty otherwise.
+        seconds: share of its batch's time.
     """
 
     id: str
@@ -71,7 +70,7 @@ class Record:
 
 
 def judge(question: Question, answer: Answer | Exception, seconds: float = 0.0) -> Record:
-    """What one answer is worth. An ``AbstainedError`` is the abstention it carries."""
+    """Judge one answer; an ``AbstainedError`` counts as the abstention it carries."""
     base: dict[str, Any] = {
         "id": question.id,
         "question": question.question,
@@ -114,7 +113,7 @@ def judge(question: Question, answer: Answer | Exception, seconds: float = 0.0) 
 
 
 def _best_claim(answer: Answer) -> Claim | None:
-    """The first kept claim; the surest dropped one if none was kept."""
+    """Return the first kept claim, or the best supported dropped one if none was kept."""
     if answer.kept_claims:
         return answer.kept_claims[0]
     return max(answer.claims, key=lambda c: -1.0 if c.support is None else c.support, default=None)
@@ -128,7 +127,7 @@ def _prediction(answer: Answer) -> str:
 
 
 def _match(prediction: str, golds: tuple[str, ...]) -> tuple[float, float]:
-    """SQuAD's exact match and F1; a symbol, of which its normal form leaves nothing, is compared as it is."""
+    """Return SQuAD's exact match and F1; symbols, of which normalisation leaves nothing, are compared as written."""
     bare = bare_golds(golds)
     same = float(any(is_bare_answer(prediction, gold) for gold in bare))
     if bare and len(bare) == len(golds):  # to SQuAD these are questions without an answer
@@ -141,7 +140,7 @@ def _quote(claim: Claim | None) -> str:
 
 
 def _shown(answer: Answer, nearest: Claim | None) -> list[tuple[str, str | None]]:
-    """(text, short answer) of each claim that is shown; of an abstention, of the one that came nearest."""
+    """Return (text, short answer) of each claim shown, or of an abstention's nearest claim."""
     if answer.abstained:
         return [(nearest.text, nearest.short_answer)] if nearest is not None else []
     kept = answer.kept_claims
@@ -149,7 +148,7 @@ def _shown(answer: Answer, nearest: Claim | None) -> list[tuple[str, str | None]
 
 
 def is_right(question: Question, text: str, short: str | None = None) -> bool:
-    """Whether a statement is a right answer: itself or its short answer, judged as ``judge_of`` says."""
+    """Return whether a statement or its short answer is right, by the criterion of ``judge_of``."""
     judge = judge_of(question)
     if judge == CLOSED:
         said = next(filter(None, (_polarity(short), _polarity(text))), None)
@@ -158,12 +157,12 @@ def is_right(question: Question, text: str, short: str | None = None) -> bool:
 
 
 def holds_answer(question: Question, claim: Claim) -> bool:
-    """Whether a claim is a right answer to the question; none about an unanswerable question is."""
+    """Return whether a claim is a right answer; no claim about an unanswerable question is."""
     return is_right(question, claim.text, claim.short_answer)
 
 
 def judge_of(question: Question) -> str:
-    """Who judges answers to this question."""
+    """Return the criterion for answers to this question."""
     if not question.answers or question.answerable is False:
         return NONE
     return CLOSED if all(normalize_answer(gold) in ("yes", "no") for gold in question.answers) else WORDS
@@ -173,7 +172,7 @@ _FIRST_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 def _polarity(text: str | None) -> str | None:
-    """``yes`` or ``no``, where the text begins with it; a "no" further on ("there is no …") denies something else."""
+    """Return ``yes`` or ``no`` if the text begins with it; a later "no" ("there is no …") denies something else."""
     found = _FIRST_WORD.match(text or "")
     return found[1].lower() if found else None
 

@@ -1,11 +1,10 @@
-"""Plots of confidence: risk-coverage, reliability, accuracy and coverage against the target accuracy."""
+"""Plot confidences: risk–coverage, reliability, accuracy and coverage against the target accuracy."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from numpy.typing import ArrayLike
 from shared_core.errors import InputError, MissingDependencyError
 from shared_core.evaluation.metrics.confidence import accuracy_at, aurc, expected_calibration_error, reliability_bins
 from shared_core.evaluation.metrics.confidence import risk_coverage_curve as curve
-from shared_core.evaluation.metrics.self_restraint import SelfRestraint
 
 _BLUE, _ORANGE, _GREY, _PALE = "#1f5fa8", "#c8551b", "#6b7280", "#cfe0f3"
 _STYLE = {
@@ -28,13 +26,13 @@ _STYLE = {
 def risk_coverage(
     confidence: ArrayLike, correct: ArrayLike, path: str | Path, *, title: str = "Risk–coverage", label: str = ""
 ) -> Path:
-    """Error rate among the most confident answers against the share of questions answered.
+    """Plot the error rate of the most confident answers against the share of questions answered.
 
     Args:
         confidence: (N,) any scale; NaN is least confident.
         correct: (N,) in [0, 1].
-        path: of the picture; its suffix names the format (png, svg, pdf).
-        title, label: above the plot and in its legend.
+        path: file to write; its suffix names the format (png, svg, pdf).
+        title, label: title of the plot, label in its legend.
 
     Returns:
         The path.
@@ -61,7 +59,7 @@ def risk_coverage(
 def reliability(
     confidence: ArrayLike, correct: ArrayLike, path: str | Path, *, bins: int = 10, title: str = "Reliability"
 ) -> Path:
-    """Accuracy against mean confidence in bins of equal width, with how many answers each holds.
+    """Plot accuracy against mean confidence in bins of equal width, with the share of answers in each.
 
     Arguments and errors as for ``risk_coverage``; confidences are probabilities, an unknown one counts as 0.
     """
@@ -87,7 +85,7 @@ def reliability(
 def target_accuracy(
     confidence: ArrayLike, correct: ArrayLike, path: str | Path, *, title: str = "What a target accuracy gives"
 ) -> Path:
-    """Accuracy and coverage of the answers with confidence > ρ*, against ρ*.
+    """Plot accuracy and coverage of the answers with confidence > ρ* against ρ*.
 
     Arguments and errors as for ``risk_coverage``; confidences are probabilities.
     """
@@ -102,38 +100,6 @@ def target_accuracy(
     return Path(path)
 
 
-def pareto(
-    curves: Mapping[str, Sequence[tuple[float, SelfRestraint]]],
-    path: str | Path,
-    *,
-    title: str = "What ρ* trades",
-) -> Path:
-    """Accuracy against claims per answer over the target accuracy, a curve for each name; right and up is better.
-
-    Args:
-        curves: (ρ*, figures) in order; without claims there is no accuracy, and no point.
-        path, title: as ``risk_coverage``.
-
-    Raises:
-        InputError: no point to plot, or the file cannot be written.
-        MissingDependencyError: matplotlib is not installed.
-    """
-    told = {name: [(rho, f) for rho, f in points if f.claims_per_answer > 0] for name, points in curves.items()}
-    if not any(told.values()):
-        raise InputError("There are no claims to plot.")
-    with figure_of(path, title) as axes:
-        for (name, points), color in zip(told.items(), cycle((_BLUE, _ORANGE, _GREY))):
-            x, y = [f.claims_per_answer for _, f in points], [f.accuracy for _, f in points]
-            axes.plot(x, y, color=color, linewidth=2, marker="o", markersize=5, label=name)
-            for (rho, _), at in zip(points, zip(x, y)):
-                axes.annotate(f"{rho:g}", at, textcoords="offset points", xytext=(6, 4), fontsize=8.5, color=color)
-        axes.set(xlabel="claims per answer", ylabel="accuracy of claims", ylim=(0, 1.06))
-        axes.set_xlim(left=0)
-        axes.margins(x=0.08)
-        axes.legend(loc="lower left", title="at ρ* as written")
-    return Path(path)
-
-
 def require_matplotlib() -> None:
     """Raise MissingDependencyError if plots cannot be drawn; to be called before long work that ends in plots."""
     if importlib.util.find_spec("matplotlib") is None:
@@ -142,7 +108,7 @@ def require_matplotlib() -> None:
 
 @contextmanager
 def figure_of(path: str | Path, title: str, *, size: tuple[float, float] = (6.4, 4.4)) -> Iterator[Any]:
-    """Axes of a figure that is saved to ``path``; no global state, no display, safe in threads. ``size``: in inches.
+    """Yield the axes of a figure and save it to ``path``; thread-safe, without a display. ``size`` is in inches.
 
     Raises:
         InputError: the file cannot be written.
@@ -165,4 +131,4 @@ def figure_of(path: str | Path, title: str, *, size: tuple[float, float] = (6.4,
             path.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(path)
         except (OSError, ValueError) as error:
-            raise InputError(f"The plot cannot be written to {path}: {error}.", hint="Use a name in .png.") from error
+            raise InputError(f"The plot cannot be written to {path}: {error}.", hint="Name a .png file.") from error

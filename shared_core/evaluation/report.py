@@ -1,4 +1,4 @@
-"""An HTML page for answers: the text, each claim linked to its highlighted quote in its document, the trace."""
+"""Write an HTML page of answers: text, claims linked to highlighted quotes in their documents, trace."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 WINDOW = 450
-"""Characters of the document shown on each side of a quote, where the document is too long to show whole."""
+"""Characters shown on each side of a quote if the document is too long to show whole."""
 WHOLE = 1_600
-"""Documents up to this many characters are shown whole."""
+"""Longest document, in characters, that is shown whole."""
 
 DocumentText = Callable[[str], str | None]
-"""From ``Passage.metadata["source"]`` to the extracted text of that document, ``None`` if it is not at hand."""
+"""Maps ``Passage.metadata["source"]`` to that document's extracted text; ``None`` if it is not available."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text to show; ``number`` is set where it is a quote, ``key`` where it holds the short answer."""
+    """Stretch of text to show; ``number`` is set for a quote, ``key`` if it contains the short answer."""
 
     text: str
     number: int | None = None
@@ -35,7 +35,7 @@ class Piece:
 
 
 class _Mark(NamedTuple):
-    """A quote in the text shown: its range, its number and its place in its document."""
+    """Quote in the text shown: its range, its number and its place in the document."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class _Mark(NamedTuple):
 
 @dataclass
 class Source:
-    """One document as shown: its name and its text in pieces."""
+    """Document as shown: its name and its text in pieces."""
 
     name: str
     title: str
@@ -71,8 +71,7 @@ def write_report(
 ) -> Path:
     """Write one self-contained HTML page (no scripts, no outside resources) and return its path.
 
-    Quotes are highlighted in the document where ``document_text`` gives it and the offsets hold, otherwise in
-    the passage.
+    Quotes are highlighted in the document if ``document_text`` returns it and the offsets match, else in the passage.
     """
     page = (
         page_environment()
@@ -85,7 +84,7 @@ def write_report(
 
 
 def page_environment() -> Environment:
-    """Where pages are made: everything is escaped, and nothing in it can turn or hide text."""
+    """Build the template environment: values are escaped and cannot reorder or hide text."""
     import jinja2
 
     loader = jinja2.PackageLoader("shared_core.evaluation", "templates")
@@ -93,7 +92,7 @@ def page_environment() -> Environment:
 
 
 def _showable(value: Any) -> Any:
-    """What stands in the page: texts of documents and models without characters that turn or hide text."""
+    """Remove characters that reorder or hide text from texts of documents and models."""
     return to_printable(value) if type(value) is str else value
 
 
@@ -116,7 +115,7 @@ def _claim(claim: Claim, numbers: dict[tuple[str, int, int], int]) -> dict[str, 
 
 
 def _checked(answer: Answer, numbers: dict[tuple[str, int, int], int]) -> list[dict[str, Any]]:
-    """The whole text of an answer that was checked, in pieces: its claims, and what stands between them."""
+    """Cut the text of a checked answer into its claims and the text between them."""
     pieces: list[dict[str, Any]] = []
     at = 0
     placed = [(c.start, c.end, c) for c in answer.claims if c.start is not None and c.end is not None]
@@ -127,7 +126,7 @@ def _checked(answer: Answer, numbers: dict[tuple[str, int, int], int]) -> list[d
 
 
 def _emphasise(text: str, short: str | None) -> list[Piece]:
-    """The text in pieces, one of which is the short answer, wherever the text breaks its lines."""
+    """Cut the text around the short answer, whatever its line breaks."""
     words = short.split() if short else []
     found = re.search(r"\s+".join(map(re.escape, words)), text) if words else None
     if found is None:
@@ -140,7 +139,7 @@ def _key(span: Span) -> tuple[str, int, int]:
 
 
 def _sources(answer: Answer, spans: Sequence[Span], document_text: DocumentText | None) -> list[Source]:
-    """One source per document, its quotes marked at their places in the document's text."""
+    """Return one source per document, with its quotes marked in the document's text."""
     grouped: dict[str, tuple[Passage, str, list[_Mark]]] = {}
     for number, span in enumerate(spans, 1):
         passage = answer.passage(span.passage_id)
@@ -152,7 +151,7 @@ def _sources(answer: Answer, spans: Sequence[Span], document_text: DocumentText 
 
 
 def _place(passage: Passage, span: Span, document_text: DocumentText | None) -> tuple[str, str, int]:
-    """(name, text shown, offset of the span in it): in the whole document if its offsets hold, else the passage."""
+    """Return (name, text, offset of the span in it): of the document if the offsets match, else of the passage."""
     source = passage.metadata.get("source")
     offset = passage.metadata.get("start")
     whole = document_text(str(source)) if document_text and source is not None else None
@@ -168,13 +167,13 @@ def _source(name: str, passage: Passage, text: str, marks: list[_Mark], shorts: 
     first, last = 0, len(text)
     if len(text) > WHOLE:
         first, last = max(0, marks[0][0] - WINDOW), min(len(text), max(m[1] for m in marks) + WINDOW)
-        # between words, where there are any: 40 characters hold most of them
+        # start at a word: one of the next 40 characters is nearly always a blank
         first += text[first : min(first + 40, marks[0][0])].find(" ") + 1 if first else 0
     where = "; ".join(mark.where for mark in marks)
     source = Source(name, passage.title, where, cut_before=first > 0, cut_after=last < len(text))
     at = first
     for start, end, number, _ in marks:
-        if start < at:  # quotes that overlap: the later one starts where the earlier ends
+        if start < at:  # overlapping quotes: the later one starts where the earlier ends
             start = min(at, end)
         source.pieces.append(Piece(text[at:start]))
         source.pieces.extend(_mark_up(text[start:end], number, shorts))

@@ -1,4 +1,4 @@
-"""Running an engine over questions and judging what it says."""
+"""Ask an engine questions and judge its answers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Progress = Callable[[int, int], None]
 
 
 class AnswersMany(Protocol):
-    """What is evaluated: a ``SelfReflectEngine``, or anything that answers a batch in its way."""
+    """System to evaluate: a ``SelfReflectEngine``, or anything else that answers a batch."""
 
     def answer_many(self, questions: Sequence[str], /) -> Sequence[Answer | Exception]:
-        """An ``Answer``, or the error, for each question, in order."""
+        """Return an ``Answer``, or an error in its place, for each question in order."""
         ...
 
 
@@ -36,10 +36,13 @@ class AnswersMany(Protocol):
 class Evaluation:
     """Records and metrics of a run.
 
+    >>> Evaluation({"accuracy": 0.5}, ()).to_dict()["metrics"]
+    {'accuracy': 0.5}
+
     Attributes:
-        metrics: figure → number; NaN where it is not defined for these questions (no gold answers, one class, …).
-        records: one for each question, in order.
-        fitted_on: how many of the questions a calibration that was applied had been fitted on, by purpose (``seen``).
+        metrics: metrics by name; NaN if undefined for these questions (no gold answers, one class, …).
+        records: one per question, in order.
+        fitted_on: by purpose, how many of the questions an applied calibration was fitted on.
     """
 
     metrics: Mapping[str, float]
@@ -47,12 +50,12 @@ class Evaluation:
     fitted_on: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; NaN becomes ``None``."""
+        """Convert to plain values that JSON can hold; NaN becomes ``None``."""
         metrics = {k: (v if math.isfinite(v) else None) for k, v in self.metrics.items()}
         return {"metrics": metrics, "fitted_on": dict(self.fitted_on), "records": [asdict(r) for r in self.records]}
 
     def write(self, path: str | Path) -> Path:
-        """Write metrics and records as JSON, whole or not at all. InputError if the file cannot be written."""
+        """Write metrics and records as JSON, atomically; InputError if the file cannot be written."""
         path = Path(path)
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2, allow_nan=False)
         try:
@@ -63,14 +66,14 @@ class Evaluation:
         return path
 
     def judgements(self) -> tuple[list[float], list[float]]:
-        """(confidences, correctness) of the questions that were answered without error and can be judged."""
+        """Return (confidences, correctness) of the questions without error that can be judged."""
         rows = [r for r in self.records if r.correct is not None and not r.error]
         return [math.nan if r.confidence is None else r.confidence for r in rows], [
             float(bool(r.correct)) for r in rows
         ]
 
     def plot(self, folder: str | Path) -> list[Path]:
-        """Draw risk-coverage, reliability and accuracy/coverage plots into a folder; none if nothing can be judged."""
+        """Draw risk–coverage, reliability and target-accuracy plots into a folder; none if nothing can be judged."""
         from shared_core.evaluation import plots
 
         sure, right = self.judgements()
@@ -94,14 +97,14 @@ def evaluate(
 ) -> Evaluation:
     """Ask all questions in batches, judge the answers, and compute the table of metrics.
 
-    Questions that a calibration of the engine's was fitted on draw a warning.
+    Questions that one of the engine's calibrations was fitted on draw a warning.
 
     Args:
-        engine: answers batches; an error in place of an answer counts against that question only.
+        engine: system to ask; an error in place of an answer counts against that question only.
         questions: see ``read_questions``.
         batch_size: questions asked at once.
-        targets: target accuracies ρ* at which accuracy and coverage of the answers with confidence > ρ* are given.
-        progress: told after every batch.
+        targets: target accuracies ρ* at which accuracy and coverage are given.
+        progress: called as ``progress(done, total)`` after every batch.
 
     Raises:
         InputError: no questions, or the engine does not answer each one.

@@ -1,4 +1,4 @@
-"""The table of figures of a run, from its judged records."""
+"""Compute the table of metrics of a run from its judged records."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ TARGETS = (0.5, 0.7, 0.8, 0.9)
 
 
 def metrics(records: Sequence[Record], targets: Sequence[float] = TARGETS) -> dict[str, float]:
-    """The table of metrics; NaN where one is not defined for these records.
+    """Compute the table of metrics; undefined ones are NaN.
 
-    ``exact_match``, ``f1``: over all judgeable questions, with the engine's own abstentions. ``first_quote``: share of
-    the answerable questions whose first quote holds a gold answer, the target accuracy left aside. ``coverage``: share
+    ``exact_match``, ``f1``: over all judgeable questions, abstentions as empty answers. ``first_quote``: share of
+    the answerable questions whose first quote holds a gold answer, whatever the target accuracy. ``coverage``: share
     of all questions that were answered; ``accuracy``: of these, the share right. ``coverage_R``: share of all questions
     that were answered with confidence > R; ``kept_accuracy_R``: of these, the share right; both undefined for an R
     below the target accuracy of the run, which withheld what they would count. So abstentions and errors are unanswered
@@ -51,7 +51,7 @@ def metrics(records: Sequence[Record], targets: Sequence[float] = TARGETS) -> di
 
 
 def _kept(records: Sequence[Record], rho: float) -> dict[str, float]:
-    """Of the answers that were given with a confidence above ρ: how many, and how many of them right."""
+    """Return accuracy and share of the answers that were given with a confidence above ρ."""
     withheld = any(r.target_accuracy is not None and r.target_accuracy > rho for r in records)
     if withheld or all(r.confidence is None for r in records):
         return {f"kept_accuracy_{rho:g}": math.nan, f"coverage_{rho:g}": math.nan}
@@ -65,7 +65,7 @@ def _kept(records: Sequence[Record], rho: float) -> dict[str, float]:
 def _confidence_metrics(records: Sequence[Record]) -> dict[str, float]:
     sure = [_known(r.confidence) for r in records]
     right = [float(bool(r.correct)) for r in records]
-    known = any(not math.isnan(c) for c in sure)  # without any confidence there is nothing to measure
+    known = any(not math.isnan(c) for c in sure)  # undefined without any confidence
     return {
         "auroc_correct": ranking.auroc(sure, right) if known else math.nan,
         "ece": ranking.expected_calibration_error(sure, right) if known else math.nan,

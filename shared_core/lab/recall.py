@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.lab.questions import Question
 from shared_core.lab.setup import LabSetup
 from shared_core.lm.base import Prompt

@@ -302,3 +302,20 @@ def test_gate_and_answers_ask_nothing_twice(pipeline: Any, multi_hop: bool) -> N
     asked, different = calls(RunLog())
     assert asked == different
     assert asked < calls(None)[0]
+
+
+def test_old_flags_work_and_name_the_new_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    old = invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "gate", "-o", file)
+    assert old.exit_code == 0, old.output
+    assert "use: selfreflect calibrate gate" in " ".join(old.output.split())
+    before = file.read_bytes()
+    new = invoke(monkeypatch, tmp_path, "gate", "--model", "x", "-o", file)
+    assert "warning" not in new.output
+    assert file.read_bytes() == before
+
+
+def test_gate_and_answer_in_one_run_by_the_new_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    assert invoke(monkeypatch, tmp_path, "gate", "--answer", "--model", "x", "-o", file).exit_code == 0
+    assert set(calibration_io.load(file)) == {"gate", "answer"}

@@ -63,7 +63,8 @@ def engine(calibrations: Any = None, **settings: Any) -> SelfReflectEngine:
 
 def fitted(kind: Any = KIND, **more: Any) -> Fitted:
     asked = engine(target_accuracy=0.5, guarantee_alpha=0.1)
-    return fit("guarantee", asked, more.pop("rows", questions()), FitOptions(guarantee=kind), **more)
+    options = more.pop("options", FitOptions(guarantee=kind))
+    return fit("guarantee", asked, more.pop("rows", questions()), options, **more)
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +175,8 @@ def test_an_engine_that_applies_one_cannot_be_calibrated_again() -> None:
 
 
 def test_whoever_judges_may_leave_claims_out() -> None:
-    made = fitted(label=lambda question, claim: None if int(question.id) < 50 else True).calibration
+    options = FitOptions(guarantee=KIND, label=lambda question, claim: None if int(question.id) < 50 else True)
+    made = fitted(options=options).calibration
     assert made.claims == 25
     assert made.right == 25
 

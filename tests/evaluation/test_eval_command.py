@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,3 +96,16 @@ def test_if_every_question_fails_so_does_the_command(monkeypatch: pytest.MonkeyP
     result, _ = invoke(monkeypatch, Broken(), asked)
     assert result.exit_code == 1
     assert "The index is gone." in result.output
+
+
+def test_without_matplotlib_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:
+    """A folder of results holds plots: what they need is looked for before the work, not after it."""
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "matplotlib" else found(name))
+    for option in ("-o", "--plots"):
+        result, built = invoke(monkeypatch, Engine(), asked, "--docs", tmp_path, option, tmp_path / "out")
+        assert result.exit_code == 1
+        assert "matplotlib" in result.output
+        assert not built
+    result, _ = invoke(monkeypatch, Engine(), asked, "--docs", tmp_path)  # a table needs none
+    assert result.exit_code == 0

@@ -145,6 +145,7 @@ def test_shards_are_merged(run: Eval, tmp_path: Path) -> None:
     again = CliRunner().invoke(app, ["eval", "merge", str(tmp_path / "all"), "-o", str(tmp_path / "all")])
     assert again.exit_code == 0, again.output
     nothing = CliRunner().invoke(app, ["eval-merge", str(tmp_path), "-o", str(tmp_path / "x")])
+    assert "use: selfreflect eval merge" in " ".join(nothing.output.split())
     assert nothing.exit_code == 2
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from shared_core.abstention import penalty
 from shared_core.errors import InputError, SettingsError
-from shared_core.evaluation import over_targets, plots, self_restraint_by
 from shared_core.evaluation.metrics.self_restraint import self_restraint
 
 TABLES = {
@@ -70,29 +69,3 @@ def test_published_rates_hang_together() -> None:
 def test_bad_input(labels: Any, rho: float, error: type[Exception]) -> None:
     with pytest.raises(error):
         self_restraint(labels, rho)
-
-
-def test_by_tier_each_answer_counts_once() -> None:
-    tiers = ["popular", "invented", "popular"]
-    found = self_restraint_by(tiers, [[True, True], None, [False]])
-    assert list(found) == ["popular", "invented"]
-    assert found["popular"] == self_restraint([[True, True], [False]])
-    assert found["invented"].abstention_rate == 1.0
-    with pytest.raises(InputError):
-        self_restraint_by(["a"], [[True], [True]])
-
-
-def test_a_higher_target_shows_fewer_and_surer_claims(tmp_path: Path) -> None:
-    probabilities = [[0.9, 0.6, None], [0.3, 0.7]]
-    labels = [[True, False, True], [False, True]]
-    low, middle, high = over_targets(probabilities, labels, [0.2, 0.65, 0.95])
-    assert (low.claims_per_answer, middle.claims_per_answer, high.claims_per_answer) == (2.0, 1.0, 0.0)
-    assert (low.accuracy, middle.accuracy) == (0.5, 1.0)
-    assert high.abstention_rate == 1.0
-    assert middle.utility == 1.0
-    with pytest.raises(InputError):
-        over_targets([[0.1]], [[True, False]], [0.5])
-    curve = list(zip([0.2, 0.65, 0.95], (low, middle, high)))
-    assert plots.pareto({"ours": curve}, tmp_path / "p.png").stat().st_size > 1000
-    with pytest.raises(InputError, match="no claims"):
-        plots.pareto({"ours": curve[2:]}, tmp_path / "p.png")

@@ -6,7 +6,7 @@ import re
 
 from benchmarks.lab.measure.setting import Counts, Figures, Lab, answers_of, mean
 from shared_core.citation import align_quote
-from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.lab.questions import Question
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.reclaim.prompts import CLAIM_END, CLAIM_LEAD, REFERENCE_END, REFERENCE_LEAD, reference_prompt

@@ -1,4 +1,4 @@
-"""What an evaluation was made with: settings, hashes of models, documents and calibrations, versions."""
+"""Describe a system for the record: settings, hashes of models, documents and calibrations, versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SOME = 1000  # passages read at a time
 
 
 def versions() -> dict[str, str]:
-    """Of this project, Python, the platform, and of the packages that answers may depend on, where installed."""
+    """Return the versions of this project, Python, the platform, and installed packages that answers depend on."""
     found = {"selfreflect": __version__, "python": platform.python_version(), "platform": platform.platform()}
     for name in _PACKAGES:
         try:
@@ -42,15 +42,14 @@ def versions() -> dict[str, str]:
 
 
 Known = dict[int, dict[str, Any]]
-"""Descriptions of models and retrievers by the object's ``id``: hashing gigabytes once is enough."""
+"""Descriptions of models and retrievers by the object's ``id``, so that gigabytes are hashed once."""
 
 
 def describe(system: object, known: Known | None = None) -> dict[str, Any]:
-    """What the answers of a system depend on, in plain values: kind, settings, models, documents, parts, calibrations.
+    """Describe everything that a system's answers depend on, in plain values.
 
-    The hash of a retriever that does not list its passages cannot be known and is ``None``. Of a system that is no
-    engine of ours its class is all that is known. ``known``: filled and looked into, where several systems that live
-    at the same time share models and documents.
+    A retriever that does not list its passages has a hash of ``None``. Systems other than our engines are described by
+    their class alone. ``known`` caches models and documents that several living systems share.
     """
     known = {} if known is None else known
     if isinstance(system, Plain):
@@ -61,7 +60,7 @@ def describe(system: object, known: Known | None = None) -> dict[str, Any]:
 
 
 def _has_parts(system: object) -> TypeGuard[SelfReflectEngine]:
-    """Whether it has all that is looked at of an engine, which it need not be itself."""
+    """Return whether a system has an engine's attributes, engine or not."""
     return getattr(system, "resources", None) is not None and hasattr(system, "settings") and hasattr(system, "context")
 
 
@@ -101,18 +100,18 @@ def _once(describing: Callable[[T], dict[str, Any]], what: T, known: Known) -> d
 
 
 def describe_model(lm: LanguageModel) -> dict[str, Any]:
-    """Name, backend and identity: a digest of the weights where they are at hand, else what is said of the model."""
+    """Describe a model by name, backend and identity: a digest of its weights, else its own name."""
     folder = Path(lm.name.partition("#")[0])
     here = (folder / "config.json").is_file()
     name = folder.resolve().name if here else lm.name
     identity = identity_of(lm)
-    if here and WEIGHTS not in identity:  # a path says nothing of the weights that lie there
+    if here and WEIGHTS not in identity:  # a path does not identify the weights in it
         identity = identity_of_files(folder, type(lm).__name__) or name
     return {"name": name, "backend": type(lm).__name__, "identity": identity}
 
 
 def describe_retriever(retriever: Retriever | None) -> dict[str, Any]:
-    """Kind, number of passages and the hash of their ids, titles and texts, where the retriever lists them."""
+    """Describe a retriever by kind, number of passages and a hash of their ids, titles and texts, if it lists them."""
     kind = type(retriever).__name__
     ids, get = getattr(retriever, "ids", None), getattr(retriever, "get", None)
     if not callable(ids) or not callable(get):
@@ -126,11 +125,11 @@ def describe_retriever(retriever: Retriever | None) -> dict[str, Any]:
 
 
 def hash_of_json(values: Mapping[str, Any]) -> str:
-    """SHA-256 of plain values, whatever the order of their names."""
+    """Return the SHA-256 of plain values, regardless of key order."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def hash_of_questions(questions: Sequence[Question]) -> str:
-    """SHA-256 over id, text, answers and answerability of the questions, in their order."""
+    """Return the SHA-256 over id, text, answers and answerability of the questions, in order."""
     known = [[q.id, q.question, q.answers, q.answerable] for q in questions]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()

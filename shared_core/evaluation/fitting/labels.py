@@ -15,7 +15,7 @@ from typing import Any
 from shared_core.abstention import claim_key
 from shared_core.errors import DocumentError, InputError
 from shared_core.evaluation.dataset import Question, line_rows, read_text
-from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.types import Claim
 
 FIELD = "claims"

@@ -29,7 +29,7 @@ from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.asking import Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.labels import ClaimLabels, Label, can_be_judged
 from shared_core.evaluation.judging import holds_answer, is_right, judge
-from shared_core.evaluation.metrics.answers import contains_answer
+from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.overlap import digests_of
 from shared_core.pipelines.confidence import SIGNALS
 from shared_core.pipelines.decision.guarantees import signals_of
@@ -111,7 +111,7 @@ class Observed:
         questions: digests of the questions that were asked.
         failed: number of questions that failed.
         notes: remarks for the summary.
-        answered: of ``guarantee``: ids of the answered questions, each with its drift signals.
+        answered: of ``guarantee``: keys of the answered questions, each with its drift signals.
         reused: of ``guarantee``: questions that the engine's other calibrations were fitted on.
     """
 
@@ -277,14 +277,15 @@ def observe_guarantee(job: FitJob) -> Observed:
     failed = _require_some(found)
     rows: list[Observation] = []
     answered: dict[str, dict[str, float]] = {}
-    for question, answer in zip(known, found, strict=True):
+    for number, (question, answer) in enumerate(zip(known, found, strict=True)):
         if isinstance(answer, Exception):
             continue
+        key = str(number)  # ids and texts may occur twice; every answer counts
         supports = [c.support for c in answer.claims]
-        answered[question.id] = signals_of(question.question, supports, answer.metadata["answerable"])
+        answered[key] = signals_of(question.question, supports, answer.metadata["answerable"])
         for score, claim in zip(answer.metadata["claim_scores"], answer.claims, strict=True):
             known_score = math.nan if score is None else float(score)
-            rows.append(Observation(question.id, known_score, label(question, claim), claim.text))
+            rows.append(Observation(key, known_score, label(question, claim), claim.text))
     return Observed(tuple(rows), digests, failed, answered=answered, reused=reused)
 
 

@@ -1,10 +1,10 @@
-"""ALCE's citation recall and precision, and claim recall, for answers that cite ``[1]``, ``[2]``, …
+"""Compute ALCE's citation recall and precision, and claim recall, of answers that cite ``[1]``, ``[2]``, …
 
 Source: princeton-nlp/ALCE ``eval.py`` (``compute_autoais``, ``compute_claims``), ``utils.py`` (``remove_citations``).
-Scores are in [0, 1]; ALCE prints them times 100. Differences, where the published code is wrong:
+Scores are in [0, 1]; ALCE prints them times 100. Two bugs of the published code are not reproduced:
 
-- ``[0]`` cites nothing here (there: the last document);
-- ``[1, 2]`` cites both here (there: the first, and ", 2" becomes part of the sentence).
+- ``[0]`` cites nothing (published: the last document);
+- ``[1, 2]`` cites both (published: the first, and ", 2" becomes part of the sentence).
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ _CITATION_WITH_SPACE = re.compile(rf" ?{_LIST}")
 
 
 class CitationScores(NamedTuple):
-    """Means over the answers that have sentences, each in [0, 1]; NaN if none has.
+    """Result of ``alce_citation_scores``: means over the answers that have sentences, in [0, 1]; NaN if none has.
+
+    >>> item = {"output": "It rains [1].", "docs": [{"title": "Sky", "text": "It rains"}]}
+    >>> alce_citation_scores(item, lambda premise, claim: claim.strip(".") in premise)
+    CitationScores(recall=1.0, precision=1.0, answers=1)
 
     Attributes:
-        recall: share of sentences that their cited documents together entail.
-        precision: share of citations whose sentence is supported and which entail it alone or are needed for it.
-        answers: how many answers were scored; those without a sentence are left out, as published.
+        recall: share of sentences entailed by their cited documents together.
+        precision: share of citations of supported sentences that entail the sentence alone, or are needed for it.
+        answers: number of answers scored; those without a sentence are left out, as published.
     """
 
     recall: float
@@ -40,12 +44,12 @@ class CitationScores(NamedTuple):
 
 
 def cited_numbers(sentence: str) -> list[int]:
-    """The numbers cited in a sentence, in order, repetitions included: ``[1][3]`` and ``[1, 3]`` give 1 and 3."""
+    """Return the numbers cited in a sentence, in order, with repetitions: ``[1][3]`` and ``[1, 3]`` give 1 and 3."""
     return [int(n) for group in _CITATION.findall(sentence) for n in group.split(",")]
 
 
 def remove_citations(text: str) -> str:
-    """The text without citation marks (and, as published, without "]" and " |")."""
+    """Remove citation marks (and, as published, "]" and " |")."""
     return _CITATION_WITH_SPACE.sub("", text).replace(" |", "").replace("]", "")
 
 
@@ -57,18 +61,18 @@ def alce_citation_scores(
     qampari: bool = False,
     splitter: SentenceSplitter = split_sentences,
 ) -> CitationScores:
-    """ALCE's citation recall and precision.
+    """Compute ALCE's citation recall and precision.
 
     Args:
         data: items (or one) with ``output``, ``docs`` (``Passage``s, or mappings with ``title`` and ``text`` or
             ``sent``); ``sentences`` (the output's sentences) if they are known; ``question`` for ``qampari``.
         nli: judges whether a premise (documents as "Title: …\\n…", joined by newlines) entails a sentence.
-        at_most_citations: citations of a sentence beyond so many are ignored (3 in the paper); ``None`` for all.
-        qampari: the output is a comma-separated list; each entry is judged behind the question.
+        at_most_citations: only the first so many citations of a sentence count (3 in the paper); ``None`` for all.
+        qampari: the output is a comma-separated list; each entry is judged after the question.
         splitter: finds the output's sentences.
 
     Raises:
-        InputError: an item lacks what is needed.
+        InputError: an item lacks a field.
     """
     items = [data] if isinstance(data, Mapping) else list(data)
     scored = [s for s in (_sentences(item, qampari, splitter, at_most_citations) for item in items) if s]
@@ -83,7 +87,7 @@ def alce_citation_scores(
 @dataclass(slots=True)
 class _Sentence:
     claim: str
-    documents: list[str]  # cited ones; empty where a citation points nowhere, which rejects the sentence
+    documents: list[str]  # cited ones; empty if a citation points nowhere, which rejects the sentence
     supported: bool = False
     needed: int = 0
 
@@ -92,7 +96,7 @@ class _Sentence:
 
 
 def _judge(sentences: list[_Sentence], entails: Entailment) -> None:
-    """Three rounds, so that a model that takes batches gets large ones: together, each alone, each left out."""
+    """Judge in three rounds of large batches: all documents together, each alone, each left out."""
     cited = [s for s in sentences if s.documents]
     for s, verdict in zip(cited, entails.ask([("\n".join(s.documents), s.claim) for s in cited])):
         s.supported = verdict

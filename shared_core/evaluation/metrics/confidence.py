@@ -1,8 +1,8 @@
-"""Is the confidence worth something? Ranking, rejection and calibration metrics, in numpy.
+"""Ranking, rejection and calibration metrics of confidences, in numpy.
 
-``confidence`` is higher for surer answers, on any scale where only the ranking counts (give ``-uncertainty``); NaN,
-``None`` and -inf are unknown: the least confident. Where calibration is measured it must be a probability, and unknown
-counts as 0. ``correct`` is 0/1, or a quality in [0, 1] where said.
+``confidence`` is higher for surer answers; where only the ranking counts any scale will do (``-uncertainty``). NaN,
+``None`` and -inf are unknown and rank as least confident. Calibration metrics need probabilities, and count unknown as
+0. ``correct`` is 0/1, or a quality in [0, 1] where documented.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from shared_core.errors import InputError
 
 Ties = Literal["stable", "mean"]
-"""What happens to equal confidences: ``stable`` leaves them in the given order (as published metrics do), ``mean``
-gives the expectation over all orders, which does not depend on the order of the data."""
+"""Order of equal confidences: ``stable`` keeps the given order (as published metrics do), ``mean`` takes the
+expectation over all orders, which does not depend on the order of the data."""
 
 Floats = NDArray[np.float64]
 
 
 def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
-    """P(a right answer is more confident than a wrong one), ties counting half.
+    """Return P(a right answer is more confident than a wrong one), ties counting half.
+
+    >>> auroc([0.9, 0.8, 0.3, 0.2], [1, 0, 1, 0])
+    0.75
 
     Args:
         confidence: (N,) any scale.
@@ -50,12 +53,15 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
 
 
 class RiskCoverage(NamedTuple):
-    """``risk_coverage_curve``: one point for each number of answers given, the most confident first.
+    """Result of ``risk_coverage_curve``: one point per number of answers given, the most confident first.
+
+    >>> risk_coverage_curve([0.9, 0.2], [1, 0]).risk.tolist()
+    [0.0, 0.5]
 
     Attributes:
         coverage: (N,) share of questions answered, 1/N … 1.
-        risk: (N,) mean error among these.
-        threshold: (N,) the confidence of the last one.
+        risk: (N,) mean error of these answers.
+        threshold: (N,) confidence of the last of them.
     """
 
     coverage: Floats
@@ -64,7 +70,7 @@ class RiskCoverage(NamedTuple):
 
 
 def risk_coverage_curve(confidence: ArrayLike, correct: ArrayLike, *, ties: Ties = "stable") -> RiskCoverage:
-    """Error rate among the most confident answers, for every share of questions answered.
+    """Compute the error rate of the most confident answers for every share of questions answered.
 
     Args:
         confidence: (N,) any scale.
@@ -81,7 +87,7 @@ def risk_coverage_curve(confidence: ArrayLike, correct: ArrayLike, *, ties: Ties
 
 
 def aurc(confidence: ArrayLike, correct: ArrayLike, *, ties: Ties = "stable") -> float:
-    """Area under the risk-coverage curve: the mean of its risk over the coverages 1/N … 1. Lower is better.
+    """Return the area under the risk-coverage curve: its mean risk over the coverages 1/N … 1. Lower is better.
 
     Arguments and errors as for ``risk_coverage_curve``. In [0, 1].
     """
@@ -91,12 +97,12 @@ def aurc(confidence: ArrayLike, correct: ArrayLike, *, ties: Ties = "stable") ->
 def prediction_rejection_ratio(
     confidence: ArrayLike, quality: ArrayLike, *, max_rejection: float = 1.0, ties: Ties = "stable"
 ) -> float:
-    """PRR: how much of what an oracle gains by rejecting the worst answers first, this confidence gains.
+    """Return PRR: the gain of rejecting the least confident answers first, as a share of an oracle's gain.
 
-    (area - random) / (oracle - random), where an area is the mean quality of the answers left, over rejecting 0, 1, …
-    of them; random is the mean quality.
+    (area - random) / (oracle - random), where area is the mean quality of the remaining answers over rejecting 0, 1, …
+    of them, and random is the mean quality.
 
-    Source: lm-polygraph ``PredictionRejectionArea`` and ``normalize_metric``, with the exact expectation of the random
+    Source: lm-polygraph ``PredictionRejectionArea`` and ``normalize_metric``, with the exact expectation of a random
     order instead of 1,000 shuffles.
 
     Args:
@@ -106,10 +112,10 @@ def prediction_rejection_ratio(
         ties: see ``Ties``.
 
     Returns:
-        At most 1 (the oracle's order), 0 for a random order; NaN where the qualities are all the same.
+        At most 1 (the oracle's order), 0 for a random order; NaN if all qualities are equal.
 
     Raises:
-        InputError: different lengths, no answers, a quality outside [0, 1], or a share that rejects nothing.
+        InputError: different lengths, no answers, a quality outside [0, 1], or a share too small to reject any.
     """
     sure, values = _arrays(confidence, quality, empty=False)
     if not 0.0 < max_rejection <= 1.0 or int(max_rejection * len(sure)) < 1:
@@ -127,13 +133,16 @@ def _rejection_area(sure: Floats, values: Floats, max_rejection: float, ties: Ti
 
 
 class ReliabilityBins(NamedTuple):
-    """``reliability_bins``, (bins,) each; confidence and accuracy are NaN in empty bins.
+    """Result of ``reliability_bins``, (bins,) each; confidence and accuracy are NaN in empty bins.
+
+    >>> reliability_bins([0.9, 0.8], [1, 0], bins=2).accuracy.tolist()
+    [nan, 0.5]
 
     Attributes:
         lower, upper: a bin holds lower < confidence <= upper (the first also 0).
-        size: answers in it.
-        confidence: their mean confidence.
-        accuracy: their mean correctness.
+        size: number of answers.
+        confidence: mean confidence.
+        accuracy: mean correctness.
     """
 
     lower: Floats
@@ -144,12 +153,12 @@ class ReliabilityBins(NamedTuple):
 
 
 def reliability_bins(confidence: ArrayLike, correct: ArrayLike, *, bins: int = 10) -> ReliabilityBins:
-    """Mean confidence against accuracy in bins of equal width.
+    """Compute mean confidence and accuracy in bins of equal width.
 
     Args:
         confidence: (N,) probabilities; unknown counts as 0.
         correct: (N,) in [0, 1].
-        bins: how many.
+        bins: number of bins.
 
     Raises:
         InputError: different lengths, a confidence outside [0, 1], or no bins.
@@ -166,7 +175,7 @@ def reliability_bins(confidence: ArrayLike, correct: ArrayLike, *, bins: int = 1
 
 
 def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, bins: int = 10) -> float:
-    """ECE: |accuracy - mean confidence| of the bins, weighted by how many answers they hold.
+    """Return ECE: |accuracy - mean confidence| per bin, weighted by the number of answers in it.
 
     Source: Guo et al. 2017; bins of equal width, [0, 1/bins], then (lower, upper].
 
@@ -181,25 +190,27 @@ def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, bin
 
 
 def brier_score(confidence: ArrayLike, correct: ArrayLike) -> float:
-    """Mean squared difference of confidence (a probability; unknown counts as 0) and correctness; NaN without answers.
+    """Return the mean squared difference of confidence (unknown counts as 0) and correctness; NaN without answers.
 
-    Raises InputError for different lengths or a confidence outside [0, 1].
+    Raises:
+        InputError: different lengths, or a confidence outside [0, 1].
     """
     p, right = _probabilities(confidence, correct)
     return float(np.mean((p - right) ** 2)) if len(p) else math.nan
 
 
 class Kept(NamedTuple):
-    """``accuracy_at``: ``accuracy`` of the answers with confidence above ρ* (NaN if none), their share ``coverage``."""
+    """Result of ``accuracy_at``: accuracy of the answers above ρ* (NaN if none), and their share."""
 
     accuracy: float
     coverage: float
 
 
 def accuracy_at(confidence: ArrayLike, correct: ArrayLike, target_accuracy: float) -> Kept:
-    """What keeping the answers with confidence > ρ* gives; unknown confidences are never kept.
+    """Return accuracy and coverage of the answers with confidence > ρ*; unknown confidences are never kept.
 
-    Raises InputError for different lengths, no answers or a ρ* outside [0, 1].
+    Raises:
+        InputError: different lengths, no answers, or a ρ* outside [0, 1].
     """
     if not 0.0 <= target_accuracy <= 1.0:
         raise InputError(f"A target accuracy lies in (0, 1), not {target_accuracy!r}.")
@@ -209,9 +220,10 @@ def accuracy_at(confidence: ArrayLike, correct: ArrayLike, target_accuracy: floa
 
 
 def recall_at_k(retrieved: Sequence[Any], relevant: Collection[Any], k: int) -> float:
-    """Share of the relevant ids among the first ``k`` retrieved; NaN if nothing is relevant.
+    """Return the share of relevant ids among the first ``k`` retrieved; NaN if nothing is relevant.
 
-    Raises InputError for k < 1.
+    Raises:
+        InputError: k < 1.
     """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k!r}.")
@@ -220,7 +232,7 @@ def recall_at_k(retrieved: Sequence[Any], relevant: Collection[Any], k: int) -> 
 
 
 def _by_confidence(sure: Floats, values: Floats, ties: Ties) -> tuple[NDArray[np.int64], Floats]:
-    """The order from the surest down, and the values in it (each tie's mean, if asked)."""
+    """Return the order by falling confidence, and the values in that order (the mean over ties, if asked)."""
     if ties not in ("stable", "mean"):
         raise InputError(f"ties must be 'stable' or 'mean', not {ties!r}.")
     order = np.argsort(-sure, kind="stable")
@@ -242,13 +254,9 @@ def _arrays(confidence: ArrayLike, quality: ArrayLike, *, empty: bool = True) ->
     if not empty and not len(sure):
         raise InputError("There are no answers to score.")
     if not ((values >= 0) & (values <= 1)).all():
-        raise InputError(
-            "Correctness must lie in [0, 1], and be known.", hint="The arguments are (confidence, correct)."
-        )
+        raise InputError("Correctness must be known, and in [0, 1].", hint="The arguments are (confidence, correct).")
     if np.isposinf(sure).any():
-        raise InputError(
-            "A confidence is +inf.", hint="Where an estimate failed give NaN, or negate an uncertainty of +inf."
-        )
+        raise InputError("A confidence is +inf.", hint="Use NaN for a failed estimate, and -u for an uncertainty u.")
     return np.where(np.isnan(sure), -np.inf, sure), values
 
 
@@ -256,5 +264,5 @@ def _probabilities(confidence: ArrayLike, correct: ArrayLike) -> tuple[Floats, F
     sure, right = _arrays(confidence, correct)
     p = np.where(np.isneginf(sure), 0.0, sure)
     if not ((p >= 0) & (p <= 1)).all():
-        raise InputError("To measure calibration, confidences must be probabilities in [0, 1].")
+        raise InputError("Calibration metrics need confidences in [0, 1].")
     return p, right

@@ -1,4 +1,4 @@
-"""Whatever judges entailment, as one function over many pairs."""
+"""Judge entailment of many pairs by a function or a support scorer, each distinct pair once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from shared_core.errors import InputError
 from shared_core.reading.base import SupportScorer
 
 Nli = Callable[[str, str], Any] | SupportScorer
-"""``nli(premise, hypothesis)`` → true/false, 0/1 or a probability; or a ``SupportScorer``, which judges in batches."""
+"""``nli(premise, hypothesis)`` returning true/false, 0/1 or a probability; or a ``SupportScorer``, asked in batches."""
 
 
 class Entailment:
-    """Asks ``nli`` once for each distinct pair, in batches where it takes them.
+    """Judge of entailment that asks ``nli`` once per distinct pair, in batches if it takes them.
+
+    >>> Entailment(lambda premise, hypothesis: hypothesis in premise).ask([("It rains.", "rains"), ("a", "b")])
+    [True, False]
 
     Args:
-        nli: the judge.
-        threshold: a probability counts as entailed from here on; unknown (``None``, NaN) never does.
+        nli: function or scorer to ask.
+        threshold: least probability that counts as entailed; unknown (``None``, NaN) never does.
 
     Raises:
         InputError: ``nli`` is neither callable nor a ``SupportScorer``.
@@ -37,7 +40,7 @@ class Entailment:
         self._known: dict[tuple[str, str], bool] = {}
 
     def ask(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
-        """Whether each premise entails its hypothesis."""
+        """Return whether each premise entails its hypothesis."""
         new = list(dict.fromkeys(p for p in pairs if p not in self._known))
         if new:
             self._known.update(zip(new, map(self._decide, self._judge(new), new)))
@@ -58,10 +61,10 @@ class Entailment:
             value = float(verdict)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"The NLI model answered {verdict!r} about {pair!r}.", hint="It must give true/false or a probability."
+                f"The NLI model answered {verdict!r} about {pair!r}.", hint="Return true/false or a probability."
             ) from error
         if math.isnan(value):
             return False
         if not 0.0 <= value <= 1.0:
-            raise InputError(f"The NLI model answered {value!r}, which is no probability.", hint="Apply its softmax.")
+            raise InputError(f"The NLI model answered {value!r}, not a probability.", hint="Apply its softmax.")
         return value >= self._threshold

@@ -1,4 +1,4 @@
-"""Long answers against reference texts: ROUGE-Lsum and MAUVE, from their own packages."""
+"""Score long answers against reference texts: ROUGE-Lsum and MAUVE, from their own packages."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def rouge_lsum(
     stemmer: bool = True,
     splitter: SentenceSplitter = split_sentences,
 ) -> float:
-    """ROUGE-Lsum F1 in [0, 1], the best over the references (package rouge-score).
+    """Return ROUGE-Lsum F1 in [0, 1], the best over the references (package rouge-score).
 
     As in ALCE: lower case, one sentence a line, Porter stemmer. Average over answers for a data set (ALCE prints the
     median of bootstrap samples of that average instead).
 
     Args:
-        prediction: the answer.
+        prediction: answer.
         references: one or more texts.
         stemmer: compare word stems.
         splitter: finds the sentences.
@@ -40,7 +40,7 @@ def rouge_lsum(
 
 
 def _lines(text: str, splitter: SentenceSplitter) -> str:
-    return "\n".join(text[a:b].lower() for a, b in splitter(text))  # split first: capitals help to find sentences
+    return "\n".join(text[a:b].lower() for a, b in splitter(text))  # capitals help to find sentences: split first
 
 
 @lru_cache(maxsize=2)
@@ -53,17 +53,17 @@ def _scorer(stemmer: bool) -> Any:
 
 
 def mauve(predictions: Sequence[str], references: Sequence[str], *, model: str, **options: Any) -> float:
-    """MAUVE in [0, 1] between two sets of texts, where the package ``mauve-text`` is installed.
+    """Return MAUVE in [0, 1] between two sets of texts (package mauve-text).
 
     Args:
-        predictions: the answers.
+        predictions: answers.
         references: human texts.
-        model: name or path of the model that embeds both (``gpt2-large`` in ALCE's tables); it must be at hand.
+        model: name or path of a local model that embeds both (``gpt2-large`` in ALCE's tables).
         options: passed on to ``mauve.compute_mauve``.
 
     Raises:
         InputError: no texts.
-        MissingDependencyError: mauve-text is not installed (it is in none of our extras).
+        MissingDependencyError: mauve-text is not installed (no extra of ours holds it).
     """
     if not predictions or not references:
         raise InputError("MAUVE needs predictions and references.")

@@ -94,12 +94,15 @@ def _split(text: str, splitter: SentenceSplitter) -> list[str]:
 
 
 class ReclaimScores(NamedTuple):
-    """``reclaim_citation_scores``: means over answers, each in [0, 1]; NaN if there is no answer.
+    """Result of ``reclaim_citation_scores``: means over answers, in [0, 1]; NaN without answers.
+
+    >>> reclaim_citation_scores([[("It rains.", "It rains.")]], lambda premise, claim: claim in premise).cas
+    1.0
 
     Attributes:
         cas: citation attribution score: share of an answer's pairs whose reference entails the claim.
         crs: citation redundancy score: share of its cited sentences that are not redundant.
-        per_answer: (cas, crs) of each answer, in order.
+        per_answer: (cas, crs) of each answer.
     """
 
     cas: float
@@ -110,15 +113,15 @@ class ReclaimScores(NamedTuple):
 def reclaim_citation_scores(
     answers: Answer | Iterable[AnswerLike], nli: Nli, *, splitter: SentenceSplitter = split_sentences
 ) -> ReclaimScores:
-    """CAS and CRS.
+    """Compute CAS and CRS.
 
     A cited sentence is needed if its pair is supported and it entails the claim alone, or the reference without it
     (without all sentences equal to it) does not. A supported pair's single sentence is needed.
 
     Args:
-        answers: the answers (or one ``Answer``), see ``AnswerLike``.
-        nli: judges whether a reference entails a claim.
-        splitter: finds the sentences of references given as whole texts.
+        answers: answers (or one ``Answer``), see ``AnswerLike``.
+        nli: judge of whether a reference entails a claim.
+        splitter: splits references given as whole texts.
 
     Raises:
         InputError: an answer cannot be read as pairs.
@@ -141,7 +144,7 @@ def reclaim_citation_scores(
 
 
 def _count_needed(pairs: list[Pair], entails: Entailment) -> dict[Pair, int]:
-    """How many sentences of each of these (different, supported) pairs are needed."""
+    """Count the needed sentences of each of these (distinct, supported) pairs."""
     count = {p: int(len(p.reference_sentences) == 1) for p in pairs}
     several = [(p, s) for p in pairs if len(p.reference_sentences) > 1 for s in p.reference_sentences]
     alone = entails.ask([(s, p.claim) for p, s in several])
@@ -160,20 +163,19 @@ def consistency_ratio(
     *,
     splitter: SentenceSplitter = split_sentences,
 ) -> float:
-    """CR: the share of cited sentences that stand, exactly, in one passage.
+    """Return CR: the share of cited sentences that occur verbatim in one passage.
 
     Args:
-        references: of one answer: texts or lists of sentences; or an ``Answer`` (the quotes of its kept claims, as
-            the model wrote them).
-        passages: what could be cited: ``Passage``s, texts, or mappings with ``text``; those of the ``Answer``
-            by default.
-        splitter: finds the sentences of references given as texts.
+        references: of one answer, as texts or lists of sentences; or an ``Answer``, whose kept claims' quotes count as
+            the model wrote them.
+        passages: ``Passage``s, texts, or mappings with ``text``; by default those of the ``Answer``.
+        splitter: splits references given as texts.
 
     Returns:
-        The share in [0, 1]; 0 if nothing is cited.
+        In [0, 1]; 0 if nothing is cited.
 
     Raises:
-        InputError: no passages are given, or something is no text.
+        InputError: there are no passages, or one is not text.
     """
     if isinstance(references, Answer):
         passages = references.passages if passages is None else passages
@@ -195,11 +197,11 @@ def _passage_text(passage: Any) -> str:
 
 
 def attribution_ratio(answer: AnswerLike, *, splitter: SentenceSplitter = split_sentences) -> float:
-    """AR: the share of claim sentences with at least one citation that is not empty; 0 for an answer without claims.
+    """Return AR: the share of claim sentences with a citation that is not empty; 0 for an answer without claims.
 
     Args:
         answer: see ``AnswerLike``.
-        splitter: finds the sentences of claims and references.
+        splitter: splits claims and references.
 
     Raises:
         InputError: the answer cannot be read as pairs.
@@ -214,5 +216,5 @@ def attribution_ratio(answer: AnswerLike, *, splitter: SentenceSplitter = split_
 
 
 def citation_length(answer: AnswerLike, *, splitter: SentenceSplitter = split_sentences) -> int:
-    """Words in all references of an answer, split at white space."""
+    """Count the words in all references of an answer, split at white space."""
     return sum(len(pair.premise.split()) for pair in pairs_of(answer, splitter) or [])

@@ -1,4 +1,4 @@
-"""How much is said, how much of it is true, and what that is worth (ReSearch's metrics)."""
+"""ReSearch's metrics: how many claims answers make, how many are true, and their utility."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from shared_core.abstention import keep_claims, realised_utility
+from shared_core.abstention import realised_utility
 from shared_core.errors import InputError
 
 
 class SelfRestraint(NamedTuple):
-    """``self_restraint`` over N answers of which N_a are abstentions, with C claims in all.
+    """Result of ``self_restraint`` over N answers with C claims in all, N_a of the answers abstentions.
+
+    >>> self_restraint([[True, True, False], None]).utility  # (2 - 1) / 2
+    0.5
 
     Attributes:
         accuracy: micro: share of all claims that are true; NaN without claims.
@@ -33,7 +36,7 @@ class SelfRestraint(NamedTuple):
 
 
 def self_restraint(labels: Iterable[Sequence[bool] | None], target_accuracy: float = 0.5) -> SelfRestraint:
-    """Accuracy, claims per answer, abstention rate and utility.
+    """Compute accuracy, claims per answer, abstention rate and utility.
 
     At ρ* = 0.5 utility = claims_per_answer · (2·accuracy - 1) exactly, with the micro accuracy (not with the macro
     accuracy that tables usually show); claims_per_answer = (1 - abstention_rate) · claims_per_given_answer.
@@ -41,7 +44,7 @@ def self_restraint(labels: Iterable[Sequence[bool] | None], target_accuracy: flo
     Source: Piché et al., section 5 and equation 1.
 
     Args:
-        labels: for each answer whether its claims are true; ``None`` or an empty list is an abstention.
+        labels: truth of each answer's claims; ``None`` or an empty list is an abstention.
         target_accuracy: ρ*, in (0, 1).
 
     Raises:
@@ -65,54 +68,7 @@ def self_restraint(labels: Iterable[Sequence[bool] | None], target_accuracy: flo
     )
 
 
-def self_restraint_by(
-    tiers: Sequence[str], labels: Sequence[Sequence[bool] | None], target_accuracy: float = 0.5
-) -> dict[str, SelfRestraint]:
-    """``self_restraint`` of the answers of each tier (popular, obscure, invented, …), in order of first occurrence.
-
-    Args:
-        tiers: (N,) of each answer.
-        labels, target_accuracy: as there.
-
-    Raises:
-        InputError: lengths differ; also as there.
-    """
-    if len(tiers) != len(labels):
-        raise InputError(f"There are {len(tiers)} tiers and {len(labels)} answers.")
-    return {
-        tier: self_restraint([one for at, one in zip(tiers, labels) if at == tier], target_accuracy)
-        for tier in dict.fromkeys(tiers)
-    }
-
-
-def over_targets(
-    probabilities: Sequence[Sequence[float | None]],
-    labels: Sequence[Sequence[bool]],
-    targets: Sequence[float],
-) -> list[SelfRestraint]:
-    """What ρ* trades on the same answers: at each target the claims of a probability above it are shown.
-
-    The utility is that at the target. (Searching at each target anew, as ``benchmarks/research.py`` does, finds other
-    answers too.)
-
-    Args:
-        probabilities: for each answer those of its claims; unknown ones are never shown.
-        labels: whether each of these claims is true.
-        targets: ρ*, each in (0, 1).
-
-    Raises:
-        InputError: the two do not have the same shape, or there are no answers.
-        SettingsError: a target is not in (0, 1).
-    """
-    if [len(p) for p in probabilities] != [len(t) for t in labels]:
-        raise InputError("Every claim needs a probability (or None) and a label.")
-    return [
-        self_restraint([[t[i] for i in keep_claims(p, target)] for p, t in zip(probabilities, labels)], target)
-        for target in targets
-    ]
-
-
 def _label(value: Any) -> bool:
     if value not in (0, 1):  # also True, False and numpy's
-        raise InputError(f"A claim is true or false, not {value!r}.", hint="Leave claims out that nobody judged.")
+        raise InputError(f"A claim is true or false, not {value!r}.", hint="Leave out claims that were not judged.")
     return bool(value)
