@@ -110,7 +110,7 @@ def test_a_copy_shares_a_models_weights_and_a_pickle_brings_them(tiny_lm: Any) -
 
 def test_a_model_that_gave_its_states_can_be_pickled_and_gives_them_again(tiny_lm: Any) -> None:
     """transformers leaves closures on the modules of a model that was asked for hidden states or attention weights."""
-    from shared_core.lm._hf.hooks import remove_capturing_hooks
+    from shared_core.lm._hf.model import remove_capturing_hooks
 
     def states() -> Any:
         return tiny_lm.model(torch.tensor([[1, 2, 3]]), output_hidden_states=True).hidden_states

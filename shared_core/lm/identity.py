@@ -25,7 +25,7 @@ _DIGITS = 16  # of sha256 in hexadecimal
 _PICKED = 256  # values of a tensor that are read one by one
 _PIECES, _PIECE = 64, 4096  # pieces of a file of weights, and their bytes
 _FILES = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
-_UNTOLD = ("architectures", "transformers_version", "torch_dtype", "dtype")  # say nothing of what is computed
+_IGNORED = ("architectures", "transformers_version", "torch_dtype", "dtype")  # say nothing of what is computed
 
 
 def identity_of(model: LanguageModel) -> str:
@@ -77,17 +77,17 @@ def _sketch(tensor: torch.Tensor) -> bytes:
     """Digest a tensor: shape, dtype, the sum of its bits as integers, and some of its values."""
     import torch
 
-    told = f"{tuple(tensor.shape)}{tensor.dtype}".encode()
+    header = f"{tuple(tensor.shape)}{tensor.dtype}".encode()
     if tensor.is_meta or not tensor.numel():
-        return told
+        return header
     whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size())
     flat = tensor.detach().reshape(-1)
     try:
         bits = flat.view(whole) if whole is not None else torch.view_as_real(flat).view(torch.int64).reshape(-1)
     except (RuntimeError, TypeError, NotImplementedError):  # a tensor of a library's own, quantised perhaps
-        return told + repr(flat[:: max(1, len(flat) // _PICKED)].tolist()).encode()
+        return header + repr(flat[:: max(1, len(flat) // _PICKED)].tolist()).encode()
     picked = bits[:: max(1, len(bits) // _PICKED)]  # the sum alone would not see values that change places
-    return told + str(int(bits.sum(dtype=torch.int64))).encode() + picked.cpu().numpy().tobytes()
+    return header + str(int(bits.sum(dtype=torch.int64))).encode() + picked.cpu().numpy().tobytes()
 
 
 def identity_of_files(folder: str | Path, kind: str) -> str | None:
@@ -140,13 +140,12 @@ def _pieces(path: Path) -> bytes:
 
 
 def _settings_of(configuration: Any) -> bytes:
-    told = configuration.to_dict() if hasattr(configuration, "to_dict") else {}
-    return _plain_json(told)
+    return _plain_json(configuration.to_dict() if hasattr(configuration, "to_dict") else {})
 
 
 def _plain_json(values: Any) -> bytes:
-    told = values.items() if isinstance(values, Mapping) else ()
-    kept = {k: v for k, v in told if k not in _UNTOLD and not k.startswith("_")}
+    items = values.items() if isinstance(values, Mapping) else ()
+    kept = {k: v for k, v in items if k not in _IGNORED and not k.startswith("_")}
     return json.dumps(kept, sort_keys=True, default=str).encode()
 
 

@@ -154,8 +154,8 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
     def identity(self) -> str:
         """Key for binding calibrations: the model's name, and the server's details of it (asked once)."""
         able = self.probe()
-        said = ", ".join(f"{name} {value}" for name, value in able.said)
-        return f"{plain_name(able.model)} ({said})" if said else plain_name(able.model)
+        details = ", ".join(f"{name} {value}" for name, value in able.details)
+        return f"{plain_name(able.model)} ({details})" if details else plain_name(able.model)
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # known only once the server was asked

@@ -198,7 +198,7 @@ class TransformersLM(Remade, BaseLanguageModel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as ``Remade`` does, with the weights, but without the hooks that transformers left on the modules."""
-        from shared_core.lm._hf.hooks import remove_capturing_hooks
+        from shared_core.lm._hf.model import remove_capturing_hooks
 
         with self._lock:
             remove_capturing_hooks(self.model)

@@ -105,7 +105,7 @@ class VLLM(Remade, BaseLanguageModel):
         self._layers = self._count_layers() if hidden_states else 0
         config = self._engine.config.model_config
         self._vocabulary, length = int(config.get_vocab_size()), int(config.max_model_len)
-        self._told = False  # that seeds are left out
+        self._warned = False  # that seeds are left out
         self._seeds = not self._engine.chunks_on_cpu
         backend = options["structured_outputs_config"]
         backend = backend.get("backend") if isinstance(backend, dict) else getattr(backend, "backend", None)
@@ -226,8 +226,8 @@ class VLLM(Remade, BaseLanguageModel):
     def _seed(self, params: SamplingParams) -> int | None:
         if params.seed is None or self._seeds or params.temperature == 0:
             return params.seed
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             logger.warning(
                 "%s: samples have no seed and are not reproducible, because vLLM computes long prompts in chunks "
                 "(enable_chunked_prefill), with which it cannot sample by seed on a CPU.",

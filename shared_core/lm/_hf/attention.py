@@ -82,6 +82,7 @@ class _Watch:
 
     def steps(self, start: int) -> NDArray[np.float32] | None:
         """Return (layers, heads, T) for the T tokens from ``start`` on; ``None`` if there are none or heads differ."""
+        # Entry t of a row is the weight of token t + 1 on token t: shifted by one against the tokens.
         rows = [w[:, start - 1 :] for _, w in sorted(self._previous.items())]
         if not rows or len({r.shape for r in rows}) > 1:
             return None
@@ -112,10 +113,11 @@ def read_attention(
         with _eager(runner.model):
             for ids in generated:
                 sequence = torch.tensor([[*prompt, *ids]], device=runner.device)
-                runner.settle()
+                runner.settle()  # or dynamic frequencies would depend on the sequence before
                 watch.clear()
                 runner.forward(sequence, None, None, None, [])
                 start = len(prompt)
+                # (heads, S, S) -> queries of the continuation only: (heads, T, S), float32 on the CPU.
                 weights = watch.whole()[:, start:].float().cpu().numpy()
                 context = weights[:, :, :start].mean(0)
                 found.append(Attention(weights[:, :, start:], context, tokens, text, watch.steps(start)))

@@ -46,9 +46,10 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not t
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         end = self.length + key_states.shape[-2]
-        if end > self.keys.shape[-2]:
+        if end > self.keys.shape[-2]:  # amortised: most steps find room and copy nothing
             self.keys = _grown(self.keys, self.length, end + self.reserve)
             self.values = _grown(self.values, self.length, end + self.reserve)
+        # (rows, heads, slots, width): new slots are a contiguous stretch of each head, written in place.
         self.keys[:, :, self.length : end] = key_states
         self.values[:, :, self.length : end] = value_states
         self.length = end
@@ -56,7 +57,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not t
 
     def trim(self, count: int) -> None:
         """Drop the last slots."""
-        self.length -= count
+        self.length -= count  # the buffer stays: the next update overwrites what lies behind
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.length + query_length, 0
@@ -125,7 +126,7 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
         template = next((r for r in rows if r), None)
         if template is None:
             return
-        longest = max(slot_count(r) for r in rows)
+        longest = max(slot_count(r) for r in rows)  # shorter rows are padded with zeros up to it
         for i, pair in template.items():
             layer = self.layers[i]
             layer.keys, layer.values = (_beside(rows, i, kind, pair[kind], longest + layer.reserve) for kind in (0, 1))
@@ -144,7 +145,7 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
             rows: old rows, as often as they are wanted.
             slots: (len(rows), number kept).
         """
-        of: dict[int, list[int]] = {}
+        of: dict[int, list[int]] = {}  # old row -> the new rows taken from it
         for new, old in enumerate(rows):
             of.setdefault(old, []).append(new)
         for layer in self.used:
@@ -181,10 +182,11 @@ def _picked(buffer: torch.Tensor, row: int, slots: slice | torch.Tensor) -> torc
 
 def _taken(buffer: torch.Tensor, rows: torch.Tensor, layer: SlotLayer) -> torch.Tensor:
     """Copy rows of a buffer (rows, heads, slots, width), with room for more slots."""
-    if len(rows) <= buffer.shape[0]:
+    if len(rows) <= buffer.shape[0]:  # rows were dropped: the old capacity is room enough
         return buffer.index_select(0, rows)
     _, heads, _, width = buffer.shape
     taken = buffer.new_empty((len(rows), heads, layer.length + layer.reserve, width))
+    # Only the used slots are copied; `out=` writes them without an intermediate of the full size.
     torch.index_select(buffer[:, :, : layer.length], 0, rows, out=taken[:, :, : layer.length])
     return taken
 
@@ -216,7 +218,7 @@ class Segment:
         """Copy the states into a segment: a view into a much larger buffer would keep all of it alive."""
         exact = sum(t.numel() * t.element_size() for pair in states.values() for t in pair)
         held = sum(t.untyped_storage().nbytes() for pair in states.values() for t in pair)
-        if held > 1.25 * exact:
+        if held > 1.25 * exact:  # a copy costs time, a view memory: a quarter of slack is worth no copy
             states, held = {i: (k.clone(), v.clone()) for i, (k, v) in states.items()}, exact
         return cls(states, held)
 
@@ -275,7 +277,7 @@ class PrefixCache:
     def match(self, ids: Ids, side: int = 0) -> tuple[int, KeyValues]:
         """Find the longest kept prefix of ``ids``: its length and states; (0, {}) if there is none."""
         best, length = None, 0
-        for key, entry in self._entries.items():
+        for key, entry in self._entries.items():  # linear: a few hundred prompts at most fit into the bytes
             common = common_prefix(entry.ids, ids) if entry.side == side else 0
             if common > length:
                 best, length = key, common
@@ -289,6 +291,7 @@ class PrefixCache:
         if not len(ids) or not segments or sum(s.nbytes for s in segments) > self.max_bytes:
             return
         sequence = np.asarray(ids, dtype=np.int64)
+        # Of two sequences of which one continues the other, only the longer one is kept: `match` reuses any prefix.
         for key, entry in list(self._entries.items()):
             common = common_prefix(entry.ids, sequence) if entry.side == side else -1
             if common == len(sequence):

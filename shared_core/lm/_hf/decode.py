@@ -191,12 +191,14 @@ class Decoder:
 
     def _feed(self, live: dict[int, Branch]) -> None:
         one = self._session.lockstep
+        # A tree takes all pending tokens of a branch in one pass, a plain batch one token of each row.
         feeds = [(b, x.pending[:1] if one else list(x.pending)) for b, x in live.items()]
         every = [x.job.records and len(tokens) > 1 for (_, tokens), x in zip(feeds, live.values())]
         before = self._run.forwards
         logits = self._session.feed(feeds, every)
         next(iter(live.values())).job.forwards += self._run.forwards - before
         self.peak_bytes = max(self.peak_bytes, self._session.cache_bytes)
+        # Logits come as (sum of rows, vocabulary): one row for each token of `every`, else one for the last token.
         rows: dict[int, tuple[int, int]] = {}
         at = 0
         for i, ((b, tokens), each) in enumerate(zip(feeds, every)):
@@ -215,6 +217,7 @@ class Decoder:
         for b in gone:
             branch = live.pop(b)
             job = branch.job
+            # A single sample is often continued by the next request (ReClaim, agents); one of many hardly ever.
             if job.error is None and job.width == 1 and not job.given:
                 self._session.keep(b, [*job.ids.tolist(), *branch.fed])
         self._session.drop(gone)
@@ -253,6 +256,7 @@ class Decoder:
             branch.next_verdicts = values
 
     def _refuse_nan(self, live: dict[int, Branch], logits: torch.Tensor, rows: dict[int, tuple[int, int]]) -> None:
+        # amax carries NaN and +inf along; -inf alone means that a model forbids every token.
         good = logits.amax(1).isfinite() if logits.numel() else torch.zeros(0, dtype=torch.bool)
         if bool(good.all()):
             return
@@ -369,6 +373,7 @@ class Decoder:
         logprobs = (raw.gather(1, tokens[:, None])[:, 0] - total).tolist()
         entropies: list[float] = []
         if any(b.job.params.token_statistics for b, _, _ in notes):
+            # H = log Z - E[logit]; -inf logits have probability 0, and 0 · -inf would be NaN: hence the clamp.
             weighted = (raw - total[:, None]).exp().mul_(raw.clamp(min=torch.finfo(raw.dtype).min))
             entropies = (total - weighted.sum(1)).clamp(min=0).tolist()
         totals = total.tolist()

@@ -98,6 +98,7 @@ def load_gguf(file: Path, read: Callable[[str, Any], T], device: str, dtype: Any
 
     _check_file(file)
     kind = _resolve_dtype(dtype, device)
+    # The content is the key: a file may be moved, or another one saved under its name. 1 GB takes about a second.
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     cache = platformdirs.user_cache_path("selfreflect", appauthor=False) / "gguf"
@@ -153,13 +154,14 @@ def _write_copy(file: Path, folder: Path, dtype: Any, *, with_tokenizer: bool) -
         if with_tokenizer:
             _check_template(file, part)  # before the slow half
         model = _read_model(file, dtype)
+        # Checked here: a full disk in the middle of writing gives errors of safetensors that name no cause.
         needed = sum(p.numel() * p.element_size() for p in model.parameters())
         free = shutil.disk_usage(part).free
         if free < needed:
             raise OSError(f"it needs {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
         model.save_pretrained(part)
         shutil.rmtree(folder, ignore_errors=True)  # what is left of an older copy, without a config.json
-        os.replace(part, folder)
+        os.replace(part, folder)  # atomic within a file system: readers see no half-written copy
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -190,7 +192,7 @@ def _read_model(file: Path, dtype: Any) -> Any:
             hint="Download it again in full, or use the model's safetensors checkpoint.",
         )
     config = read.config
-    if hasattr(config, "quantization_config"):
+    if hasattr(config, "quantization_config"):  # or the copy would be taken for a GGUF checkpoint again
         del config.quantization_config
     # On the meta device no memory is taken: the new model's parameters become those that were read.
     with torch.device("meta"):

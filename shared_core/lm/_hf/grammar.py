@@ -84,7 +84,7 @@ class Constraint:
 
     def copy(self) -> Constraint:
         """Return an independent copy in the same state, for another sample."""
-        twin = object.__new__(Constraint)
+        twin = object.__new__(Constraint)  # without __init__, which would compile the grammar again
         twin._name, twin._eos, twin.allowed, twin.done = self._name, self._eos, self.allowed, self.done
         twin._spell, twin._tokenizer = self._spell, self._tokenizer
         twin._matcher = self._matcher.deep_copy()
@@ -100,6 +100,7 @@ class Constraint:
             self._matcher.consume_token(token)
             self._check("was left")
         forced: list[int] = []
+        # Forced tokens and forced text take turns: text may end where only a token spelt by us can go on.
         while len(forced) < room:
             following = self._matcher.compute_ff_tokens()
             taken = self._take(following)
@@ -111,6 +112,7 @@ class Constraint:
             forced += spelt[:taken]
             if not taken:  # nothing is forced, or the end of the sequence, which has to be chosen
                 break
+        # One bit for each token, in 32-bit words, lowest bit first.
         bits = np.unpackbits(np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8), bitorder="little")
         self._check("reached a dead end")
         accepting, stopped = self._matcher.is_accepting(), self._matcher.is_stopped()

@@ -190,7 +190,7 @@ def default_cache_bytes(device: Any) -> int:
     import torch
 
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0] // 2)
+        return int(torch.cuda.mem_get_info(device)[0] // 2)  # the other half is for activations and logits
     return 2 << 30
 
 
@@ -213,7 +213,7 @@ def eos_ids(model: Any, tokenizer: Any) -> list[int]:
     if declared is None:
         declared = getattr(model.config, "eos_token_id", None)
     others = declared if isinstance(declared, (list, tuple)) else [declared]
-    size = int(model.get_input_embeddings().num_embeddings)
+    size = int(model.get_input_embeddings().num_embeddings)  # configurations may name ids that were cut off
     ids = dict.fromkeys(int(i) for i in [tokenizer.eos_token_id, *others] if i is not None)
     return [i for i in ids if 0 <= i < size]
 

@@ -42,7 +42,7 @@ class Runner:
         """Whether forward passes may grow from a stem (``stem.installed``)."""
         self.grows = False
         """Whether rotary frequencies grow with the longest sequence seen (dynamic scaling)."""
-        self._keeps = "logits_to_keep" in names
+        self._keeps = "logits_to_keep" in names  # else the whole (rows, width, vocabulary) is computed and cut
         self._shape = (0, 0)
         self._taps: dict[Tap, torch.Tensor] = {}
         self.hidden: dict[Tap, torch.Tensor] = {}
@@ -159,6 +159,7 @@ class Runner:
             columns = sorted({wanted[i][1] - start for i in here})
             logits = step(start, end, columns)
             if here:
+                # (rows, columns, vocabulary) -> one row for each wanted place; float32, since sums of exp need it.
                 at = {c: j for j, c in enumerate(columns)}
                 rows = torch.tensor([wanted[i][0] for i in here], device=logits.device)
                 places = torch.tensor([at[wanted[i][1] - start] for i in here], device=logits.device)
@@ -182,7 +183,7 @@ class Runner:
         try:
             yield
         finally:
-            for handle in handles:
+            for handle in handles:  # a hook that stays would keep the last states of a call alive
                 handle.remove()
             self._watched, self._taps, self.hidden = (), {}, {}
 
@@ -247,6 +248,7 @@ class Runner:
         heads = getattr(self.config, "num_attention_heads", None) or 1
         width = getattr(self.config, "head_dim", None) or getattr(self.config, "hidden_size", 1024) // heads
         pairs = getattr(self.config, "num_key_value_heads", None) or heads
+        # Keys and values of every layer; grouped-query attention holds them for `pairs` heads only.
         return max(1, 2 * self.layers * int(pairs) * int(width) * int(self.dtype.itemsize))
 
     @property
@@ -259,7 +261,7 @@ class Runner:
         # numbers, a query that meets it .038 ns more. An accelerator computes faster still, compared to its memory.
         cpu = self.device.type == "cpu"
         return Cost(
-            token=2.0 * max(parameters - vocabulary, 1),
+            token=2.0 * max(parameters - vocabulary, 1),  # a multiply and an add for each weight
             slot=4.0 * width * self.layers,
             read=25.0 if cpu else 64.0,
             fill=12 if cpu else 256,
@@ -284,3 +286,20 @@ def _merged(pieces: list[tuple[list[int], torch.Tensor]]) -> torch.Tensor:
     order = torch.tensor([i for indices, _ in pieces for i in indices])
     rows = torch.cat([r for _, r in pieces])
     return rows[order.argsort().to(rows.device)]
+
+
+_THEIRS = "transformers.utils.output_capturing"
+_INSTALLED = "_output_capturing_hooks_installed"
+
+
+def remove_capturing_hooks(model: torch.nn.Module) -> None:
+    """Remove transformers' hooks that collect states and attention: closures, which cannot be pickled.
+
+    transformers adds them again when it needs them.
+    """
+    for module in model.modules():
+        hooks = module._forward_hooks
+        for key in [key for key, hook in hooks.items() if getattr(hook, "__module__", "") == _THEIRS]:
+            del hooks[key]
+        if getattr(module, _INSTALLED, False):
+            setattr(module, _INSTALLED, False)

@@ -15,13 +15,13 @@ Ids = NDArray[np.int64]
 def common_prefix(a: Ids, b: Ids) -> int:
     """Count the ids that both begin with."""
     size = min(len(a), len(b))
-    different = np.flatnonzero(a[:size] != b[:size])
+    different = np.flatnonzero(a[:size] != b[:size])  # vectorised: prompts have thousands of ids
     return int(different[0]) if len(different) else size
 
 
 def sort_key(ids: Ids) -> bytes:
     """Return a key that sorts sequences with a common prefix next to each other."""
-    return ids.astype(">i8").tobytes()
+    return ids.astype(">i8").tobytes()  # big-endian bytes of ids that are not negative sort as the ids do
 
 
 def common_length(sequences: Sequence[Ids]) -> int:
@@ -49,11 +49,11 @@ class RowTree:
     def mask(self, start: int, end: int) -> NDArray[np.bool_]:
         """Return (end - start, nodes): whether a node of that stretch sees a node, that is its ancestor or itself."""
         size = len(self.tokens)
-        if len(self.paths) == 1:
+        if len(self.paths) == 1:  # a chain: plain causal attention
             return np.tri(max(0, end - start), size, start, dtype=bool)
         seen = np.zeros((max(0, end - start), size), dtype=bool)
         for path in self.paths:
-            depth = np.flatnonzero((path >= start) & (path < end))
+            depth = np.flatnonzero((path >= start) & (path < end))  # depths of the path's nodes in this stretch
             seen[np.ix_(path[depth] - start, path)] |= np.arange(len(path)) <= depth[:, None]
         return seen
 
@@ -81,7 +81,7 @@ _NONE: Ids = np.zeros(0, dtype=np.int64)
 
 def similar_lengths(lengths: Sequence[int], waste: float = 0.3, floor: int = 32) -> list[list[int]]:
     """Group items that can be padded to one length with at most that share of padding (or ``floor`` tokens)."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])  # the first of a group is its longest
     groups: list[list[int]] = []
     for i in order:
         longest = lengths[groups[-1][0]] if groups else 0
@@ -168,6 +168,7 @@ class Row:
 
 def batch_cost(rows: Sequence[Row], cost: Cost) -> float:
     """Count the operations to prefill and decode rows together, padded to the longest and widest lane."""
+    # All lanes are padded to the widest: each step feeds (lanes, width) tokens.
     fed = sum(r.lanes for r in rows) * max(r.width for r in rows)
     return max(r.steps for r in rows) * max(cost.fill, fed) * cost.token + _attention(rows, cost)
 
@@ -177,6 +178,7 @@ def _attention(rows: Sequence[Row], cost: Cost) -> float:
     lanes, widest = sum(r.lanes for r in rows), max(r.width for r in rows)
     met = max(r.prompt + r.width * r.steps / 2 for r in rows)  # slots in use half way through
     stem = max(r.root - r.carried for r in rows)
+    # Query-slot pairs of one step: each lane's own slots, and the stem that all lanes read together.
     pairs = lanes * (widest + cost.read) * met + (lanes * widest + cost.read) * stem
     decode = max(r.steps for r in rows) * pairs * cost.slot
     # Spreading writes every slot of the prompt once more for each lane, which costs about what reading it twice does.
@@ -206,9 +208,10 @@ def plan_rows(
         max_slots: that all lanes together should fit into, if any plan does.
     """
     root = common_length(bodies)
+    # In sorted order each prompt shares most with a neighbour, so that joining neighbours is enough.
     order = sorted(range(len(bodies)), key=lambda i: sort_key(bodies[i]))
     shared = [common_prefix(bodies[i], bodies[j]) for i, j in pairwise(order)]
-    carried = 0 if cost.stems else root
+    carried = 0 if cost.stems else root  # without stems every lane holds the common prefix itself
     alone = [
         Row((i,), root, carried, len(bodies[i]) - root, len(bodies[i]) - root, branches[i], steps[i]) for i in order
     ]

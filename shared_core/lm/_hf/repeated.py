@@ -25,7 +25,7 @@ class Repeated:
     lockstep = True
 
     def __init__(self, runner: Runner, *, cached: bool = True, switch: int | None = None) -> None:
-        """How to run.
+        """Set up an empty session.
 
         Args:
             runner: of the model.
@@ -74,6 +74,7 @@ class Repeated:
     def _forward(self, ids: torch.Tensor, columns: list[int]) -> torch.Tensor:
         if bool(self._real.all()):  # nothing is padded: the model numbers the positions itself
             return self.runner.forward(ids, None, self._cache, None, columns)
+        # (rows, tokens): the first real token of each row has position 0, whatever padding stands before it.
         positions = (self._real.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         return self.runner.forward(ids, positions, self._cache, self._real, columns)
 
@@ -85,6 +86,7 @@ class Repeated:
             tokens[row[branch], 0] = fed[0]
         self._ids = torch.cat([self._ids, tokens], dim=1)
         self._real = torch.cat([self._real, torch.ones_like(tokens)], dim=1)
+        # Beyond the switch every key has other rotary frequencies: the cache is rebuilt from the ids.
         if self._cached and self._switch is not None and self._ids.shape[1] == self._switch + 1:
             self._cache = self._new_cache()
             new = self._ids

@@ -78,7 +78,7 @@ def _draw(logits: torch.Tensor, kind: str, how: Sequence[Sampling], uniform: NDA
     top_p = torch.tensor([h.top_p for h in how], device=device)[:, None]
     if kind == "top_k":
         top_k = torch.tensor([h.top_k for h in how], device=device)[:, None]
-        values, ids = logits.topk(int(top_k.max()), dim=1)
+        values, ids = logits.topk(int(top_k.max()), dim=1)  # (rows, k), likeliest first
         beyond = torch.arange(values.shape[1], device=device)[None] >= top_k
         p = (values.masked_fill(beyond, -torch.inf) / temperature).softmax(1)
     else:
@@ -90,7 +90,7 @@ def _draw(logits: torch.Tensor, kind: str, how: Sequence[Sampling], uniform: NDA
             if bool((p.sum(1, keepdim=True) >= top_p).all()):
                 break
     if any(h.top_p < 1 for h in how):
-        before = p.cumsum(1) - p
+        before = p.cumsum(1) - p  # probability of the likelier tokens
         p = p.masked_fill((before >= top_p) & (top_p < 1), 0.0)  # the first that reaches top_p stays
     ids, order = ids.sort(dim=1)
     return ids.gather(1, _invert(p.gather(1, order), u)[:, None])[:, 0]

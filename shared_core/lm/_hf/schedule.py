@@ -56,7 +56,7 @@ class Scheduler:
         self._max_slots = max(1, cache_bytes // runner.slot_bytes)
         self._max_branches = max(1, _LOGITS // (4 * outputs))
         self._cost, self._name = runner.cost, name
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self.prefixes = PrefixCache(prefix_bytes)
         self.peak_bytes = 0
 
@@ -145,13 +145,13 @@ class Scheduler:
         window = self._suits.traits.window
         if window is None or job.reach <= window.length:
             return True
-        self._tell(window)
+        self._warn_once(window)
         return False
 
-    def _tell(self, window: Limit) -> None:
-        if window.name in self._told:
+    def _warn_once(self, window: Limit) -> None:
+        if window.name in self._warned:
             return
-        self._told.add(window.name)
+        self._warned.add(window.name)
         logger.warning(
             "%s: sequences longer than its %s of %s tokens are decoded as a plain batch, not as trees.",
             self._name,

@@ -93,7 +93,7 @@ class Abilities:
         tokenizes: it has vLLM's ``/tokenize``.
         prompt_logprobs: log-probabilities of prompts given as ids.
         echo: log-probabilities of prompts by echoing them.
-        said: what the server says of the model and does not change while it is the same (file, size, base model).
+        details: of the model, which change only if the model does (file, size, base model).
         control_strings: the tokenizer's added tokens, if the server tells (vLLM's ``/tokenizer_info``).
     """
 
@@ -106,7 +106,7 @@ class Abilities:
     prompt_logprobs: bool = False
     echo: bool = False
     control_strings: tuple[str, ...] = ()
-    said: tuple[tuple[str, str], ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
 
     def follows_up(self, route: Route) -> bool:
         """Return whether a sample of that route can be continued in a prompt, to get the next verdicts."""

@@ -47,7 +47,7 @@ async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadl
         Failure: the server cannot be reached, refuses us, or can neither chat nor complete.
         ModelLoadError: no model was named and the server does not have exactly one.
     """
-    model, context_length, said = await _model(endpoint, model, deadline)
+    model, context_length, details = await _model(endpoint, model, deadline)
     prober = _Prober(endpoint, model, deadline)
     paths = [p for p, a in ((CHAT, "chat"), (COMPLETIONS, "completions")) if api in ("auto", a)]
     tried = [await prober.route(p) for p in paths]
@@ -55,7 +55,7 @@ async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadl
     if not routes:
         raise next(r for r in tried if isinstance(r, Failure))
     completions = routes.get(COMPLETIONS)
-    found = Abilities(model, context_length, routes.get(CHAT), completions, said=said)
+    found = Abilities(model, context_length, routes.get(CHAT), completions, details=details)
     if completions is None:
         return found
     names = ("id_prompts", "tokenizes", "prompt_logprobs", "echo")
@@ -87,18 +87,18 @@ async def _model(
     entry = next((m for m in entries if m["id"] == model), {})
     meta = entry.get("meta")
     length = entry.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, Mapping) else None)
-    return model, length if type(length) is int and length > 0 else None, _said(entry, model)
+    return model, length if type(length) is int and length > 0 else None, _details(entry, model)
 
 
-def _said(entry: Mapping[str, Any], model: str) -> tuple[tuple[str, str], ...]:
+def _details(entry: Mapping[str, Any], model: str) -> tuple[tuple[str, str], ...]:
     """Collect the server's details about a model that distinguish it from others of its name: path, base, size.
 
     ``created`` does not: with vLLM it is the time of the question.
     """
     meta = entry.get("meta")
-    told = {**{k: entry.get(k) for k in ("root", "parent")}, **(meta if isinstance(meta, Mapping) else {})}
+    entries = {**{k: entry.get(k) for k in ("root", "parent")}, **(meta if isinstance(meta, Mapping) else {})}
     names = ("root", "parent", "n_params", "size", "n_vocab", "n_embd")
-    return tuple((n, str(told[n])) for n in names if told.get(n) not in (None, "", model))
+    return tuple((n, str(entries[n])) for n in names if entries.get(n) not in (None, "", model))
 
 
 class _Prober:
@@ -239,9 +239,9 @@ class _Prober:
         """Detect message continuation: vLLM refuses to both continue and open one, others just answer."""
         if not route.is_chat:
             return False
-        said = [{"role": "user", "content": "Count."}, {"role": "assistant", "content": "One, two,"}]
+        messages = [{"role": "user", "content": "Count."}, {"role": "assistant", "content": "One, two,"}]
         both = {"continue_final_message": True, "add_generation_prompt": True}
-        body = request(route, self._model, "", 1, messages=said)
+        body = request(route, self._model, "", 1, messages=messages)
         try:
             await self._endpoint.post(route.path, {**body, **both}, self._deadline)
         except Failure as failure:
@@ -284,14 +284,14 @@ class _Prober:
     async def control_strings(self) -> tuple[str, ...]:
         """Return the tokenizer's added tokens; none if the server does not list them."""
 
-        async def told() -> tuple[str, ...]:
+        async def list_strings() -> tuple[str, ...]:
             answer = await self._endpoint.get(f"{self._endpoint.root}/tokenizer_info", self._deadline)
             added = answer.get("added_tokens_decoder")
             values = added.values() if isinstance(added, Mapping) else ()
-            told = [v.get("content") if isinstance(v, Mapping) else v for v in values]
-            return tuple(v for v in told if isinstance(v, str))
+            contents = [v.get("content") if isinstance(v, Mapping) else v for v in values]
+            return tuple(v for v in contents if isinstance(v, str))
 
-        return await _or_nothing(told)
+        return await _or_nothing(list_strings)
 
 
 async def _or_nothing(attempt: Callable[[], Awaitable[tuple[str, ...]]]) -> tuple[str, ...]:

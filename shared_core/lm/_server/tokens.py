@@ -86,12 +86,12 @@ class ServerTokenizer:
         model: its name there.
         control: control strings that untrusted text must not bring in. What is in brackets (``[…]``, ``<…>``) and
             turns out to be one token is treated as one too.
-        told: those of them that the server itself names.
+        named: those of them that the server itself lists.
     """
 
-    def __init__(self, endpoint: Endpoint, model: str, control: Sequence[str], told: Sequence[str] = ()) -> None:
+    def __init__(self, endpoint: Endpoint, model: str, control: Sequence[str], named: Sequence[str] = ()) -> None:
         self._endpoint, self._model = endpoint, model
-        self._control, self._told = tuple(control), frozenset(told)
+        self._control, self._named = tuple(control), frozenset(named)
         self._single: dict[str, int | None] = {}
         self._learning, self._learnt = asyncio.Lock(), asyncio.Event()
         self._prefix: list[int] = []
@@ -150,13 +150,13 @@ class ServerTokenizer:
         new, separator = sorted(words - set(known)), self._separator
         asked = new[:_ALONE] if separator is None else [w for w in new if separator.text not in w]
         try:
-            told = dict(zip(asked, await self._single_ids(asked, deadline)))
+            found = dict(zip(asked, await self._single_ids(asked, deadline)))
         except _NotSplit:
-            told = {}
+            found = {}
         if len(self._single) > _REMEMBERED:
             self._single = {w: i for w, i in self._single.items() if i is not None}
-        self._single |= told
-        known |= told
+        self._single |= found
+        known |= found
         return sorted(w for w in words if w not in known or known[w] is not None)  # never asked about: might be one
 
     # --- single tokens -----------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class ServerTokenizer:
             self._learnt.set()
 
     async def _found_separator(self, deadline: Deadline) -> _Separator | None:
-        known = sorted(self._control, key=lambda s: (s not in self._told, s not in _LIKELY))
+        known = sorted(self._control, key=lambda s: (s not in self._named, s not in _LIKELY))
         for text in known[:_TRIED]:
             ids = await self._ids(text, deadline)
             if len(ids) == 1 and (found := await self._separates(text, ids[0], deadline)) is not None:

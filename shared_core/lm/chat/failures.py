@@ -148,7 +148,7 @@ def provider_error(error: BaseException, who: str, secrets: Secrets) -> Language
 def _classified(error: BaseException, who: str, secrets: Secrets) -> LanguageModelError:
     kind = type(error).__name__
     said = secrets.strip(_text(error), 300)
-    told = f"{kind}: {said}" if said else kind
+    described = f"{kind}: {said}" if said else kind
     for cause in _chain(error):
         status = _status(cause)
         if status is not None:
@@ -162,14 +162,14 @@ def _classified(error: BaseException, who: str, secrets: Secrets) -> LanguageMod
     if meaning is None and in_text is not None:
         meaning = int(in_text[1])
     if isinstance(meaning, int):
-        return status_error(who, meaning, told, secrets)
+        return status_error(who, meaning, described, secrets)
     if meaning == "slow" or isinstance(error, TimeoutError):
-        return timeout_error(who, None, told)
+        return timeout_error(who, None, described)
     if meaning == "model":
-        return ModelLoadError(f"{who}: there is no such model: {told}", hint=_NAME_HINT)
+        return ModelLoadError(f"{who}: there is no such model: {described}", hint=_NAME_HINT)
     if meaning == "down" or isinstance(error, ConnectionError):
-        return connection_error(who, told)
-    return GenerationError(f"{who} failed: {told}", hint="Does the model answer by itself, outside of the engine?")
+        return connection_error(who, described)
+    return GenerationError(f"{who} failed: {described}", hint="Does the model answer by itself, outside of the engine?")
 
 
 def _scrubbed(overflow: ContextOverflowError, secrets: Secrets) -> ContextOverflowError:
