@@ -254,6 +254,14 @@ def tracer(frame, event, arg):
         wanted = KNOWN[code.co_filename] = code.co_filename.startswith(TARGETS)
     return local if wanted else None
 
+def pytest_collection_modifyitems(items):
+    """Few examples of each property are enough to know which lines it executes."""
+    for item in items if TRACES else ():
+        test = getattr(item, "obj", None)
+        if hasattr(test, "_hypothesis_internal_use_settings"):
+            test = getattr(test, "__func__", test)
+            test._hypothesis_internal_use_settings = settings(test._hypothesis_internal_use_settings, max_examples=10)
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     if not TRACES:
@@ -405,6 +413,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=None, help="begin no further mutant after so long")
     parser.add_argument("--json", type=Path, default=None, help="write all mutants with their outcomes")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the copy is removed
     end = None if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copy_ = Path(folder).resolve()
