@@ -256,11 +256,15 @@ def tracer(frame, event, arg):
 
 def pytest_collection_modifyitems(items):
     """Few examples of each property are enough to know which lines it executes."""
-    for item in items if TRACES else ():
+    for item in items:
         test = getattr(item, "obj", None)
         if hasattr(test, "_hypothesis_internal_use_settings"):
             test = getattr(test, "__func__", test)
-            test._hypothesis_internal_use_settings = settings(test._hypothesis_internal_use_settings, max_examples=10)
+            own = test._hypothesis_internal_use_settings
+            most = 10 if TRACES else own.max_examples
+            test._hypothesis_internal_use_settings = settings(
+                own, max_examples=most, deadline=None, suppress_health_check=list(HealthCheck)
+            )
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):

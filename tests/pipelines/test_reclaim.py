@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -131,7 +132,9 @@ def test_two_models_share_the_work(tiny_lm: Any) -> None:
 def test_references_and_claims_are_reported_as_they_are_sealed(tiny_lm: Any) -> None:
     kinds = [type(e) for e in engine(tiny_lm).stream(QUESTION) if isinstance(e, (ReferenceSealed, ClaimSealed))]
     assert kinds[:1] == [ReferenceSealed]
-    assert kinds[::2] == [ReferenceSealed] * len(kinds[::2])
+    assert ClaimSealed in kinds
+    for before, kind in itertools.pairwise(kinds):  # a claim without an end leaves its reference alone
+        assert kind is ReferenceSealed or before is ReferenceSealed
 
 
 def test_passages_too_long_for_the_context_are_left_out_from_the_end(tiny_lm: Any) -> None:

@@ -71,7 +71,7 @@ def test_an_invented_quote_is_asked_for_again_and_then_dropped() -> None:
     assert answer.claims[0].citations == ()
     prompts = [r.prompt.text for r in model.requests if isinstance(r, Generate)]
     assert len(prompts) == 3
-    assert "does not stand in the passages" in prompts[1]
+    assert "is not in the passages" in prompts[1]
 
 
 def test_a_repaired_reply_replaces_the_bad_one() -> None:
@@ -256,6 +256,31 @@ def test_prose_is_split_and_each_sentence_laid_beside_the_one_it_is_most_like() 
 def test_a_judges_reply_counts_only_if_it_is_a_verdict(reply: str, probability: float | None) -> None:
     answer = ask(lm([GOOD], judges=lambda claim: reply))
     assert [c.support for c in answer.claims] == [probability] * 2
+
+
+@pytest.mark.parametrize("signals", ["all", "support_only"])
+def test_prose_that_can_be_used_is_used_at_once(signals: str) -> None:
+    """R7: asking again for the form costs hundreds of tokens, and small models never keep to it."""
+    made, model = alone(["The lamp was lit in 1871.", GOOD], signals=signals)
+    answer = made.answer(QUESTION)
+    assert [c.text for c in answer.claims] == ["The lamp was lit in 1871."]
+    writes = [r for r in model.requests if isinstance(r, Generate) and "\nS1: " in r.prompt.text]
+    assert len(writes) == 1
+
+
+def test_a_reply_of_which_something_can_be_used_is_not_asked_for_again() -> None:
+    half = GOOD.replace("<reference>S2<", "<reference>S9<")
+    model = lm([half, GOOD])
+    answer = ask(model)
+    assert answer.text == "The lamp was lit in 1871. [1]"
+    assert [(c.text, c.status) for c in answer.claims][1] == ("It burned whale oil.", "dropped")
+
+
+@pytest.mark.parametrize("echo", ["one sentence", "One sentence.", "quoted sentences", "…"])
+def test_words_of_our_form_are_never_a_claim(echo: str) -> None:
+    made, _ = alone([f"<reference>S1</reference><claim>{echo}</claim>", GOOD], signals="support_only")
+    answer = made.answer(QUESTION)
+    assert [c.text for c in answer.claims] == ["The lamp was lit in 1871.", "It burned whale oil."]
 
 
 # --- the claim step by itself ----------------------------------------------------------------------------------------

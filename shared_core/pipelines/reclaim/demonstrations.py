@@ -1,4 +1,4 @@
-"""Worked answers in ReClaim's form, for models that were not trained on it (Xia et al. 2024, appendix, show three)."""
+"""Worked answers in ReClaim's form, for models not trained on it (Xia et al. 2024 show three in their appendix)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from shared_core.citation import AnswerFormat, split_sentences
 
 @dataclass(frozen=True, slots=True)
 class WorkedAnswer:
-    """A question, passages (title, text), and pairs of quoted sentences and claim. Every quote stands in a passage."""
+    """A question, passages (title, text), and pairs of quoted sentences and claim; every quote is in a passage."""
 
     question: str
     passages: tuple[tuple[str, str], ...]
     pairs: tuple[tuple[tuple[str, ...], str], ...]
 
     def render(self, layout: AnswerFormat) -> str:
-        """With passages, as a model that sees everything writes it."""
+        """Render passages, question and pairs, for a model that sees all of them."""
         shown = "\n\n".join(f"[{i}] {title}\n{text}" for i, (title, text) in enumerate(self.passages, 1))
         return f"{shown}\n\nQuestion: {self.question}\n{self.render_pairs(layout)}"
 
     def render_pairs(self, layout: AnswerFormat) -> str:
-        """The pairs alone, as a model that sees nothing else writes them."""
+        """Render the pairs alone, for a model that sees nothing else."""
         return layout.joiner.join(
             f"{layout.prefix}{' '.join(quotes)}{layout.middle}{claim}{layout.suffix}" for quotes, claim in self.pairs
         )
 
     def render_numbered(self) -> str:
-        """With numbered sentences, for models that cannot be constrained."""
+        """Render with numbered sentences, for models that cannot be constrained."""
         lines, numbers = [], dict[str, int]()
         for title, text in self.passages:
             lines.append(f"# {title}")

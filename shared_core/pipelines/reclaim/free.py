@@ -1,9 +1,10 @@
-"""ReClaim for models that cannot be constrained: cite sentences by number, or quote freely and be aligned.
+"""ReClaim for models that cannot be constrained: cite sentences by number, or quote freely and align the quote.
 
-A ladder: numbers of sentences (the quote is then ours, and verbatim) → a free quote that is aligned to the passages
-(exact, normalised, fuzzy) → ask again with what was wrong, at most ``regenerate`` times → the sentences of prose, each
-beside the sentence of the passages that is most like it → drop the claim. Where nothing at all can be used, the writing
-is ``Unusable``, which is another thing than a model that says that the passages do not answer.
+Each reply goes down a ladder until something can be used: sentences named by number (the quote is then ours, and
+verbatim); a free quote, aligned to the passages (exact, normalised, fuzzy); prose, each sentence with the sentence of
+the passages most like it. Only a reply of which nothing can be used is asked for again, at most ``regenerate`` times,
+naming what was wrong. If no reply can be used at all, ``UnusableReplies`` is raised: that is not the same as a model
+that declines to answer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
+from shared_core.pipelines.reclaim.tidying import is_heading, is_placeholder, tidy, without_tags
 from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Citation, Claim, Passage, Span
 
@@ -31,18 +33,18 @@ _ONE = r"\[?\s*S?\s*\d+\s*\]?"
 _NUMBERS = re.compile(rf"\s*{_ONE}(?:\s*(?:,|;|and|-|–|\s)\s*{_ONE})*\s*\.?\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"S?\s*(\d+)(?:\s*[-–]\s*S?\s*(\d+))?", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"\bno[ _]answer\b", re.IGNORECASE)
-_MARKUP = re.compile(r"</?\s*\w+\s*/?>|^\s*[-*#>]+\s*|\*\*|`+|\[\s*S?\d+\s*\]", re.MULTILINE)
-_SHARED = 0.6  # of a sentence's content words
-_FEWEST = 2  # content words of a sentence that says something
-
+_SHARED = 0.6
+"""Share of a prose sentence's content words that its quote must hold; what is missing, the judges will notice."""
+_FEWEST = 2
+"""Content words of a sentence at least: with one, every passage on the subject would hold all of them."""
 
 DECLINED = "no answer"
-"""Outcome in the trace where the model says so."""
+"""The outcome in the trace of a model that declines to answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """One pair of a reply; ``citation`` is ``None`` where nothing verifiable was cited, ``problem`` says why."""
+    """One pair of a reply; without a ``citation`` that can be verified, ``problem`` says why."""
 
     claim: str
     citation: Citation | None
@@ -52,62 +54,68 @@ class Parsed:
 def write_freely(
     question: str, passages: Sequence[Passage], index: CitationIndex, run: QuestionRun
 ) -> Flow[list[Claim]]:
-    """Claims with citations, the ones without any dropped (``status="dropped"``) but kept in sight.
+    """Write claims with citations; those without any stay in the list, dropped (``status="dropped"``).
 
     Raises:
-        UnusableReplies: no attempt gave a claim that cites, nor "no answer".
+        UnusableReplies: no attempt gave anything that could be used, nor declined to answer.
     """
     options, seed = run.settings.reclaim, run.settings.seed
-    best: list[Parsed] = []
-    replies: list[str] = []
+    sentences = quotable(index.sentences)
+    uncited: list[Parsed] = []
+    used: list[Parsed] = []
     problems = ""
     for attempt in range(options.regenerate + 1):
-        prompt = numbered_prompt(question, index.sentences, passages, problems, options.demonstrations)
+        prompt = numbered_prompt(question, sentences, passages, problems, options.demonstrations)
         params = SamplingParams(
-            max_tokens=(options.max_claim_tokens + 40) * options.max_pairs,
+            max_tokens=(options.max_claim_tokens + 40) * options.max_pairs,  # 40: the tags and numbers of a line
             seed=None if seed is None else seed + attempt,
-            # The same greedy reply would come again.
-            temperature=0.0 if attempt == 0 else 0.7,
+            temperature=0.0 if attempt == 0 else 0.7,  # the same greedy reply would come again
         )
         try:
             reply: Generation = yield Generate(prompt, params, model="claim")
         except LimitError as error:
-            if not best:
+            if not uncited:
                 raise
             yield run.note("write", "asking again left out", error.message)
             break
-        replies.append(reply.text)
         parsed = parse_reply(reply.text, index, passages, options.fuzzy_threshold)[: options.max_pairs]
-        if _better(parsed, best):
-            best = parsed
-        problems = " ".join(dict.fromkeys(p.problem for p in parsed if p.problem))
         if not parsed and (_NO_ANSWER.search(reply.text) or is_refusal(reply.text)):
             yield run.note("write", DECLINED, "the model says the passages do not answer", attempt=attempt + 1)
             return []
-        grounded = sum(p.citation is not None for p in parsed)
+        problems = " ".join(dict.fromkeys(p.problem for p in parsed if p.problem))
         problems = problems or ("" if parsed else "it holds no line of the form asked for.")
-        yield run.note("write", f"{grounded} of {len(parsed)} claims cite", problems, attempt=attempt + 1)
-        if parsed and not problems:
+        cited = sum(p.citation is not None for p in parsed)
+        yield run.note("write", f"{cited} of {len(parsed)} claims cite", problems, attempt=attempt + 1)
+        if cited:
+            used = parsed
             break
-    if not any(p.citation for p in best):
-        salvaged = next((s for r in replies if (s := salvage(r, index, options.max_pairs))), [])
-        if not salvaged and not best:
-            raise UnusableReplies(
-                f"No reply of {run.abilities.model_name('claim')} could be used: {problems}",
-                hint="See what it replies to a plain question; a larger model follows the form.",
-            )
-        if salvaged:
-            yield run.note("write", f"{len(salvaged)} sentences of prose aligned", problems)
-            best = salvaged
+        # A reply costs hundreds of tokens. Small models never keep to the form, and their prose is usable at once.
+        used = salvage(reply.text, sentences, options.max_pairs, [p.title for p in passages])
+        if used:
+            yield run.note("write", f"{len(used)} sentences of prose aligned", problems)
+            break
+        uncited = uncited or parsed
+    if not used and not uncited:
+        raise UnusableReplies(
+            f"No reply of {run.abilities.model_name('claim')} could be used: {problems}",
+            hint="See what it replies to a plain question; a larger model follows the form.",
+        )
+    pairs = used or uncited
     if options.published.isolate_claims:
-        best = yield from _isolate(best, run)
-    return [_claim(p) for p in best]
+        pairs = yield from _isolate(pairs, run)
+    return [_claim(p) for p in pairs]
+
+
+def quotable(sentences: Sequence[Span]) -> list[Span]:
+    """Leave out the headings among sentences of passages; all stay if there is nothing else."""
+    return [s for s in sentences if not is_heading(s.text)] or list(sentences)
 
 
 def _isolate(pairs: Sequence[Parsed], run: QuestionRun) -> Flow[list[Parsed]]:
-    """Each claim written anew from its quote and the claims before it, without question and passages.
+    """Write each claim anew from its quote and the claims before it, without question and passages.
 
-    A claim for which nothing is written stays as it was, and so do all once a limit is reached.
+    So the claim can rest on nothing but its quote, as with the claim model of the interleaved form. A claim for which
+    nothing is written stays as it was, and so do all once a limit is reached.
     """
     params = SamplingParams(max_tokens=run.settings.reclaim.max_claim_tokens, seed=run.settings.seed)
     out = list(pairs)
@@ -120,16 +128,11 @@ def _isolate(pairs: Sequence[Parsed], run: QuestionRun) -> Flow[list[Parsed]]:
         except LimitError as error:
             yield run.note("write", "claims not isolated", error.message, claims=len(pairs) - i)
             break
-        said = [p for p in written.text.splitlines() if p.strip()]
-        text = re.sub(r"\s+", " ", _MARKUP.sub(" ", said[0])).strip() if said else ""
+        text = next(filter(None, map(tidy, written.text.splitlines())), "")
         if text and not _NO_ANSWER.search(text):
             out[i] = dataclasses.replace(pair, claim=text)
     yield run.note("write", f"{len(pairs)} claims isolated", "each from its quote alone")
     return out
-
-
-def _better(new: Sequence[Parsed], old: Sequence[Parsed]) -> bool:
-    return sum(p.citation is not None for p in new) > sum(p.citation is not None for p in old) or not old
 
 
 def _claim(parsed: Parsed) -> Claim:
@@ -139,29 +142,48 @@ def _claim(parsed: Parsed) -> Claim:
 
 
 def parse_reply(text: str, index: CitationIndex, passages: Sequence[Passage], threshold: float = 0.85) -> list[Parsed]:
-    """The pairs of a reply, each with what it cites resolved to places that hold, or with its problem."""
+    """Parse the pairs of a reply, and resolve what each cites to places in the passages.
+
+    Args:
+        text: the reply.
+        index: of the passages; its sentences, headings left out, are those that were numbered.
+        passages: that may be quoted.
+        threshold: similarity in [0, 1] from which a free quote still counts.
+
+    Returns:
+        The pairs in order; one that cites nothing that can be verified has a ``problem`` instead of a citation.
+    """
     found: list[Parsed] = []
+    titles = [p.title for p in passages]
     for match in _PAIR.finditer(text):
-        claim = re.sub(r"\s+", " ", match["claim"]).strip()
-        if claim and not _NO_ANSWER.fullmatch(claim.strip(" .")):
+        claim = tidy(match["claim"], titles)
+        if claim and not is_placeholder(claim) and not _NO_ANSWER.fullmatch(claim.strip(" .")):
             citation, problem = _resolve(match["reference"].strip(), index, passages, threshold)
             found.append(Parsed(claim, citation, problem))
     return found
 
 
-def salvage(text: str, index: CitationIndex, limit: int) -> list[Parsed]:
-    """The sentences of a reply in prose as claims, each with the passages' sentence that shares most of its words.
+def salvage(text: str, sentences: Sequence[Span], limit: int, titles: Sequence[str] = ()) -> list[Parsed]:
+    """Take the sentences of a reply in prose as claims, each citing the sentence that shares most of its words.
 
-    Sentences of which less than ``_SHARED`` of the content words stand in one sentence of the passages are left out;
-    whether the others follow from theirs is for the witnesses to say.
+    Sentences that share less than ``_SHARED`` of their content words with any sentence of the passages are left out,
+    and so are questions and lead-ins that end in a colon. Whether the others follow from their quotes is for the judges
+    to say.
+
+    Args:
+        text: the reply.
+        sentences: of the passages.
+        limit: claims at most.
+        titles: of the passages, taken off where they open a sentence.
     """
-    said = _MARKUP.sub(" ", text)
-    held = [(span, _content(span.text)) for span in index.sentences]
+    held = [(span, _content(span.text)) for span in sentences]
     out: list[Parsed] = []
-    for start, end in split_sentences(said):
-        claim = re.sub(r"\s+", " ", said[start:end]).strip()
+    prose = without_tags(text)
+    for start, end in split_sentences(prose):
+        claim = tidy(prose[start:end], titles)
         words = _content(claim)
-        if len(words) < _FEWEST or claim.endswith("?") or _NO_ANSWER.search(claim):
+        unusable = len(words) < _FEWEST or claim.endswith(("?", ":")) or is_placeholder(claim)
+        if unusable or _NO_ANSWER.search(claim) or not held:
             continue
         span, common = max(((span, len(words & of)) for span, of in held), key=lambda pair: pair[1])
         if common >= _SHARED * len(words):
@@ -170,28 +192,35 @@ def salvage(text: str, index: CitationIndex, limit: int) -> list[Parsed]:
 
 
 def _content(text: str) -> frozenset[str]:
-    """Words of four letters and more, and numbers: what two sentences on the same thing share."""
+    """Return the words of four letters and more, and the numbers: what sentences on the same matter share."""
     return frozenset(w for w in re.findall(r"\w+", text.lower()) if len(w) > 3 or w.isdigit())
 
 
 def _resolve(
     reference: str, index: CitationIndex, passages: Sequence[Passage], threshold: float
 ) -> tuple[Citation | None, str]:
+    """Resolve a reference to a citation, or say what is wrong with it."""
     if len(reference) < 200 and _NUMBERS.fullmatch(reference):
-        return _by_number(reference, index.sentences)
-    quote = reference.strip(" \t\r\n\"“”'‘’«»")
-    if not quote:
+        return _by_number(reference, quotable(index.sentences))
+    # Labels come off a quote too ("S3: It burned oil."), but the quote as it was written has the first word.
+    for quote in dict.fromkeys(q.strip(" \t\r\n\"“”'‘’«»") for q in (reference, tidy(reference))):
+        if not quote:
+            continue
+        citation = index.resolve(quote) or align_quote(quote, passages, threshold=threshold)
+        if citation is not None and all(is_heading(s.text) for s in citation.spans):
+            return None, f"“{quote[:80]}” is a heading, which states nothing."
+        if citation is not None:
+            return citation, ""
+    if not reference:
         return None, "A reference is empty."
-    exact = index.resolve(quote)
-    citation = exact if exact is not None else align_quote(quote, passages, threshold=threshold)
-    return citation, "" if citation else f"The quote “{quote[:80]}” does not stand in the passages."
+    return None, f"The quote “{reference[:80]}” is not in the passages."
 
 
 def _by_number(reference: str, sentences: Sequence[Span]) -> tuple[Citation | None, str]:
     numbers: list[int] = []
     for match in _NUMBER.finditer(reference):
         first, last = int(match[1]), int(match[2] or match[1])
-        numbers.extend(range(first, min(last, first + 20) + 1))
+        numbers.extend(range(first, min(last, first + 20) + 1))  # "S2-S9999" must not make a list of that length
     unknown = [n for n in numbers if not 1 <= n <= len(sentences)]
     if unknown:
         return None, f"There is no sentence S{unknown[0]}."

@@ -1,8 +1,8 @@
-"""ReClaim (Xia et al. 2024): every claim after a quote that decoding forces to be verbatim.
+"""ReClaim (Xia et al. 2024): write every claim after a quote that decoding forces to be verbatim.
 
 Models with grammars write under the citation index's grammar: ``interleaved`` (a reference model that sees everything,
-a claim model that sees only the output so far) or ``unified`` (one model, one go). Others climb the ladder of
-``free``. Every claim's support by its quote is then estimated, and utility decides what stays.
+a claim model that sees only the output so far) or ``unified`` (one model, one generation). Others write freely
+(``free``). The support of every claim is then estimated, and expected utility decides which claims are shown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.keeping import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
-from shared_core.pipelines.reclaim.free import write_freely
+from shared_core.pipelines.reclaim.free import quotable, write_freely
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     CLAIM_LEAD,
@@ -30,6 +30,7 @@ from shared_core.pipelines.reclaim.prompts import (
     claim_prompt,
     reference_prompt,
 )
+from shared_core.pipelines.reclaim.tidying import is_placeholder, tidy
 from shared_core.runtime.flow import Flow, Generate, Report, Retrieve
 from shared_core.settings import ReclaimSettings
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, ReferenceSealed, Retrieved, iter_spans
@@ -65,7 +66,13 @@ def reclaim(question: str, run: QuestionRun) -> Flow[Answer]:
 
 @dataclass
 class _Draft:
-    """An answer as far as it is written; ``left_out`` and ``too_long`` are texts of sentences not to be quoted."""
+    """An answer being written.
+
+    Attributes:
+        pairs, claims: written so far, as text for prompts and as claims.
+        left_out: texts of sentences not to be quoted: headings, and those that no claim came of.
+        too_long: texts of sentences that do not fit ``max_reference_tokens``.
+    """
 
     question: str
     passages: Sequence[Passage]
@@ -77,6 +84,8 @@ class _Draft:
 
     def __post_init__(self) -> None:
         self.index = CitationIndex(self.passages)
+        sentences = self.index.sentences
+        self.left_out.update({s.text for s in sentences} - {s.text for s in quotable(sentences)})
 
     @property
     def options(self) -> ReclaimSettings:
@@ -84,10 +93,10 @@ class _Draft:
 
 
 def write(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Claim]]:
-    """Claims with citations, support not yet known.
+    """Write claims with citations; their support is not known yet.
 
-    The lowest-ranked passages are dropped where the context is too short; where a limit is reached, the claims are
-    those written until then.
+    If the context is too short, the lowest-ranked passages are dropped; if a limit is reached, the claims written until
+    then are returned.
 
     Raises:
         UnusableReplies: as ``write_freely``.
@@ -99,7 +108,7 @@ def write(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[
         except ContextOverflowError as error:
             if run.settings.on_overflow == "raise" or len(draft.passages) == 1:
                 raise
-            # In proportion to the excess, at least one: each try costs an encoding of the whole prompt.
+            # In proportion to the excess: each try costs an encoding of the whole prompt.
             dropped = max(1, int(error.excess * len(draft.passages)))
             draft = _Draft(question, draft.passages[:-dropped], run)
             yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
@@ -119,12 +128,13 @@ def _write(draft: _Draft) -> Flow[list[Claim]]:
 
 
 def _write_in_turns(draft: _Draft) -> Flow[None]:
-    """Reference and claim one after the other, each by its own model.
+    """Write references and claims in turn, each by its own model.
 
-    A claim that has no end is left out with its reference, and the answer goes on without the sentences of both.
+    A claim that comes to nothing (it has no end, or is a word of the form) is left out with its reference, and the
+    answer goes on without the sentences of that reference.
     """
     run = draft.run
-    for _ in range(2 * draft.options.max_pairs):
+    for _ in range(2 * draft.options.max_pairs):  # as many tries again as pairs: left-out pairs must not go on forever
         citation: Citation | None = yield from _write_reference(draft)
         if citation is None:
             yield run.note("write", "end", "the reference model ends the answer", pairs=len(draft.pairs))
@@ -133,7 +143,7 @@ def _write_in_turns(draft: _Draft) -> Flow[None]:
         text = yield from _write_claim(draft, citation.quote)
         if not text:
             yield run.note("write", "claim without an end left out", citation.quote)
-            draft.left_out.update(_sentences_of(citation, draft.index))  # or the same would be written again
+            draft.left_out.update(_sentences_of(citation, draft.index))  # or decoding would choose them again
             continue
         draft.pairs.append(WrittenPair(citation.quote, text))
         draft.claims.append(Claim(text, None, (citation,)))
@@ -155,10 +165,10 @@ def _sentences_of(citation: Citation, index: CitationIndex) -> set[str]:
 
 
 def _write_reference(draft: _Draft) -> Flow[Citation | None]:
-    """The next reference; ``None`` if the model ends the answer (allowed from ``min_pairs`` on) or nothing is left.
+    """Generate the next reference; ``None`` if the model ends the answer, or no sentence is left.
 
-    Of a reference that is longer than ``max_reference_tokens`` its whole sentences stay; a single sentence that long
-    leaves the grammar, and another is asked for.
+    Ending is allowed from ``min_pairs`` on. A reference longer than ``max_reference_tokens`` keeps its whole sentences;
+    a single sentence that long is taken out of the grammar, and the model chooses again.
 
     Raises:
         UnusableReplies: no sentence of the passages is short enough to be quoted.
@@ -195,11 +205,11 @@ def _too_long(options: ReclaimSettings) -> str:
 
 
 def _reference_grammar(draft: _Draft) -> Grammar | None:
-    """Of the next block; ``None`` where no sentence is left to cite.
+    """Make the grammar of the next reference; ``None`` if no sentence is left to cite.
 
     Raises:
         GrammarError: the passages hold no sentence at all that may be cited.
-        UnusableReplies: every one was left out for its length.
+        UnusableReplies: every sentence was left out for its length.
     """
     options, pairs = draft.options, draft.pairs
     used = () if options.published.reuse else tuple(s.text for s in iter_spans(tuple(draft.claims)))
@@ -224,9 +234,11 @@ def _reference_grammar(draft: _Draft) -> Grammar | None:
 
 
 def _cut_reference(quote: str, index: CitationIndex, options: ReclaimSettings) -> Citation | set[str]:
-    """The whole sentences (or words) of a reference that was cut off; without any, the sentences that are too long.
+    """Cut a reference that was stopped by length to its whole sentences (or words).
 
-    A sentence of at least as many bytes as one that is too long is taken to be too long as well.
+    Returns:
+        The citation of those; if there are none, the texts of the sentences that are too long. A sentence of at least
+        as many bytes as one that is too long is taken to be too long as well.
     """
     if options.mode == "span":
         whole = quote.rpartition(" ")[0]
@@ -244,7 +256,10 @@ def _cut_reference(quote: str, index: CitationIndex, options: ReclaimSettings) -
 
 
 def _longest(index: CitationIndex, options: ReclaimSettings) -> int:
-    """Tokens a reference can need: at most one for each byte, so that little context is set aside for short ones."""
+    """Bound the tokens of a reference by its bytes, so that no more context is set aside than passages need.
+
+    A token is at least one byte long, in byte-level vocabularies and those with byte fallback alike.
+    """
     sizes = sorted((len(s.text.encode("utf-8", "replace")) for s in index.sentences), reverse=True)
     count = options.max_sentences if options.mode == "sentence" else len(sizes)
     tags = len((PAIR_GAP + REFERENCE_LEAD + REFERENCE_END).encode())
@@ -252,7 +267,7 @@ def _longest(index: CitationIndex, options: ReclaimSettings) -> int:
 
 
 def _optional(grammar: Grammar) -> Grammar:
-    """The same or nothing: an end-of-sequence token at the start ends the answer."""
+    """Make a grammar optional: an end-of-sequence token at the start then ends the answer."""
     head, rule, rest = grammar.lark.partition("start: ")
     if head or not rule:
         raise GrammarError(f"The grammar {grammar.name!r} does not begin with its start rule.")
@@ -260,16 +275,18 @@ def _optional(grammar: Grammar) -> Grammar:
 
 
 def _write_claim(draft: _Draft, reference: str) -> Flow[str]:
-    """The claim on a reference; empty if it has no end within its limit."""
+    """Generate the claim on a reference; empty if it has no end within its limit, or repeats the form's words."""
+    # The tags of the next reference too: a claim model that forgets its own end tag goes on with those.
     stops = (CLAIM_END.strip(), "<reference>", REFERENCE_LEAD.split("<")[0].strip(), "\n\n")
     params = SamplingParams(max_tokens=draft.options.max_claim_tokens, stop=stops, seed=draft.run.settings.seed)
     prompt = claim_prompt(draft.pairs, reference, draft.options.demonstrations)
     written: Generation = yield Generate(prompt, params, model="claim")
-    return _finished_sentences(written)
+    text = tidy(_finished_sentences(written))
+    return "" if is_placeholder(text) else text
 
 
 def _write_at_once(draft: _Draft) -> Flow[None]:
-    """One model writes all pairs in one go, under the grammar of a whole answer.
+    """Generate all pairs at once, under the grammar of a whole answer.
 
     Raises:
         UnusableReplies: as ``_write_reference``.
@@ -285,7 +302,7 @@ def _write_at_once(draft: _Draft) -> Flow[None]:
         matches = list(_UNIFIED.finditer(answer.text))
         if matches or finish != "length" or REFERENCE_END.strip() in answer.text:
             break
-        # Not even the first reference came to its end.
+        # Not even the first reference came to its end: take the sentences it began with out of the grammar.
         cut = _cut_reference(answer.text.strip().removeprefix(REFERENCE_LEAD.strip()).strip(), index, options)
         if not isinstance(cut, set) or not cut:
             break
@@ -293,8 +310,9 @@ def _write_at_once(draft: _Draft) -> Flow[None]:
         yield draft.run.note("write", f"{len(cut)} sentences left out", f"no reference of them ends in {limit} tokens")
     for match in matches:
         citation = index.resolve(match["reference"])
-        if citation is not None and match["claim"].strip():
-            draft.claims.append(Claim(match["claim"].strip(), None, (citation,)))
+        claim = tidy(match["claim"])
+        if citation is not None and claim and not is_placeholder(claim):
+            draft.claims.append(Claim(claim, None, (citation,)))
             yield Report(ReferenceSealed(citation))
             yield Report(ClaimSealed(draft.claims[-1]))
     yield draft.run.note("write", f"{len(draft.claims)} pairs", "one model, one go", finish=finish)
@@ -320,7 +338,7 @@ def _answer_grammar(draft: _Draft) -> Grammar:
 
 
 def _finished_sentences(written: Generation) -> str:
-    """The text without line breaks; if it was cut off by length, only its complete sentences."""
+    """Return the text on one line; if it was stopped by length, only its complete sentences."""
     sample = written.samples[0]
     text = re.sub(r"\s+", " ", sample.text).strip()
     if sample.finish_reason != "length":

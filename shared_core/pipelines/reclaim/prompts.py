@@ -1,7 +1,10 @@
-"""What ReClaim's models are told, and the tags of its output.
+"""ReClaim's prompts, and the tags of its output.
 
 O = r₁ c₁ r₂ c₂ …: ``According to the citation: <reference> r </reference> We can know that: <claim> c </claim>``.
-Passages, questions and what a model wrote are untrusted: their text never becomes a control token.
+Passages, questions and a model's own output are untrusted: their text never becomes a control token.
+
+The forms hold no words where a model is to write its own: small models copy them ("one sentence" was the claim of a
+135M-parameter model in 10 of 16 answers). An ellipsis that is copied is recognised as empty.
 """
 
 from __future__ import annotations
@@ -22,28 +25,28 @@ CLAIM_LEAD = LAYOUT.middle.removeprefix(REFERENCE_END)
 _TASK = (
     "Answer the question from the passages, one claim at a time. Before each claim quote, word for word, the sentence "
     "or sentences of the passages that it rests on. Write nothing that the quote does not say. Use this form, as often "
-    f"as needed:\n{REFERENCE_LEAD}quoted sentences{REFERENCE_END}{CLAIM_LEAD}what follows from them for the "
-    f"question{CLAIM_END}\nIf the passages do not answer the question, write nothing.\n\n"
+    f"as needed:\n{REFERENCE_LEAD}…{REFERENCE_END}{CLAIM_LEAD}…{CLAIM_END}\n"
+    "If the passages do not answer the question, write nothing.\n\n"
 )
 _CLAIM_TASK = (
     "After each quoted reference, state in one sentence what can be known from it and from nothing else. Use this "
-    f"form:\n{REFERENCE_LEAD}quoted sentences{REFERENCE_END}{CLAIM_LEAD}one sentence{CLAIM_END}\n"
+    f"form:\n{REFERENCE_LEAD}…{REFERENCE_END}{CLAIM_LEAD}…{CLAIM_END}\n"
 )
 _ISOLATED_TASK = (
     "State in one sentence what can be known from the quoted reference and from nothing else. Use no knowledge of your "
     "own, repeat nothing that was said before, and reply with the sentence only.\n\n"
 )
 _FREE_TASK = (
-    "Answer the question from the numbered sentences, one claim at a time. For each claim write one line of exactly "
-    "this form, naming the sentences it rests on by their numbers:\n<reference>S2, S3</reference><claim>one sentence "
-    "that follows from them and answers the question</claim>\nUse no knowledge of your own. If the sentences do not "
-    "answer the question, write only: NO ANSWER\n\n"
+    "Answer the question from the numbered sentences, one claim at a time. A claim is a sentence of your own that "
+    "follows from the sentences it names and answers the question. Write each claim on a line of exactly this form, "
+    "naming the sentences it rests on by their numbers:\n<reference>S2, S3</reference><claim>…</claim>\nUse no "
+    "knowledge of your own. If the sentences do not answer the question, write only: NO ANSWER\n\n"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPair:
-    """One reference with its claim, as they stand in the output."""
+    """A reference and its claim, as text of the output."""
 
     reference: str
     claim: str
@@ -62,7 +65,7 @@ def _user(text: str) -> Prompt:
 
 
 def render_pairs(pairs: Sequence[WrittenPair], role: Role = "assistant") -> Prompt:
-    """The output so far, each pair complete, as parts of the assistant's message."""
+    """Render complete pairs as the beginning of the assistant's message."""
     prompt = Prompt()
     for i, pair in enumerate(pairs):
         gap = PAIR_GAP if i else ""
@@ -73,7 +76,7 @@ def render_pairs(pairs: Sequence[WrittenPair], role: Role = "assistant") -> Prom
 
 
 def _examples(rendered: Sequence[str]) -> Prompt:
-    """Worked answers between the task and the matter at hand; nothing where there are none."""
+    """Put worked answers between the task and the question; nothing if there are none."""
     if not rendered:
         return Prompt()
     shown = "\n\n".join(f"Example {i}:\n{text}" for i, text in enumerate(rendered, 1))
@@ -83,12 +86,14 @@ def _examples(rendered: Sequence[str]) -> Prompt:
 def reference_prompt(
     question: str, passages: Sequence[Passage], pairs: Sequence[WrittenPair], demonstrations: int = 0
 ) -> Prompt:
-    """For the reference model: everything. Generation starts where the next block (or the end) is due.
+    """Word the prompt of the reference model: task, passages, question and the output so far.
+
+    Generation continues the assistant's message, where the next reference or the end is due.
 
     Args:
-        question, passages: as they are.
+        question, passages: to answer from.
         pairs: written so far.
-        demonstrations: worked answers to show, 0 … 3; 0 as models are trained.
+        demonstrations: worked answers to show, 0 … 3; trained models saw none.
     """
     examples = _examples([w.render(LAYOUT) for w in WORKED[:demonstrations]])
     asked = (
@@ -98,19 +103,19 @@ def reference_prompt(
 
 
 def claim_prompt(pairs: Sequence[WrittenPair], reference: str, demonstrations: int = 0) -> Prompt:
-    """For the claim model: only the output so far, so that the claim can rest on nothing but quotes."""
+    """Word the prompt of the claim model: only the output so far, so that claims can rest on nothing but quotes."""
     gap = PAIR_GAP if pairs else ""
     block = Prompt.trusted(gap + REFERENCE_LEAD, role="assistant") + Prompt.untrusted(reference, role="assistant")
-    # Without the blank at its end, which would not tokenize as the blank before a word does.
+    # No blank at the end: tokenizers join a blank to the word after it, and a blank token by itself is rare.
     lead = Prompt.trusted((REFERENCE_END + CLAIM_LEAD).rstrip(), role="assistant")
     examples = _examples([w.render_pairs(LAYOUT) for w in WORKED[:demonstrations]])
     return _user(_CLAIM_TASK) + examples + render_pairs(pairs) + block + lead
 
 
 def isolated_prompt(claims: Sequence[str], reference: str) -> Prompt:
-    """The claim step for models that cannot be made to continue a text: the quote, and the claims made before.
+    """Word the claim step for models that cannot continue a given text: the quote and the claims before it.
 
-    Neither question nor passages, as for the claim model.
+    It shows neither question nor passages, as for the claim model.
     """
     prompt = _user(_ISOLATED_TASK) + _user("Reference: ") + Prompt.untrusted(reference, role="user")
     if claims:
@@ -125,7 +130,15 @@ def numbered_prompt(
     problems: str = "",
     demonstrations: int = 0,
 ) -> Prompt:
-    """For models without grammars: sentences by number. ``problems`` names what was wrong with the last attempt."""
+    """Word the prompt for models without grammars, with numbered sentences.
+
+    Args:
+        question: the user's question.
+        sentences: that may be cited; number i + 1 is the i-th.
+        passages: that hold them, for their titles.
+        problems: of the last reply, where it is asked for again.
+        demonstrations: worked answers to show, 0 … 3.
+    """
     titles = {p.id: p.title for p in passages}
     prompt = _user(_FREE_TASK) + _examples([w.render_numbered() for w in WORKED[:demonstrations]])
     last = None

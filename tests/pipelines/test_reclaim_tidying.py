@@ -1,0 +1,118 @@
+"""What a model copies from the prompt or brings from its own citation style does not stay in claims."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core import SelfReflectEngine
+from shared_core.lm.base import Generate
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.reclaim.tidying import is_heading, is_placeholder, tidy
+from shared_core.types import Passage
+from tests.fakes import Shelf, published
+
+TITLES = ("Orsk Bridge", "Aster", "")
+
+
+@pytest.mark.parametrize(
+    ("written", "clean"),
+    [
+        ("S27: The capital is Aster.", "The capital is Aster."),
+        ("(S27) The capital is Aster.", "The capital is Aster."),
+        ("[S27] The capital is Aster.", "The capital is Aster."),
+        ("[S2, S3]: The capital is Aster.", "The capital is Aster."),
+        ("S2. The capital is Aster (S2).", "The capital is Aster."),
+        ("The capital is Aster. [S2, S3]", "The capital is Aster."),
+        ("The capital is Aster (S2 and S3).", "The capital is Aster."),
+        ("- The capital is Aster.", "The capital is Aster."),
+        ("* **The capital** is `Aster`.", "The capital is Aster."),
+        ("1. The capital is Aster.", "The capital is Aster."),
+        ("2) S4: The capital is Aster.", "The capital is Aster."),
+        ("Claim: The capital is Aster.", "The capital is Aster."),
+        ("Sentence 3: The capital is Aster.", "The capital is Aster."),
+        ("Aster: The capital since 1871.", "The capital since 1871."),
+        ("# Orsk Bridge\nIt has 3 arches.", "It has 3 arches."),
+        ("Orsk Bridge – It has 3 arches.", "It has 3 arches."),
+        ("The capital, as stated in [1], is Aster.", "The capital, is Aster."),
+        ("The capital is Aster, as stated in [1].", "The capital is Aster."),
+        ("The capital is Aster [1][7].", "The capital is Aster."),
+        ("The capital is Aster [1], [7].", "The capital is Aster."),
+        ("According to [1], the capital is Aster.", "The capital is Aster."),
+        ("Based on passage [2], the capital is Aster.", "The capital is Aster."),
+        ("The capital is Aster according to sources [1] and [2].", "The capital is Aster."),
+        ("[1]", ""),
+        ("S27:", ""),
+        ("…", ""),
+    ],
+)
+def test_labels_titles_marks_and_foreign_markers_are_taken_off(written: str, clean: str) -> None:
+    assert tidy(written, TITLES) == clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The lamp was lit in 1871.",
+        "1871",
+        "83.",
+        "12. Mai 1871 war es.",
+        "It was lit (1871) by Mira.",
+        "S2 is a road in the north.",
+        "Aster is the capital.",
+        "Orsk Bridge-builders met there.",
+        "Built by 12 men in 3 years.",
+        "-5 degrees were measured.",
+        "See how it burns.",
+        "a < b and b > c",
+    ],
+)
+def test_what_belongs_to_the_claim_stays(text: str) -> None:
+    assert tidy(text, TITLES) == text
+
+
+@given(st.text(alphabet="S1 23:.()[]-*#,Aa\n", max_size=30))
+def test_tidying_ends_and_does_no_more_the_second_time_on_plain_words(text: str) -> None:
+    once = tidy(text, TITLES)
+    assert "\n" not in once
+    assert once == once.strip()
+
+
+@pytest.mark.parametrize("text", ["one sentence", " One sentence. ", "**quoted sentences**", "<one sentence>"])
+def test_the_words_of_a_form_are_no_claim(text: str) -> None:
+    assert is_placeholder(text)
+    assert not is_placeholder(f"{text} was written")
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [("# A", True), ("## Life (1779–1851) [1]", True), ("Life\n====", True), ("#tag was used.", False), ("A.", False)],
+)
+def test_headings(text: str, heading: bool) -> None:
+    assert is_heading(text) is heading
+
+
+MAREN = Passage("maren", "# Maren Tolvard, navigator (1779–1851) [1]\n\nShe charted the reef. It was 1822.", "Tolvard")
+
+
+def test_a_heading_is_neither_offered_nor_taken_as_a_quote() -> None:
+    replies = [
+        "<reference># Maren Tolvard, navigator (1779–1851) [1]</reference><claim>She was a navigator.</claim>",
+        "<reference>S1</reference><claim>S1: Maren Tolvard charted the reef [1].</claim>",
+    ]
+    asked: list[str] = []
+
+    def reply(request: Generate) -> str:
+        if "Reply with the number only" in request.prompt.text:
+            return "90"
+        asked.append(request.prompt.text)
+        return replies[len(asked) - 1]
+
+    engine = SelfReflectEngine(Shelf((MAREN,)), ScriptedLM(reply), published(pipeline="reclaim"))
+    answer = engine.answer("Who charted the reef?")
+    assert "S1: She charted the reef." in asked[0]
+    assert "(1779–1851)" not in asked[0]
+    assert "heading" in asked[1]
+    assert answer.text == "Maren Tolvard charted the reef. [1]"
+    assert answer.numbered_spans()[0].text == "She charted the reef."
