@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from shared_core.documents.chunking import chunk_document
 from shared_core.documents.load import LoadOptions, parse_document
 from shared_core.documents.loaders import html as loader
 from tests.documents.reading import headings, made_by, read, refuses
@@ -219,3 +220,29 @@ def test_the_parser_is_told_nothing_twice() -> None:
     page = "".join(f"<p>{word}</p>" for word in words)
     document = parse_document(page.encode(), "a.html", LoadOptions(), file_name="a.html")
     assert document.text.split() == words
+
+
+def test_a_term_is_in_one_paragraph_with_its_definition() -> None:
+    page = (
+        "<p>Options:</p><dl><dt><code>-q</code><a class='headerlink' href='#q'>¶</a></dt><dt>--quiet</dt>"
+        "<dd><p>Say nothing.</p><p>Not even errors.</p></dd><dt>-v</dt><dd>Say more.</dd><dt>-x</dt></dl><p>End.</p>"
+    )
+    assert text(page).split("\n\n") == [
+        "Options:",
+        "-q\n--quiet\nSay nothing.",
+        "Not even errors.",
+        "-v\nSay more.",
+        "-x",
+        "End.",
+    ]
+
+
+def test_no_passage_ends_in_a_term() -> None:
+    items = "".join(
+        f"<dt>limit_{i} (integer)</dt><dd><p>Sets limit number {i}. {'It needs a restart. ' * (i % 7)}</p></dd>"
+        for i in range(60)
+    )
+    passages = chunk_document(read(f"<h1>Limits</h1><dl>{items}</dl>", "a.html"))
+    assert len(passages) > 3
+    for i in range(60):
+        assert sum(f"limit_{i} (integer)\nSets limit number {i}." in p.text for p in passages) == 1

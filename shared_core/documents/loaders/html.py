@@ -138,6 +138,7 @@ class _PageReader:
         self._title: list[str] = []
         self._title_done = False
         self._row_cells = 0
+        self._after_term = False  # the text written last is the term of a definition list
         self._tables = Tables()
 
     # --- called by the parser --------------------------------------------------------------------------------------
@@ -203,6 +204,8 @@ class _PageReader:
     def _begin(self, element: _Element, attributes: Mapping[str, str]) -> None:
         tag = element.tag
         self._separate(tag)
+        if tag == "dt" and not self._after_term:  # terms that share a definition stay together
+            self._gap = _PARAGRAPH
         element.first_run = len(self.runs)
         self._tables.start(tag, attributes, self.runs)
         if tag == "a":
@@ -236,6 +239,10 @@ class _PageReader:
                 self.runs[-1].text = self.runs[-1].text.rstrip("\r\n")
         elif tag in CELLS:
             self._close_cell(element)
+        elif tag == "dt":
+            self._after_term = len(self.runs) > element.first_run
+        elif tag == "dl":
+            self._after_term = False
         self._tables.end(tag, self.runs)
         if element.heading:
             self._level = 0
@@ -286,6 +293,8 @@ class _PageReader:
     def _emit(self, text: str) -> None:
         if not text:
             return
+        if self._after_term:  # a term and its definition are one paragraph, so that no cut separates them
+            self._gap, self._after_term = _LINE, False
         link = self._links[-1] if self._links else None
         kept = self._headings if self._level else 0
         self.runs.append(TextRun(self._gap, text, self.zones.current, link, self._level, kept, self._preformatted > 0))
