@@ -165,6 +165,29 @@ def test_paragraphs_are_told_by_distance_indent_and_size() -> None:
     assert document.title == "The Low Tide"
 
 
+def test_a_term_is_not_joined_to_the_definition_above_it() -> None:
+    listed = [
+        ("~/.bash_history", "The default value of HISTFILE, the file in which the shell saves the history"),
+        ("~/.inputrc", "Individual initialisation file of the line editor, which is read at every start"),
+        ("~/.profile", "The personal initialisation file, which is executed by login shells"),
+    ]
+    placed: list[At] = [
+        (60, 740, 11, "The shell reads these files, of which the first is written by it too, as it ends.")
+    ]
+    for i, (term, definition) in enumerate(listed):
+        placed += [(60, 714 - 26 * i, 11, term), (100, 701 - 26 * i, 11, definition)]
+    document = read(pdf([placed]), "a.pdf")
+    lines_ = document.text.replace("\n\n", "\n").split("\n")
+    assert [line for pair in listed for line in pair] == lines_[1:]
+    for _, definition in listed:  # each ends its paragraph: the next term is not read as its end
+        assert definition in document.text.split("\n\n")
+
+
+def test_an_indented_first_line_does_not_end_its_paragraph() -> None:
+    indented = [(80.0 if i % 2 == 0 else 60.0, 700 - 13.2 * i, 11.0, line) for i, line in enumerate(LEFT[:4])]
+    assert len(read(pdf([indented]), "a.pdf").text.split("\n\n")) <= 2
+
+
 def test_repeated_heads_and_page_numbers_go_and_repeated_sentences_stay() -> None:
     pages = [
         [

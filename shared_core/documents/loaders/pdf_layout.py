@@ -29,6 +29,7 @@ _APART = 1.5  # of the usual line distance: lines further away do not belong to 
 _NEW_PARAGRAPH = 1.3
 _NEXT_ROW = 2.5
 _OTHER_SIZE = 0.08
+_DEFINITION_INDENT = 2.5  # font sizes; first lines of paragraphs are seldom indented by more
 _NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
 _ONLY_NUMBER = re.compile(r"(?:page|p\.|seite|slide|sheet)?[\s–—\-|./]*#(?:[\s/]*(?:of|von|de|/)?[\s]*#)?[\s–—\-|.]*", re.IGNORECASE)  # fmt: skip # noqa: E501
 _SENTENCE_END = re.compile(r"[.!?:。！？…]['\"”’»)\]]*$")
@@ -221,7 +222,22 @@ def begins_paragraph(before: Sequence[Line], line: Line, after: Sequence[Line], 
     indent = 0.8 * line.size
     stands_in = line.x0 > last.x0 + indent and not (after and after[0].x0 >= line.x0 - 0.5 * line.size)
     stands_out = line.x0 < last.x0 - indent and len(before) > 1
-    return ((stands_in or stands_out) and _is_over(before, line, after)) or _is_short(before, line, after)
+    return (
+        _is_term(last, line, after)
+        or ((stands_in or stands_out) and _is_over(before, line, after))
+        or _is_short(before, line, after)
+    )
+
+
+def _is_term(last: Line, line: Line, after: Sequence[Line]) -> bool:
+    """Return whether ``line`` is the term between two definitions of a list.
+
+    It begins to the left of the definition before it, by more than the first line of a paragraph is indented, and the
+    next line is indented like that definition again. A definition need not end a sentence, nor short of the edge.
+    """
+    if not after or line.x0 > last.x0 - _DEFINITION_INDENT * line.size:
+        return False
+    return abs(after[0].x0 - last.x0) < 0.5 * line.size and after[0].y < line.y
 
 
 def _continues(last: Line, line: Line) -> bool:
