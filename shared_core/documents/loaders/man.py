@@ -12,9 +12,16 @@ from shared_core.documents.loaders.extracted import Extracted, Heading, decode, 
 from shared_core.documents.loaders.limits import Budget
 
 _ROFF = re.compile(r"""\s*(?:[.']?\\"|\.(?:TH|Dd|ig|de|if|ie|so|nh|SH|Sh|tr|ds|EX)\b)""")
-_ESCAPE = re.compile(
-    r"""\\(?:["\#].*|[fFkgmMYV](?:\(..|\[[^\]]{0,40}\]|.)|s[-+]?(?:\(\d\d|\[[-+]?\d+\]|'[^']{0,9}'|\d\d?)|[nR*](?P<string>\(..|\[[^\]]{0,40}\]|.)
-    |(?P<character>\(..|\[[^\]]{0,40}\])|(?P<gap>h'[^']{0,80}')|[vwlLDXZbo]'[^']{0,80}'|N'(?P<code>\d{1,7})'|(?P<one>.)|$)""",
+_ESCAPE = re.compile(  # bounded repetitions, so that brackets never closed are not searched for to the end of the file
+    r"""\\(?:
+      ["\#].*                                                                      # a comment
+    | [fFkgmMYV](?:\(..|\[[^\]]{0,40}\]|.)                                         # a font, a register, a colour
+    | s[-+]?(?:\(\d\d|\[[-+]?\d+\]|'[^']{0,9}'|\d\d?)                              # a font size
+    | [nR*](?P<string>\(..|\[[^\]]{0,40}\]|.)                                      # a string: \*(lq
+    | (?P<character>\(..|\[[^\]]{0,40}\])                                          # a character: \(em, \[u2014]
+    | (?P<gap>h'[^']{0,80}') | [vwlLDXZbo]'[^']{0,80}' | N'(?P<code>\d{1,7})'      # a motion, a drawing, a code point
+    | (?P<one>.) | $                                                               # \-, \e, \&
+    )""",
     re.VERBOSE,
 )
 _CHARACTERS = {
