@@ -1,4 +1,4 @@
-"""What the runnables that answer have in common: one question, a stream, many questions, each sync and async."""
+"""Base class of the runnables that answer: one question, a stream or many questions, each sync and async."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Output = TypeVar("Output")
 
 
 class Answering(Runnable[ChainInput, Output]):
-    """LangChain's methods over the engine's events; a class says what it makes of an answer and of an event."""
+    """LangChain's methods over the engine's events; subclasses convert answers and events to outputs."""
 
     @abstractmethod
     def events(self, input: ChainInput, caller: Caller) -> Iterator[Event]:
-        """Events of the engine, told to whoever listens on the way. Runs in a context of its own."""
+        """Yield the engine's events and dispatch them to callbacks. Runs in a context of its own."""
 
     @abstractmethod
     def aevents(self, input: ChainInput, caller: Caller) -> AsyncGenerator[Event, None]:
@@ -39,11 +39,11 @@ class Answering(Runnable[ChainInput, Output]):
 
     @abstractmethod
     def _output(self, input: ChainInput, answer: Answer, caller: Caller) -> Output:
-        """What ``invoke`` gives for an answer."""
+        """Convert an answer to the output of ``invoke``."""
 
     @abstractmethod
     def _pieces(self, input: ChainInput, event: Event, caller: Caller) -> Iterator[Output]:
-        """What a stream gives at an event; all pieces add up to the output."""
+        """Convert an event to pieces of a stream; all pieces add up to the output."""
 
     # --- one question ------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ class Answering(Runnable[ChainInput, Output]):
     # --- streaming ---------------------------------------------------------------------------------------------
 
     def stream(self, input: ChainInput, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Output]:
-        """Pieces of the output as they are decided on; they add up to what ``invoke`` gives."""
+        """Yield pieces of the output as they are decided; they add up to the output of ``invoke``."""
         yield from self.transform(iter([input]), config, **kwargs)
 
     async def astream(
@@ -125,7 +125,7 @@ class Answering(Runnable[ChainInput, Output]):
     ) -> list[Output]:
         """Answer many questions at once: the models' requests go out in batches. A failing one fails alone.
 
-        With ``return_exceptions`` its error stands in its place; else the first error is raised when all are done.
+        With ``return_exceptions`` its error takes its place; else the first error is raised when all are done.
         """
         return self._batch_with_config(self._batch, inputs, config, return_exceptions=return_exceptions, **kwargs)
 

@@ -1,4 +1,4 @@
-"""On whose behalf a retriever or a chat model is called: the run's callbacks, and the documents seen so far.
+"""The caller of a retriever or a chat model: the run's callbacks, and the documents seen so far.
 
 Within one question this travels in a context variable. In a batch, requests of many questions go out together; there
 each request carries its own caller, in a string that otherwise behaves like the plain one (``Tagged``).
@@ -34,7 +34,7 @@ class Caller:
 
     @property
     def run(self) -> RunnableConfig:
-        """The config, empty where there is none."""
+        """The config; empty if there is none."""
         return self.config if self.config is not None else RunnableConfig()
 
 
@@ -42,33 +42,33 @@ _CURRENT: ContextVar[Caller | None] = ContextVar("selfreflect_caller", default=N
 
 
 class Tagged(str):
-    """A string that knows its caller."""
+    """String that carries its caller."""
 
     caller: Caller
 
     @classmethod
     def by(cls, text: str, caller: Caller) -> Tagged:
-        """``text``, tagged."""
+        """Tag ``text``."""
         tagged = cls(text)
         tagged.caller = caller
         return tagged
 
 
 def caller_of(text: str = "") -> Caller:
-    """The caller that ``text`` is tagged with, else the current one, else a fresh one without callbacks."""
+    """Return the caller that ``text`` is tagged with, else the current one, else a new one without callbacks."""
     if isinstance(text, Tagged):
         return text.caller
     return _CURRENT.get() or Caller()
 
 
 def enter(caller: Caller) -> None:
-    """Make it current for the rest of this context; for code that runs in a context of its own."""
+    """Set the current caller for the rest of this context; for code that runs in a context of its own."""
     _CURRENT.set(caller)
 
 
 @contextmanager
 def calling(caller: Caller) -> Iterator[Caller]:
-    """Make it current within a ``with`` block."""
+    """Set the current caller within a ``with`` block."""
     token = _CURRENT.set(caller)
     try:
         yield caller

@@ -17,7 +17,7 @@ QUOTE, CLAIM = "selfreflect_quote", "selfreflect_claim"
 
 
 def name_event(event: Event) -> Named | None:
-    """Name and data of the custom event; ``None`` for events that LangChain shows by itself (text, the answer)."""
+    """Return name and data of a custom event; ``None`` for events that LangChain shows itself (text, the answer)."""
     if isinstance(event, Decided):
         return name_decision(event.decision)
     if isinstance(event, Retrieved):
@@ -32,13 +32,13 @@ def name_event(event: Event) -> Named | None:
 
 
 def name_decision(made: Decision) -> Named:
-    """A decision as a custom event."""
+    """Convert a decision to a custom event."""
     data = {"kind": made.kind, "outcome": made.outcome, "reason": made.reason, "values": dict(made.values)}
     return DECISION, data
 
 
 def tell(event: Named | None, config: RunnableConfig) -> None:
-    """Dispatch it to the run that ``config`` belongs to."""
+    """Dispatch an event to the run that ``config`` belongs to."""
     if event is not None:
         dispatch_custom_event(*event, config=config)
 

@@ -1,4 +1,4 @@
-"""Types of the fields that our classes share: what IDEs and mypy are told; who takes them checks them at run time."""
+"""Field types that our classes share, for editors and mypy; the receiving code checks values at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sampling options a chat model takes, and how to give them to it."""
+"""Find the sampling options that a chat model accepts, and pass them to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REFUSAL = re.compile(
 
 
 class Options:
-    """The options of one chat model.
+    """Sampling options of one chat model.
 
     An option that the model's class has a field for is set on a copy of the model: that is what every provider's class
     reads, while keywords at call time are not taken by all of them. A model behind a wrapper (``bind``, ``with_retry``)
@@ -51,11 +51,11 @@ class Options:
         self._warned: set[str] = set()
 
     def declares(self, option: str) -> bool:
-        """Whether the model's class says that it takes the option."""
+        """Whether the model's class declares the option."""
         return option in self._fields
 
     def apply(self, options: Mapping[str, Any]) -> tuple[Runnable[Any, Any], dict[str, Any]]:
-        """The model to call with these options, and the keywords to call it with; what it does not take is left out."""
+        """Return the model and the keyword arguments to call it with; options that it lacks are left out."""
         copied: dict[str, Any] = {}
         keywords: dict[str, Any] = {}
         for option, value in options.items():
@@ -72,13 +72,13 @@ class Options:
         return model, keywords
 
     def warn_without(self, option: str, consequence: str) -> None:
-        """Say once that the model cannot be given the option."""
+        """Warn once that the model does not accept the option."""
         if option not in self._fields and option not in self._warned:
             self._warned.add(option)
             _LOG.warning("%s takes no %s: %s", type(self._inner).__name__, option, consequence)
 
     def learn(self, error: Exception, options: Mapping[str, Any]) -> bool:
-        """Note which of the options the error refuses; whether any was."""
+        """Record the options that an error refuses; return whether there were any."""
         text = str(error)
         if not (isinstance(error, TypeError) or _REFUSAL.search(text)):
             return False
@@ -103,7 +103,7 @@ class Options:
 
 
 def innermost(runnable: Any) -> Any:
-    """The model inside ``bind``, ``with_retry``, ``with_fallbacks``, ``configurable_fields``."""
+    """Unwrap the model inside ``bind``, ``with_retry``, ``with_fallbacks``, ``configurable_fields``."""
     for _ in range(16):
         inner = next(
             (i for i in (getattr(runnable, n, None) for n in ("bound", "runnable", "default"))

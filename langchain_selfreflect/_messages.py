@@ -25,7 +25,7 @@ CITATIONS = "citations"
 
 
 def message(answer: Answer, *, texts: bool = False) -> AIMessage:
-    """The answer as one message; the streamed chunks of the same answer add up to it. ``texts``: whole passages too."""
+    """Convert an answer to one message, equal to the sum of its streamed chunks. ``texts``: include whole passages."""
     return AIMessage(
         content=answer.text,
         additional_kwargs=_cited(answer),
@@ -57,12 +57,12 @@ def checked(answer: Answer, original: AIMessage | None) -> AIMessage:
 
 
 def chunk(text: str) -> AIMessageChunk:
-    """A piece of the text."""
+    """Create a chunk with a piece of the text."""
     return AIMessageChunk(content=text)
 
 
 def last_chunk(answer: Answer, *, texts: bool = False) -> AIMessageChunk:
-    """What is known only in the end: citations and everything beside the text."""
+    """Create the last chunk: citations and metadata, which are known only at the end."""
     return AIMessageChunk(
         content="",
         additional_kwargs=_cited(answer),
@@ -78,7 +78,7 @@ def _cited(answer: Answer) -> dict[str, Any]:
 
 
 def _to_blocks(message: AIMessage | AIMessageChunk) -> list[blocks.ContentBlock]:
-    """The message in LangChain's common form: as it would be of any provider, with the citations at the text."""
+    """Convert to LangChain's standard content blocks, with the citations at the text."""
     plain = message.model_copy(update={"response_metadata": {}})
     made = list(plain.content_blocks)
     cited = message.additional_kwargs.get(CITATIONS)
@@ -95,12 +95,12 @@ register_translator(NAMESPACE, _to_blocks, _to_blocks)
 
 
 def citations(answer: Answer) -> list[blocks.Citation]:
-    """One annotation for each quote of each shown claim, in the order of the text.
+    """List one annotation per quote of each shown claim, in the order of the text.
 
-    ``start_index`` and ``end_index`` are the claim's place in the answer's text; ``cited_text`` stands in the passage
-    at ``extras["start"]`` to ``extras["end"]`` (code points of ``page_content``). ``source_start`` and ``source_end``
-    are the place in the whole file, where the document's metadata say where it begins (``start`` or ``start_index``);
-    ``page`` and ``section`` are texts, where the metadata tell them (``page_label``, or ``page``, which LangChain's
+    ``start_index`` and ``end_index`` are the claim's place in the answer's text; ``cited_text`` is the passage's
+    text from ``extras["start"]`` to ``extras["end"]`` (code points of ``page_content``). ``source_start`` and
+    ``source_end`` are offsets in the whole file, if the document's metadata has its offset (``start`` or
+    ``start_index``); ``page`` and ``section`` are texts, if the metadata has them (``page_label``, or ``page``, which LangChain's
     loaders count from 0).
     """
     passages = {p.id: p for p in answer.passages}

@@ -1,4 +1,4 @@
-"""What may be asked: a text, a message, a conversation, a prompt, or a dict that holds one of these."""
+"""Find the question in a chain's input: a text, a message, a conversation, a prompt, or a dict with one of these."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HISTORY = ("history", "chat_history", "messages")
 
 
 def find_asked(given: object, input_key: str) -> Asked:
-    """The question of the input, and what of the input is not read.
+    """Return the question of the input, with a note about unread parts.
 
     Raises:
         QuestionError: there is no question in it.

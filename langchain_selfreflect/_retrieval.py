@@ -24,7 +24,7 @@ _STORE_DEFAULT = 4  # of LangChain's vector stores
 
 
 class LangChainRetriever:
-    """A LangChain retriever (or any runnable from text to documents) as ours.
+    """Adapter of a LangChain retriever (or any runnable from text to documents) to our interface.
 
     The number of passages is passed on where the retriever takes one, and holds in any case. Callbacks of the run on
     whose behalf it is called are passed down.
@@ -43,13 +43,13 @@ class LangChainRetriever:
         self._takes_k = takes_k(runnable)
 
     def retrieve(self, query: str, k: int = 5) -> list[Passage]:
-        """The ``k`` best passages, or as many as the retriever gives."""
+        """Return the ``k`` best passages, or as many as the retriever returns."""
         caller = caller_of(query)
         found = self.runnable.invoke(str(query), caller.config, **self._keywords(k))
         return self._passages(found, k, caller)
 
     async def aretrieve(self, query: str, k: int = 5) -> list[Passage]:
-        """``retrieve`` by the retriever's own async form."""
+        """``retrieve`` with the retriever's own async method."""
         caller = caller_of(query)
         if self._takes_k and not takes_k(self.runnable, is_async=True):  # it has no async form of its own
             found = await asyncio.to_thread(self.runnable.invoke, str(query), caller.config, k=k)
@@ -75,7 +75,7 @@ class LangChainRetriever:
 
 
 def takes_k(retriever: object, *, is_async: bool = False) -> bool:
-    """Whether the retriever (its async form) takes the number of documents at each call."""
+    """Whether the retriever (or its async method) accepts the number of documents per call."""
     if isinstance(retriever, VectorStoreRetriever):
         return True
     if not isinstance(retriever, BaseRetriever):
@@ -85,7 +85,7 @@ def takes_k(retriever: object, *, is_async: bool = False) -> bool:
 
 
 def usual_k(retriever: object) -> int | None:
-    """How many documents the retriever is set to give; ``None`` if it does not say."""
+    """Return the number of documents that the retriever is configured for; ``None`` if unknown."""
     if isinstance(retriever, VectorStoreRetriever):
         k = retriever.search_kwargs.get("k", _STORE_DEFAULT)
     else:
@@ -94,7 +94,7 @@ def usual_k(retriever: object) -> int | None:
 
 
 def as_retriever(retriever: object, settings: SelfReflectSettings) -> Retriever:
-    """Ours as it is; LangChain's wrapped.
+    """Return our own retriever unchanged, and wrap one of LangChain.
 
     Raises:
         InputError: it is neither.
@@ -112,6 +112,6 @@ def as_retriever(retriever: object, settings: SelfReflectSettings) -> Retriever:
 
 
 def with_usual_k(settings: SelfReflectSettings, retriever: object) -> SelfReflectSettings:
-    """The settings with the retriever's own number of passages, unless ``top_k`` was set."""
+    """Take over the retriever's own number of passages unless ``top_k`` was set."""
     k = usual_k(retriever)
     return settings if k is None or "top_k" in settings.model_fields_set else settings.replace(top_k=k)

@@ -11,7 +11,7 @@ from shared_core.types import Answer, Event, Finished
 
 
 def find_answer(events: Iterable[Event]) -> Answer:
-    """The answer among the events; all of them are gone through, so that what follows it is told as well."""
+    """Consume all events, so that later ones are dispatched too, and return the answer."""
     found = [event.answer for event in events if isinstance(event, Finished)]
     if not found:
         raise ResponseError("The pipeline ended without an answer.", hint="This is a bug of the pipeline.")
@@ -19,7 +19,7 @@ def find_answer(events: Iterable[Event]) -> Answer:
 
 
 def join(pieces: list[Any]) -> ChainInput:
-    """Pieces of an input that was streamed: texts join, dicts merge; the last one holds where they do neither."""
+    """Join the pieces of a streamed input: texts are joined, dicts merged; otherwise the last piece counts."""
     whole: Any = pieces[0] if pieces else ""
     for piece in pieces[1:]:
         try:

@@ -1,4 +1,4 @@
-"""What the pydantic classes of this plugin share: unknown or wrong arguments are refused with our errors."""
+"""Mixins of the pydantic classes of this plug-in: our own errors for unknown or wrong arguments."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ T = TypeVar("T")
 
 
 class Made(Generic[T]):
-    """What was made of an object's fields, until one of them changes; neither copied nor pickled with the object."""
+    """Cache of an object built from a model's fields, until one of them changes; never copied or pickled."""
 
     def __init__(self) -> None:
         self._kept: tuple[tuple[Any, ...], T] | None = None
 
     def get(self, owner: BaseModel, make: Callable[[], T]) -> T:
-        """What ``make`` makes of the fields as they are now."""
+        """Return what ``make`` builds from the current fields."""
         fields = tuple(getattr(owner, name) for name in type(owner).model_fields)
         kept = self._kept
         if kept is not None and all(a is b for a, b in zip(kept[0], fields)):
@@ -32,7 +32,7 @@ class Made(Generic[T]):
         return made
 
     async def aget(self, owner: BaseModel, make: Callable[[], T]) -> T:
-        """``get``; making may read files and ask a chat model what it can do, so that happens in a thread."""
+        """``get`` in a thread, since ``make`` may read files and probe a chat model."""
         if self._kept is None:
             return await asyncio.to_thread(self.get, owner, make)
         return self.get(owner, make)
@@ -48,10 +48,10 @@ class Made(Generic[T]):
 
 
 class Strict:
-    """Mixed in before a pydantic class: what it refuses is one of our errors, in the words of the other plug-in.
+    """Mixin before a pydantic class: validation errors become our own, worded as in the other plug-in.
 
-    A class says in ``_make`` what it makes of its fields. That happens when the object is made too, without a call of
-    any model, so that what cannot work is refused then.
+    A class builds its parts in ``_make``, which also runs when the object is created, without calling any model, so
+    that a configuration that cannot work is refused early.
     """
 
     def __init__(self, **fields: Any) -> None:

@@ -49,6 +49,12 @@ _SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain
 class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainInput, AIMessage]):
     """Answers a question from a retriever's documents, claim by claim with quotes, or abstains and says why.
 
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> lamp = Passage("lamp", "The lamp of Vessen was lit in 1871.")
+    >>> SelfReflectChain(retriever=BM25Retriever([lamp])).invoke("When was the lamp of Vessen lit?").content
+    'The lamp of Vessen was lit in 1871. [1]'
+
     A drop-in for ``{"context": retriever | …, "question": …} | prompt | llm``; ``| StrOutputParser()`` gives the text.
 
     The message's content is the text; its ``content_blocks`` have one ``Citation`` annotation for each quote, and
@@ -57,13 +63,13 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     Decisions are dispatched as custom events (``selfreflect_decision``, ``selfreflect_retrieved``,
     ``selfreflect_quote``, ``selfreflect_claim``). ``with_sources()`` gives a dict with the documents instead.
 
-    The input is a question, a message, a list of messages, a ``PromptValue``, or a dict that holds one of these. Of
-    several messages the user's last one is the question; the others (and a ``history`` beside the question) are not
-    read, and the trace says so. A follow-up is to be put in full by a step in front.
+    The input is a question, a message, a list of messages, a ``PromptValue``, or a dict with one of these. Of several
+    messages the user's last one is the question; the others (and a ``history`` next to the question) are not read, and
+    the trace says so. Condense follow-up questions in a step before.
 
     Raises:
-        SettingsError: an argument is unknown or wrong, or the pipeline or policy needs an ``llm``; when made.
-        InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model; when made.
+        SettingsError: an argument is unknown or wrong, or the pipeline or policy needs an ``llm``; on creation.
+        InputError: ``retriever`` cannot retrieve, or ``llm`` is not a language model; on creation.
         QuestionError: the question is empty or missing; when asked.
         AbstainedError: it abstains and ``on_abstain="raise"``; when asked.
     """
@@ -74,7 +80,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         description="A LangChain retriever (or runnable from text to documents), or one of ours."
     )
     llm: AnyModel | None = Field(
-        default=None, description="A LangChain chat model, one of our backends, or none: answer in quotes."
+        default=None, description="A LangChain chat model or one of our backends; None answers in quotes."
     )
     settings: ReflectSettings = Field(default_factory=SelfReflectSettings)
     target_accuracy: Figure | None = Field(default=None, description="Shortcut for the setting of that name.")
@@ -84,10 +90,11 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     abstain_text: str | None = Field(default=None, description="Shortcut for the setting of that name.")
     deadline: Figure | None = Field(default=None, description="Shortcut for the setting of that name, in seconds.")
     include_passages: bool = Field(
-        default=False, description="Put whole passages into the messages' metadata, not their ids and titles alone."
+        default=False, description="Put whole passages into the messages' metadata instead of their ids and titles."
     )
     input_key: str = Field(
-        default="question", description="Where the question stands in a dict; then question, input, query, messages."
+        default="question",
+        description="Key of the question in a dict; else question, input, query, messages.",
     )
     logprobs: Logprobs = Field(default="auto", description="See LangChainLM.")
     models: dict[str, AnyModel] = Field(
@@ -99,31 +106,31 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     judge: OurJudge | None = Field(default=None, description="Scores how far a quote supports a claim.")
     embedder: OurEmbedder | None = Field(default=None, description="An embedder of ours instead of the shipped one.")
     calibrations: Mapping[str, AnyCalibration] | None = Field(
-        default=None, description="By purpose; read from settings.calibration if not given."
+        default=None, description="Calibrations by purpose; by default read from settings.calibration."
     )
 
     _made: Made[SelfReflectEngine] = PrivateAttr(default_factory=Made)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Refuse what cannot work now, and without a call."""
+        """Refuse a configuration that cannot work, without calling a model."""
         self._make(probe=False)
 
     @property
     def InputType(self) -> Any:
-        """What may be asked, for schemas."""
+        """Accepted inputs, for schemas."""
         return str | AnyMessage | list[AnyMessage] | ChatPromptValueConcrete | StringPromptValue | dict[str, Any]
 
     def with_sources(self) -> SourcedChain:
-        """The same chain, whose output is a dict with ``context``: the documents that were read, best first.
+        """Return the same chain with a dict as output, whose ``context`` is the documents read, best first.
 
-        As ``create_retrieval_chain`` gives it: the input, ``context`` and ``answer`` (text); ``message`` besides.
+        As from ``create_retrieval_chain``: the input, ``context``, ``answer`` (text) and also ``message``.
         """
         return SourcedChain(chain=self)
 
     def warm_up(self) -> Self:
-        """Load now what would be loaded at the first question, and raise what that would raise; writes nothing.
+        """Load models eagerly instead of at the first question, raising what that would raise. Returns the chain.
 
-        The retriever is asked one query for it, and a chat model is asked once for log-probabilities where it must be.
+        Sends one query to the retriever, and may probe a chat model once for log-probabilities.
         """
         with in_words_of(self, lm="llm"):
             self.engine.warm_up()
@@ -133,7 +140,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
 
     @property
     def engine(self) -> SelfReflectEngine:
-        """The engine of the fields as they are now."""
+        """The engine built from the current fields."""
         return self._made.get(self, self._make)
 
     def _make(self, *, probe: bool = True) -> SelfReflectEngine:
@@ -161,7 +168,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     # --- Answering ---------------------------------------------------------------------------------------------
 
     def events(self, input: ChainInput, caller: Caller) -> Iterator[Event]:
-        """Events of the engine, told to whoever listens on the way. Runs in a context of its own."""
+        """Yield the engine's events and dispatch them to callbacks. Runs in a context of its own."""
         asked = find_asked(input, self.input_key)
         enter(caller)
         if asked.note is not None:
@@ -185,21 +192,21 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
                     yield _with_note(event, asked)
 
     def message(self, answer: Answer) -> AIMessage:
-        """The answer as this chain gives it."""
+        """Convert an answer to a message."""
         return _messages.message(answer, texts=self.include_passages)
 
     def _output(self, input: ChainInput, answer: Answer, caller: Caller) -> AIMessage:
         return self.message(answer)
 
     def _pieces(self, input: ChainInput, event: Event, caller: Caller) -> Iterator[AIMessage]:
-        """Chunks of the text; the last one brings the citations."""
+        """Yield chunks of the text; the last one carries the citations."""
         if isinstance(event, TextDelta):
             yield _messages.chunk(event.text)
         elif isinstance(event, Finished):
             yield _messages.last_chunk(event.answer, texts=self.include_passages)
 
     def answer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
-        """Answers or errors, in order; each question is asked on behalf of its caller."""
+        """Answer questions together, each on behalf of its caller; answers or errors, in order."""
         batch = Batch.of(inputs, callers, self.input_key)
         for caller, asked in zip(batch.callers, batch.asked):
             if asked.note is not None:
@@ -231,7 +238,7 @@ def _with_note(event: Event, asked: Asked) -> Event:
 
 @contextlib.asynccontextmanager
 async def _telling(config_of: Callable[[int], RunnableConfig]) -> AsyncIterator[Callable[[int, Event], None]]:
-    """A listener that async handlers hear: events are queued and dispatched, in order, while the engine works."""
+    """Create a listener for async handlers: events are queued, and dispatched in order while the engine works."""
     queue: asyncio.Queue[tuple[int, Event] | None] = asyncio.Queue()
 
     async def dispatch() -> None:

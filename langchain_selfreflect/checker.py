@@ -37,7 +37,7 @@ _CONTEXTS = ("context", "documents", "source_documents")
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What there is to check, taken out of a chain's output; ``key`` is where the answer stands in a dict."""
+    """Take the text to check out of a chain's output; ``key`` is the answer's key in a dict."""
 
     answer: str | BaseMessage
     question: str = ""
@@ -46,29 +46,34 @@ class _Given:
 
     @property
     def text(self) -> str:
-        """The answer's text; empty for a message without one (calls of tools)."""
+        """The answer's text; empty for a message without text (tool calls)."""
         return self.answer if isinstance(self.answer, str) else str(self.answer.text)
 
 
 class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
-    """Checks the answer of a chain, claim by claim, against the chain's documents or what a retriever finds.
+    """Checks the answer of a chain, claim by claim, against the chain's documents or retrieved ones.
 
-    ``chain | SelfReflectChecker(retriever=…, on_unsupported="flag") | StrOutputParser()``. No language model is needed.
+    Needs no language model: ``chain | SelfReflectChecker(retriever=…, on_unsupported="flag") | StrOutputParser()``.
+
+    >>> documents = ["The lamp of Vessen was lit in 1871."]
+    >>> checker = SelfReflectChecker(on_unsupported="flag")
+    >>> checker.invoke({"answer": "The lamp was lit in 1871. The sea is warm.", "context": documents})["answer"]
+    'The lamp was lit in 1871. The sea is warm. (unsupported)'
 
     The input is a text, a message, or a dict with the answer (``answer``, ``output``, ``result``, ``response``), and if
     there are any the question (``question``, ``input``, ``query``) and the documents it was written from (``context``,
-    ``documents``, ``source_documents``), as retrieval chains give it. Documents that are there are what is checked
-    against; else the retriever is asked for each claim.
+    ``documents``, ``source_documents``), as from retrieval chains. Claims are checked against these documents if
+    there are any, and otherwise against documents retrieved for each claim.
 
     A text or message gives an ``AIMessage`` whose ``response_metadata["selfreflect"]`` is the whole check: claims with
     ranges in the text, support, verdict and verbatim evidence. Supported claims have ``Citation`` annotations. A dict
-    gives a dict with the answer replaced (a text by a text) and the check under ``selfreflect``. What has no text
-    (calls of tools) passes as it is.
+    gives a dict with the answer replaced (a text by a text) and the check under ``selfreflect``. Output
+    without text (tool calls) passes unchanged.
 
     Raises:
-        SettingsError: an argument is unknown or wrong; when made.
-        InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model; when made. The input holds no
-            answer, or there is nothing to check it against; when asked.
+        SettingsError: an argument is unknown or wrong; on creation.
+        InputError: ``retriever`` cannot retrieve, or ``llm`` is not a language model; on creation. The input has
+            no answer, or there is nothing to check it against; when asked.
         AbstainedError: the answer is refused and ``settings.on_abstain="raise"``; when asked.
     """
 
@@ -79,17 +84,17 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
     )
     on_unsupported: OnUnsupported = Field(
         default="pass",
-        description="Claims that are not supported: shown as they are (pass), marked (flag), taken out (strip); or the "
-        "whole answer is not shown (refuse).",
+        description="Keep unsupported claims (pass), mark them (flag), remove them (strip), or withhold the whole answer "
+        "(refuse).",
     )
-    llm: AnyModel | None = Field(default=None, description="Asked about what judge and critic cannot judge.")
+    llm: AnyModel | None = Field(default=None, description="Judges claims that judge and critic cannot judge.")
     settings: ReflectSettings = Field(default_factory=SelfReflectSettings)
     target_accuracy: Figure | None = Field(default=None, description="Shortcut for the setting of that name.")
     answer_key: str | None = Field(
-        default=None, description="Where the answer stands in a dict, if not where it usually does."
+        default=None, description="Key of the answer in a dict; by default one of the usual keys."
     )
-    question_key: str | None = Field(default=None, description="The same for the question.")
-    context_key: str | None = Field(default=None, description="The same for the documents.")
+    question_key: str | None = Field(default=None, description="Key of the question.")
+    context_key: str | None = Field(default=None, description="Key of the documents.")
     logprobs: Logprobs = Field(default="auto", description="See LangChainLM.")
     models: dict[str, AnyModel] = Field(default_factory=dict, description="Further models by role (judge).")
     judge: OurJudge | None = Field(
@@ -106,12 +111,12 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
     _made: Made[CoreChecker] = PrivateAttr(default_factory=Made)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Refuse what cannot work now, and without a call."""
+        """Refuse a configuration that cannot work, without calling a model."""
         self._make(probe=False)
 
     @property
     def checker(self) -> CoreChecker:
-        """The core's checker of the fields as they are now."""
+        """The core's checker, built from the current fields."""
         return self._made.get(self, self._make)
 
     def _make(self, *, probe: bool = True) -> CoreChecker:
@@ -203,14 +208,14 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
 
 
 def _untouched(input: Checkable) -> Any:
-    """What has no text to check, in the form in which others come out."""
+    """Convert an output without text to the form of checked outputs."""
     if isinstance(input, str):
         return AIMessage(input)
     return message_chunk_to_message(input) if isinstance(input, AIMessageChunk) else input
 
 
 def _first(input: Mapping[str, Any], named: str | None, usual: Sequence[str]) -> str | None:
-    """The key that was named, else the first of the usual ones that is there; InputError if a named one is not."""
+    """Return the given key, or the first usual key in the dict; InputError if the given key is missing."""
     if named is None:
         return next((key for key in usual if input.get(key) is not None), None)
     if named not in input:
@@ -222,7 +227,7 @@ def _first(input: Mapping[str, Any], named: str | None, usual: Sequence[str]) ->
 
 
 def _question(value: object) -> str:
-    """A question as text: of a conversation the last thing that a person said."""
+    """Convert a question to text: of a conversation, the user's last message."""
     if isinstance(value, BaseMessage):
         return str(value.text)
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -231,7 +236,7 @@ def _question(value: object) -> str:
 
 
 def _passages(value: object) -> list[Passage]:
-    """A chain's context as passages: documents, texts, or one text that they were put together to."""
+    """Convert a chain's context to passages: documents, texts, or one text joined from them."""
     if isinstance(value, str):
         return [Passage("context", value)]
     items: list[Any] = list(value) if isinstance(value, Sequence) else [value]

@@ -32,23 +32,28 @@ from shared_core.settings import SelfReflectSettings
 class SelfReflectCompressor(Strict, BaseDocumentCompressor):
     """Keeps the ``top_n`` documents that help most to answer.
 
+    >>> from langchain_core.documents import Document
+    >>> shelf = [Document("The sea is cold."), Document("The lamp of Vessen was lit in 1871.")]
+    >>> SelfReflectCompressor(top_n=1).compress_documents(shelf, "When was the lamp lit?")[0].page_content
+    'The lamp of Vessen was lit in 1871.'
+
     ``method="reading"`` ranks by the best sentence that the embedded reader finds (no model needed),
-    ``method="uncertainty"`` by how sure the model is of its answer with each document (SeaKR; needs ``llm``),
-    ``method="relevance"`` by the model's verdict whether each is relevant (Self-RAG; needs ``llm``).
+    ``method="uncertainty"`` by the model's certainty about its answer given each document (SeaKR; needs ``llm``),
+    ``method="relevance"`` by the model's verdict on each document's relevance (Self-RAG; needs ``llm``).
 
     Documents are copied; metadata gets ``relevance_score`` (higher is better; comparable within one call only),
-    ``selfreflect_reason`` and, where the method gives them, ``selfreflect_probability`` and
-    ``selfreflect_best_sentence``. A document that is there twice is kept once.
+    ``selfreflect_reason`` and, if the method has them, ``selfreflect_probability`` and
+    ``selfreflect_best_sentence``. Duplicates are removed.
 
     Raises:
-        SettingsError: an argument is unknown or wrong, or the method needs an ``llm``; when made.
-        InputError: ``llm`` is no language model; when made.
+        SettingsError: an argument is unknown or wrong, or the method needs an ``llm``; on creation.
+        InputError: ``llm`` is not a language model; on creation.
         QuestionError: the query is empty; when asked.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    method: Method = Field(default="reading", description="What documents are ranked by.")
+    method: Method = Field(default="reading", description="Ranking method.")
     llm: AnyModel | None = Field(default=None, description="A LangChain chat model, one of our backends, or none.")
     top_n: Count | None = Field(default=3, description="Documents to keep; None keeps all, in their new order.")
     settings: ReflectSettings = Field(default_factory=SelfReflectSettings)
@@ -62,11 +67,11 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
     _made: Made[SelfReflectReranker] = PrivateAttr(default_factory=Made)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Refuse what cannot work now, and without a call."""
+        """Refuse a configuration that cannot work, without calling a model."""
         self._make(probe=False)
 
     def warm_up(self) -> Self:
-        """Load now what would be loaded at the first query, and raise what that would raise; writes nothing."""
+        """Load models eagerly instead of at the first query, raising what that would raise."""
         with in_words_of(self, lm="llm"):
             self._made.get(self, self._make).warm_up()
         return self
@@ -74,7 +79,7 @@ class SelfReflectCompressor(Strict, BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """The best documents, best first; ``[]`` gives ``[]``."""
+        """Return the best documents, best first."""
         with in_words_of(self, lm="llm"), calling(_caller(callbacks)) as caller:
             passages = to_passages(documents, caller.documents)
             ranked = self._made.get(self, self._make).rerank(query, passages, self.top_n)
@@ -115,7 +120,16 @@ def _documents(ranked: Sequence[Ranked], caller: Caller) -> list[Document]:
 
 
 class CompressionRetriever(Strict, BaseRetriever):
-    """A retriever with a compressor behind it, for those who do without ``langchain_classic``.
+    """A retriever followed by a compressor, for apps without ``langchain_classic``.
+
+    >>> from langchain_selfreflect import SelfReflectRetriever
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> lamp = Passage("lamp", "The lamp of Vessen was lit in 1871.")
+    >>> shelf = SelfReflectRetriever(retriever=BM25Retriever([lamp]))
+    >>> best = CompressionRetriever(base_retriever=shelf, base_compressor=SelfReflectCompressor(top_n=1))
+    >>> best.invoke("When was the lamp lit?")[0].id
+    'lamp'
 
     Takes the two arguments of the ``ContextualCompressionRetriever`` there; any ``BaseDocumentCompressor`` will do.
     """
@@ -127,7 +141,7 @@ class CompressionRetriever(Strict, BaseRetriever):
 
     @property
     def k(self) -> int | None:
-        """How many documents come out at most, where that is known."""
+        """Maximum number of documents, if known."""
         found = getattr(self.base_compressor, "top_n", None)
         return found if isinstance(found, int) else usual_k(self.base_retriever)
 
@@ -151,6 +165,6 @@ class CompressionRetriever(Strict, BaseRetriever):
         return list(kept)[:k]
 
     def _keywords(self, k: int | None, *, is_async: bool = False) -> dict[str, Any]:
-        """More than ``k`` where the retriever gives more by itself: the compressor is to choose."""
+        """Return more than ``k`` if the retriever returns more, so that the compressor can choose."""
         usual = usual_k(self.base_retriever)
         return {"k": max(k, usual or k)} if k and takes_k(self.base_retriever, is_async=is_async) else {}

@@ -21,7 +21,7 @@ _PASSING = ("score", "_score", "relevance_score", "distance", "similarity")
 
 
 def to_passages(documents: Iterable[Document], known: MutableMapping[str, Document] | None = None) -> list[Passage]:
-    """Passages of the documents, in order, each once.
+    """Convert documents to passages, in order and without duplicates.
 
     ``passage.text`` is ``page_content``, so offsets hold in it. The id is the document's own, else its metadata's
     (``id``, ``_id``, ``chunk_id``), else a hash of text and metadata. Where two different documents share an id (chunks
@@ -51,7 +51,7 @@ def to_passages(documents: Iterable[Document], known: MutableMapping[str, Docume
 
 
 def to_documents(passages: Iterable[Passage], known: Mapping[str, Document]) -> list[Document]:
-    """The documents that the passages came from, copied, with what was noted on the passage since in the metadata.
+    """Return copies of the documents behind the passages, with the passages' notes in their metadata.
 
     ``relevance_score`` is the passage's score, where it has one. A passage that came from no document gets a new one.
     """
@@ -59,7 +59,7 @@ def to_documents(passages: Iterable[Passage], known: Mapping[str, Document]) -> 
 
 
 def annotate(document: Document, **metadata: Any) -> Document:
-    """A copy with the metadata added; entries that are ``None`` are left out."""
+    """Return a copy with added metadata; entries that are ``None`` are left out."""
     added = {k: v for k, v in metadata.items() if v is not None}
     return document.model_copy(update={"metadata": {**document.metadata, **added}})
 
@@ -80,7 +80,7 @@ def _document(passage: Passage, original: Document | None) -> Document:
 
 
 def flat(metadata: Mapping[str, Any]) -> dict[str, MetadataValue]:
-    """The entries that are plain values; paths, dates and UUIDs as text, numpy scalars as numbers."""
+    """Keep plain values; convert paths, dates and UUIDs to text and numpy scalars to numbers."""
     found: dict[str, MetadataValue] = {}
     for key, value in metadata.items():
         plain = value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
@@ -110,7 +110,7 @@ def _own_id(document: Document) -> str:
 
 
 def _same(one: Document, other: Document) -> bool:
-    """Whether they are one document; a document of one id and text is, whatever its metadata."""
+    """Whether two documents are the same: equal ids and texts, whatever the metadata."""
     return one is other or one.page_content == other.page_content
 
 

@@ -9,22 +9,25 @@ from shared_core.retrieval.base import Embedder
 
 
 class MiniLMEmbeddings(Embeddings):
-    """all-MiniLM-L6-v2 from the hub's cache or from the wheel of the ``offline`` extra: no server, no key.
+    """all-MiniLM-L6-v2 from the hub's cache or the package of the ``offline`` extra: no server, no key.
+
+    >>> len(MiniLMEmbeddings().embed_query("lamp"))
+    384
 
     Args:
-        embedder: another embedder of ours instead.
+        embedder: another embedder of ours.
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
         self._embedder: Embedder = embedder if embedder is not None else default_embedder()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector (384 figures) for each text."""
+        """Return a unit vector (384 values) per text."""
         if not texts:
             return []
         rows: list[list[float]] = self._embedder.embed(texts).tolist()
         return rows
 
     def embed_query(self, text: str) -> list[float]:
-        """The unit vector of a query."""
+        """Return the unit vector of a query."""
         return self.embed_documents([text])[0]

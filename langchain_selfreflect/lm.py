@@ -28,28 +28,32 @@ _CLASSES: Mapping[str, type[BaseMessage]] = {"system": SystemMessage, "user": Hu
 
 
 class LangChainLM(ChatAdapter):
-    """A LangChain model as ours: text always, token log-probabilities where the provider returns them.
+    """Adapter of a LangChain model to our interface: text, and token log-probabilities if the provider returns them.
+
+    >>> from langchain_core.language_models import FakeListChatModel
+    >>> LangChainLM(FakeListChatModel(responses=["In 1871."])).capabilities.text
+    True
 
     Control strings in untrusted text are neutralised on the way in and restored on the way out. Thoughts, an echoed
-    prompt and code fences around the whole are taken off the replies. Every call keeps the callbacks, tags and
-    metadata of the run on whose behalf it is made, and is tagged with ``INNER_TAGS``. Samples are separate calls, made
-    at once. Temperature, seed and limits are set where the model has them, else its own hold.
+    prompt and code fences around the whole reply are removed. Every call keeps the callbacks, tags and metadata of its
+    caller's run, and is tagged with ``INNER_TAGS``. Samples are separate concurrent calls. Temperature, seed and limits
+    are set if the model accepts them; otherwise its own values apply.
 
     Args:
         chat_model: a ``BaseChatModel``, a model that completes text (``HuggingFacePipeline``), or a runnable around
             one (``llm.bind(…)``, ``llm.with_retry()``).
         logprobs: whether the provider returns token log-probabilities: ``True``, ``False``, ``"probe"`` to find out
-            with one call of one token at first need, or ``"auto"``: probe if the model's class knows a ``logprobs``
+            with one call of one token at first use, or ``"auto"``: probe if the model's class knows a ``logprobs``
             option.
-        name: what calibrations are bound to; the model's own name if not given.
-        context_length: of the model in tokens, if known.
-        max_concurrency: calls under way at once, by default 8, and 1 for a model that computes in this process; a
-            lower one in the run's config holds.
+        name: name that calibrations are bound to; by default the model's own.
+        context_length: context of the model in tokens, if known.
+        max_concurrency: maximum concurrent calls, by default 8, and 1 for a model in this process; a lower limit in
+            the run's config takes precedence.
         timeout: seconds for one sample; ``None`` for no limit.
-        thinking_tokens: added to the limit of tokens once the model was seen to think aloud.
+        thinking_tokens: added to the token limit once the model has been seen to think aloud.
 
     Raises:
-        InputError: ``chat_model`` is none, or an option is out of range.
+        InputError: ``chat_model`` is not a LangChain model, or an option is out of range.
     """
 
     def __init__(
@@ -85,7 +89,7 @@ class LangChainLM(ChatAdapter):
 
     @property
     def refused(self) -> frozenset[str]:
-        """The options that the model has refused so far and that are left out since."""
+        """Options that the model has refused and that are left out since."""
         return frozenset(self._options.refused)
 
     def call(self, ask: Ask) -> Reply:
@@ -99,7 +103,7 @@ class LangChainLM(ChatAdapter):
                     raise
 
     async def acall(self, ask: Ask) -> Reply:
-        """``call`` by the model's own async form."""
+        """``call`` with the model's own async method."""
         while True:
             model, keywords = self._model(ask)
             try:
@@ -134,7 +138,7 @@ class LangChainLM(ChatAdapter):
         return ask.completes or isinstance(self._inner, BaseLLM)
 
     def _prompt(self, ask: Ask) -> str | list[BaseMessage]:
-        """Messages, or the text that they make for a model that completes."""
+        """Convert to messages, or to a text for a completion model."""
         if self._text_only(ask):
             return ask.sent.text
         return [_CLASSES[role](content=content) for role, content in ask.sent.messages]
@@ -158,7 +162,7 @@ class LangChainLM(ChatAdapter):
         return wanted
 
     def _config(self, ask: Ask) -> RunnableConfig:
-        """The config of the run that asked, so that its tracing stays, with the tags of inner calls."""
+        """Return the config of the calling run, for its tracing, with the tags of inner calls."""
         tags = RunnableConfig(tags=list(INNER_TAGS))
         return merge_configs(caller_of(ask.request.model).config, tags)
 
@@ -169,7 +173,7 @@ class LangChainLM(ChatAdapter):
 
 
 def as_language_model(llm: object, *, logprobs: LogprobsMode = "auto") -> LanguageModel | None:
-    """``None`` as it is, one of ours as it is, a LangChain model as ``LangChainLM``; InputError for others."""
+    """Return ``None`` and our own models unchanged, and wrap a LangChain model; InputError for others."""
     if llm is None or isinstance(llm, BaseLanguageModel):
         return llm
     if isinstance(llm, Runnable):

@@ -35,19 +35,25 @@ from shared_core.settings import SelfReflectSettings
 
 
 class SelfReflectRetriever(Strict, BaseRetriever):
-    """Wraps a retriever: a gate in front of it (SeaKR, FLARE), a re-ranking behind it, both optional.
+    """Wraps a retriever with a gate (SeaKR, FLARE) and a re-ranker, both optional.
 
-    With an ``llm`` it retrieves only when the model is unsure of what it would answer by itself; an empty list means
-    that it is sure. Without one it always retrieves and ranks by what the embedded reader finds.
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> lamp = Passage("lamp", "The lamp of Vessen was lit in 1871.")
+    >>> SelfReflectRetriever(retriever=BM25Retriever([lamp])).invoke("When was the lamp of Vessen lit?")[0].id
+    'lamp'
 
-    Documents are copies with metadata that say why they are there: ``selfreflect_gate``, ``selfreflect_reason``,
+    With an ``llm`` it retrieves only if the model is uncertain about its own answer; an empty list means that the model
+    is certain. Without one it always retrieves, and ranks by the quotes that the embedded reader finds.
+
+    Documents are copies whose metadata says why they were retrieved: ``selfreflect_gate``, ``selfreflect_reason``,
     ``selfreflect_uncertainty``, ``selfreflect_query``; with re-ranking also ``relevance_score``,
     ``selfreflect_rank_reason``, ``selfreflect_probability`` and ``selfreflect_best_sentence``. Decisions are dispatched
-    as custom events, so that one that ended in an empty list is heard of too.
+    as custom events, also for an empty list.
 
     Raises:
-        SettingsError: an argument is unknown or wrong, or the gate or re-ranking needs an ``llm``; when made.
-        InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model; when made.
+        SettingsError: an argument is unknown or wrong, or the gate or re-ranking needs an ``llm``; on creation.
+        InputError: ``retriever`` cannot retrieve, or ``llm`` is not a language model; on creation.
         QuestionError: the query is empty; when asked.
     """
 
@@ -57,14 +63,14 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         description="A LangChain retriever (or runnable from text to documents), or one of ours."
     )
     gate: Gate | None = Field(
-        default=None, description="When to retrieve; not given, uncertainty with an llm, always without."
+        default=None, description="When to retrieve; by default uncertainty with an llm, always without."
     )
     rerank: bool | Method | None = Field(
-        default=None, description="How to re-rank (True: by reading); not given, by reading where there is no llm."
+        default=None, description="Re-ranking method (True: reading); by default reading if there is no llm."
     )
     k: Count | None = Field(
         default=None,
-        description="Documents to give; not given, ``settings.top_k`` if it was set, else as the retriever is set.",
+        description="Documents to return; by default ``settings.top_k`` if set, else the retriever's own number.",
     )
     llm: AnyModel | None = Field(default=None, description="A LangChain chat model, one of our backends, or none.")
     settings: ReflectSettings = Field(default_factory=SelfReflectSettings)
@@ -78,11 +84,11 @@ class SelfReflectRetriever(Strict, BaseRetriever):
     _made: Made[tuple[GatedRetriever, SelfReflectReranker | None]] = PrivateAttr(default_factory=Made)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Refuse what cannot work now, and without a call."""
+        """Refuse a configuration that cannot work, without calling a model."""
         self._make(probe=False)
 
     def warm_up(self) -> Self:
-        """Load now what would be loaded at the first query, and raise what that would raise; writes nothing.
+        """Load models eagerly instead of at the first query, raising what that would raise.
 
         The retriever is asked one query for it, and a chat model is asked once for log-probabilities where it must be.
         """
@@ -144,11 +150,11 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         return self.rerank
 
     def _wanted(self, k: int | None) -> int:
-        """Documents to give: what the call says, this retriever, its settings, or the retriever within."""
+        """Return the number of documents: of the call, this retriever, its settings or the inner retriever."""
         return k or self.k or with_usual_k(self.settings, self.retriever).top_k
 
     def _to_fetch(self, k: int | None, reranker: object) -> int:
-        """As many as wanted; more where the best of them are to be found."""
+        """Return the number of documents to retrieve: more if they are re-ranked."""
         wanted = self._wanted(k)
         return max(wanted, usual_k(self.retriever) or self.settings.top_k) if reranker else wanted
 
@@ -167,7 +173,7 @@ def _with_rank(document: Document, ranked: Ranked) -> Document:
 
 
 def rank_notes(ranked: Ranked) -> dict[str, Any]:
-    """What a re-ranking says of a passage, as metadata."""
+    """Convert a re-ranking result to metadata."""
     return {
         "relevance_score": ranked.score,
         "selfreflect_probability": ranked.probability,

@@ -19,13 +19,16 @@ from shared_core.types import Answer, Event, Finished
 
 
 class SourcedAnswer(TypedDict, total=False):
-    """What ``SelfReflectChain.with_sources()`` gives; the input's own keys are there as well.
+    """Output of ``SelfReflectChain.with_sources()``; it also has the input's keys.
+
+    >>> SourcedAnswer(answer="In 1871. [1]", context=[])["answer"]
+    'In 1871. [1]'
 
     Attributes:
-        input: what was asked, where it was no dict.
-        context: the documents that were read, best first, copies whose ``id`` is the one that citations name.
+        input: the input, if it was not a dict.
+        context: documents that were read, best first; copies whose ``id`` is the one that citations name.
         answer: the text.
-        message: the answer as ``SelfReflectChain`` gives it.
+        message: the answer as a message of ``SelfReflectChain``.
     """
 
     input: Any
@@ -35,7 +38,7 @@ class SourcedAnswer(TypedDict, total=False):
 
 
 class Asks(Protocol):
-    """What answers: ``SelfReflectChain``."""
+    """Interface of ``SelfReflectChain`` that ``SourcedChain`` needs."""
 
     def events(self, input: ChainInput, caller: Caller) -> Iterator[Event]:
         """Events of the engine."""
@@ -54,7 +57,15 @@ class Asks(Protocol):
 
 
 class SourcedChain(Strict, Answering[SourcedAnswer], RunnableSerializable[ChainInput, SourcedAnswer]):
-    """A ``SelfReflectChain`` whose output is a dict with the documents; made by its ``with_sources()``.
+    """A ``SelfReflectChain`` whose output is a dict with the documents; created by its ``with_sources()``.
+
+    >>> from langchain_selfreflect import SelfReflectChain
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> lamp = Passage("lamp", "The lamp of Vessen was lit in 1871.")
+    >>> chain = SelfReflectChain(retriever=BM25Retriever([lamp])).with_sources()
+    >>> sorted(chain.invoke({"question": "When was the lamp of Vessen lit?"}))
+    ['answer', 'context', 'message', 'question']
 
     A stream gives the input, then ``context``, then ``answer`` claim by claim, then ``message``; the pieces add up to
     what ``invoke`` gives.
@@ -87,7 +98,7 @@ class SourcedChain(Strict, Answering[SourcedAnswer], RunnableSerializable[ChainI
         return cast("SourcedAnswer", whole | {"answer": answer.text})
 
     def _pieces(self, input: ChainInput, event: Event, caller: Caller) -> Iterator[SourcedAnswer]:
-        """All of it when the answer is there; the texts of ``answer`` joined are the text."""
+        """Yield everything once the answer is known; the pieces of ``answer`` add up to the text."""
         if not isinstance(event, Finished):
             return
         answer = event.answer

@@ -1,4 +1,4 @@
-"""What both query engines share: one question through the engine, told of in LlamaIndex's ways."""
+"""Base class of both query engines: runs one question and emits LlamaIndex events."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class ReflectiveQueryEngine(BaseQueryEngine):
             )
 
     def _fit(self, settings: SelfReflectSettings, lm: LanguageModel | None) -> SelfReflectSettings:
-        """The settings with what is usual for this engine in place of what was left alone."""
+        """Replace settings that the user left alone by this engine's own defaults."""
         return settings
 
     def warm_up(self) -> Self:
-        """Load now what would be loaded at the first question, and raise what that would raise; calls no LLM.
+        """Load models eagerly instead of at the first question, raising what that would raise; calls no LLM.
 
-        The retriever is asked one query for it. Gives the query engine itself.
+        Sends one query to the retriever. Returns the query engine.
         """
         self._engine(self._source(None)).warm_up()
         return self
@@ -81,7 +81,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}  # the engine's prompts are parts of its formats, not templates
 
-    # --- LlamaIndex's doors ------------------------------------------------------------------------------------
+    # --- LlamaIndex's interface ------------------------------------------------------------------------------------
 
     @property
     def retriever(self) -> BaseRetriever:
@@ -89,14 +89,14 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         return self._retriever
 
     def with_retriever(self, retriever: BaseRetriever | Retriever) -> Self:
-        """The same query engine over another retriever."""
+        """Return the same query engine over another retriever."""
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy._retriever = framework_retriever(retriever, self.settings)
         return copy
 
     def retrieve(self, query_bundle: Question) -> list[NodeWithScore]:
-        """What the retriever finds and the postprocessors leave."""
+        """Retrieve nodes and apply the postprocessors."""
         bundle = as_bundle(query_bundle)
         return self._source(bundle).nodes(bundle)
 
@@ -108,10 +108,10 @@ class ReflectiveQueryEngine(BaseQueryEngine):
     def query(self, str_or_query_bundle: Question) -> SelfReflectResponse:
         """Answer a question: a text, a ``QueryBundle``, a message, or a conversation (``{"messages": […]}`` too).
 
-        Of a conversation the last message of the user is the question. The others are not read; the trace says so.
+        The question of a conversation is the user's last message. The others are not read, and the trace says so.
 
         Raises:
-            QuestionError: there is no question in it.
+            QuestionError: the input contains no question.
             AbstainedError: the engine abstains and ``on_abstain="raise"``.
         """
         bundle = as_bundle(str_or_query_bundle)
@@ -136,11 +136,10 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         nodes: list[NodeWithScore],
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> SelfReflectResponse:
-        """Answer from these nodes, all of which are read; no retrieval.
+        """Answer from these nodes without retrieval.
 
-        A calibration holds for as many passages as it was fitted with (``top_k``): under one, so many of
-        the nodes are read, the best ones, and the trace says so. With fewer it holds as where a retriever
-        finds fewer.
+        All nodes are read. With a calibration, which was fitted for ``top_k`` passages, only the best ``top_k`` nodes
+        are read, and the trace says so.
         """
         source = GivenNodes(nodes, self._splitter())
         answer = self._ask(source, as_bundle(query_bundle))
@@ -182,7 +181,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
     # --- one question ------------------------------------------------------------------------------------------
 
     def _splitter(self) -> Split | None:
-        """What cuts retrieved nodes into those to read, if anything does."""
+        """Return the function that splits retrieved nodes, if any."""
         return None
 
     def _source(self, bundle: QueryBundle | None) -> NodeSource:
@@ -195,7 +194,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         )
 
     def _engine(self, source: NodeSource | GivenNodes) -> SelfReflectEngine:
-        """An engine for one question: its passages' nodes are in ``source``. Models are shared with the others."""
+        """Create the engine of one question, over ``source``; models are shared."""
         settings = fit_settings(self.settings, self._retriever)
         if isinstance(source, GivenNodes) and not self._shared.context.every_calibration:
             settings = settings.replace(top_k=max(1, len(source)))
@@ -223,7 +222,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         return self._finish(answer, asked, source)
 
     def _finish(self, answer: Answer | None, asked: Asked, source: NodeSource | GivenNodes) -> Answer:
-        """The answer with what the plug-in itself left unread at the head of its trace."""
+        """Put the plug-in's own notes at the head of the answer's trace."""
         assert answer is not None, "the engine's stream ends with Finished"
         self._tell_all(source.notes)
         answer = asked.tell(dataclasses.replace(answer, trace=(*source.notes, *answer.trace)))
@@ -236,7 +235,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
                 self._tell(Decided(note))
 
     def _tell(self, event: Event) -> Answer | None:
-        """Tell LlamaIndex of a decision; return the answer if that is what the event brings."""
+        """Emit a decision as an event; return the answer of the last event."""
         if isinstance(event, Decided):
             decision = event.decision
             dispatcher.event(SelfReflectDecisionEvent.of(decision))
@@ -253,7 +252,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
 
 
 def refuse_template(**given: object) -> None:
-    """InputError for the first of the arguments that stands for a response synthesizer of LlamaIndex."""
+    """Raise InputError for the first given argument that configures a response synthesizer of LlamaIndex."""
     for name, value in given.items():
         if value is not None and value is not False:
             raise InputError(

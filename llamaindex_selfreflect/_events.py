@@ -1,4 +1,4 @@
-"""What we tell LlamaIndex's instrumentation: every decision as it is made, and every answer."""
+"""Events for LlamaIndex's instrumentation: every decision as it is made, and every answer."""
 
 from __future__ import annotations
 

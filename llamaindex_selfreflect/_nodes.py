@@ -56,7 +56,7 @@ def _metadata(node: BaseNode, text: str) -> dict[str, MetadataValue]:
 
 
 def document_place(node: BaseNode) -> tuple[int, int] | None:
-    """Where the node stands in its document, if it knows and the length fits its text."""
+    """Return the node's range in its document, if it is known and fits the text."""
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
     if not isinstance(start, int) or not isinstance(end, int) or end - start != len(own_text(node)):
         return None

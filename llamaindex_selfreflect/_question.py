@@ -1,4 +1,4 @@
-"""What may be asked: a text, a query, a message, a conversation."""
+"""Find the question in an input: a text, a query, a message, a conversation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def as_bundle(question: Question) -> QueryBundle:
 
 
 def asked_of(bundle: QueryBundle) -> Asked:
-    """What the query asks."""
+    """Return the question of a query bundle."""
     return (isinstance(bundle, AskedBundle) and bundle.asked) or Asked(bundle.query_str)
 
 

@@ -74,7 +74,7 @@ class NodeSource:
         return self._passages(await self.anodes(bundle), k)
 
     def nodes(self, bundle: QueryBundle) -> list[NodeWithScore]:
-        """What the retriever finds and the postprocessors leave."""
+        """Retrieve nodes and apply the postprocessors."""
         with self._event(bundle) as tell:
             nodes = self._retriever.retrieve(bundle)
             for postprocessor in self._postprocessors:

@@ -32,11 +32,11 @@ DEFAULT_MAX_CITATION_CHUNKS = 64
 
 
 class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
-    """Every claim after a quote that cannot be anything but verbatim (ReClaim), one source node per citation number.
+    """Writes every claim after a quote that is verbatim by construction (ReClaim), with one source node per citation.
 
     Retrieved nodes are cut into citation chunks, as ``CitationQueryEngine`` does, and all chunks are read. A chunk's
-    text is its node's own, its ``start_char_idx`` and ``end_char_idx`` say where it stands in the document if the node
-    knows, and its id is the node's with the chunk's place in it. Offsets in ``citations`` are within the chunk.
+    text is its node's own, its ``start_char_idx`` and ``end_char_idx`` are offsets in the document if the node has
+    them, and its id is the node's id with the chunk's offsets. Offsets in ``citations`` are within the chunk.
 
     Args:
         retriever: as for ``SelfReflectQueryEngine``; so are the arguments not named here.
@@ -139,7 +139,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         return self._cut
 
     def _cut(self, nodes: list[NodeWithScore]) -> Cut:
-        """Every node in chunks, in order; where these are too many, the last ones of the longest nodes are left out."""
+        """Split every node into chunks, in order; if there are too many, drop the last ones of the longest nodes."""
         chunks = [self._chunks(node) for node in nodes]
         total = sum(map(len, chunks))
         if total <= self.max_citation_chunks:
@@ -150,7 +150,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         return Cut([chunk for own, n in zip(chunks, kept) for chunk in own[:n]], note)
 
     def _chunks(self, node: NodeWithScore) -> list[NodeWithScore]:
-        """The node cut up; whole, where the splitter's pieces do not stand in its text as they are."""
+        """Split a node; keep it whole if the splitter's pieces are not verbatim parts of its text."""
         text = own_text(node.node)
         places: list[tuple[int, int]] = []
         for piece in self.text_splitter.split_text(text) if text.strip() else []:
@@ -180,7 +180,7 @@ def _chunk(node: NodeWithScore, text: str, start: int, end: int) -> NodeWithScor
 
 
 def _share(room: int, sizes: Sequence[int]) -> list[int]:
-    """How many of each to keep, at most ``room`` in all: small ones whole, what is left to the large ones alike."""
+    """Share ``room`` places: small sizes are kept whole, and large ones share the rest evenly."""
     kept = [0] * len(sizes)
     for place, i in enumerate(sorted(range(len(sizes)), key=lambda i: (sizes[i], i))):
         # Rounded up, so that the room is used; the best-ranked of equal ones come first.

@@ -187,7 +187,7 @@ def _blocking(llm: LLM, name: str) -> bool:
 
 
 def as_language_model(llm: object) -> LanguageModel | None:
-    """What users may give as ``llm``: nothing, one of LlamaIndex, one of ours, or ``"settings"`` (``Settings.llm``).
+    """Convert a user's ``llm``: ``None``, one of LlamaIndex, one of ours, or ``"settings"`` (``Settings.llm``).
 
     Raises:
         InputError: it is none of these.

@@ -32,7 +32,7 @@ _SHAPING = ("method", "settings", "model", "device")
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What a re-ranker is made with besides its fields."""
+    """Parts of a re-ranker that are not fields."""
 
     lm: LanguageModel | None
     reader: Reader | None

@@ -1,4 +1,4 @@
-"""``SelfReflectRetriever``: retrieves only when the model is unsure of what it would write without."""
+"""``SelfReflectRetriever``: retrieves only if the model is uncertain about its own answer."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class SelfReflectRetriever(BaseRetriever):
 
     @property
     def gate(self) -> GateName:
-        """Which gate it is."""
+        """Name of the gate."""
         return self._shared.gate
 
     def warm_up(self) -> Self:
@@ -108,7 +108,7 @@ class SelfReflectRetriever(BaseRetriever):
 
     @property
     def last_decision(self) -> Decision | None:
-        """How the gate decided at the latest call; ``None`` before the first and where it is always open."""
+        """The gate's decision at the latest call; ``None`` before the first call and with ``always``."""
         trace = self.last_result.trace if self.last_result is not None else ()
         return next((d for d in trace if d.kind == "gate"), None)
 

@@ -1,7 +1,7 @@
-"""The frozen values that everything else passes around.
+"""Immutable values that are passed between all packages: passages, spans, citations, claims, answers, events.
 
 Offsets are code points of the original passage text, half open: ``passage.text[span.start:span.end] == span.text``.
-Probabilities are floats in [0, 1]; ``None`` means "unknown" and is never to be read as "confident".
+Probabilities are floats in [0, 1]; ``None`` means "unknown", which must never be treated as "confident".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared_core.errors import InputError, PassageError
 
 MetadataValue = str | int | float | bool | None
 MatchKind = Literal["verbatim", "normalised", "fuzzy"]
-"""How a quote was found in its passage; only ``verbatim`` may be shown as a quotation."""
+"""Kind of match between a quote and its passage; only ``verbatim`` may be shown as a quotation."""
 
 
 def _check_probability(value: float | None, name: str) -> None:
@@ -28,14 +28,18 @@ def _check_probability(value: float | None, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a document, the unit of retrieval.
+    """A piece of a document: the unit of retrieval.
+
+    >>> passage = Passage("log", "The lamp was lit in 1871.", title="Harbour log")
+    >>> passage.span(20, 24).text
+    '1871'
 
     Attributes:
         id: unique within an index.
-        text: what is quoted; offsets of spans point into it.
-        title: of the document, shown to models and searched along with the text.
+        text: text that is quoted; offsets of spans point into it.
+        title: title of the document, shown to models and searched together with the text.
         metadata: flat values; ``source``, ``start`` and ``end`` (code points in the file's text) where known.
-        score: of the retrieval that found it, higher is better; ``None`` if it was not retrieved.
+        score: retrieval score, higher is better; ``None`` if the passage was not retrieved.
     """
 
     id: str
@@ -45,7 +49,7 @@ class Passage:
     score: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be retrieved or cited."""
+        """Refuse an empty id and text that is not a string."""
         if not isinstance(self.id, str) or not self.id:
             raise PassageError(f"A passage needs a non-empty string id, not {self.id!r}.")
         if not isinstance(self.text, str) or not isinstance(self.title, str):
@@ -60,11 +64,11 @@ class Passage:
         return (type(self), (self.id, self.text, self.title, dict(self.metadata), self.score))
 
     def with_score(self, score: float | None, **metadata: MetadataValue) -> Passage:
-        """A copy with that score and the metadata added."""
+        """Return a copy with another score and added metadata."""
         return dataclasses.replace(self, score=score, metadata={**self.metadata, **metadata})
 
     def span(self, start: int, end: int) -> Span:
-        """The span ``text[start:end]``; InputError if it does not lie within the text."""
+        """Return the span ``text[start:end]``; InputError if it does not lie within the text."""
         if not 0 <= start <= end <= len(self.text):
             raise InputError(
                 f"[{start}, {end}) does not lie within passage {self.id!r} of {len(self.text)} characters."
@@ -72,7 +76,7 @@ class Passage:
         return Span(self.id, start, end, self.text[start:end])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Convert to plain values for JSON."""
         return {
             "id": self.id,
             "text": self.text,
@@ -83,13 +87,17 @@ class Passage:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Passage:
-        """The reverse of ``to_dict``."""
+        """Create a passage from what ``to_dict`` returned."""
         return cls(data["id"], data["text"], data.get("title", ""), data.get("metadata") or {}, data.get("score"))
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of one passage: ``passage.text[start:end] == text``, in code points."""
+    """A range of one passage: ``passage.text[start:end] == text``, in code points.
+
+    >>> Span("log", 20, 24, "1871").end
+    24
+    """
 
     passage_id: str
     start: int
@@ -97,21 +105,24 @@ class Span:
     text: str
 
     def __post_init__(self) -> None:
-        """Refuse offsets that cannot hold."""
+        """Refuse offsets that do not fit the text."""
         if not 0 <= self.start <= self.end or self.end - self.start != len(self.text):
             raise InputError(f"Span [{self.start}, {self.end}) of passage {self.passage_id!r} does not fit its text.")
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a quote stands in the passages.
+    """A quote and its places in the passages.
+
+    >>> Citation((Span("log", 0, 25, "The lamp was lit in 1871."),)).quote
+    'The lamp was lit in 1871.'
 
     Attributes:
-        spans: every place the quoted text occurs at, at least one, in the order of the passages; a quote
-            of several sentences that do not adjoin has one span (or more) for each.
-        match: how it was found.
-        ambiguous: the same text occurs at more than one place.
-        quote: the text as the model wrote it (equal to the passage's where ``match`` is ``verbatim``).
+        spans: all occurrences of the quoted text, at least one, in the order of the passages; a quote of several
+            sentences that are not adjacent has one span (or more) for each.
+        match: how the quote was matched.
+        ambiguous: whether the same text occurs more than once.
+        quote: the text as the model wrote it (equal to the passage's if ``match`` is ``verbatim``).
     """
 
     spans: tuple[Span, ...]
@@ -120,7 +131,7 @@ class Citation:
     quote: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a citation of nothing; fill in the quote."""
+        """Refuse a citation without spans; fill in the quote."""
         if not self.spans:
             raise InputError("A citation needs at least one span.")
         if not self.quote:
@@ -128,7 +139,7 @@ class Citation:
 
     @property
     def primary(self) -> tuple[Span, ...]:
-        """The first occurrence of each distinct quoted text: what to show where one place is enough."""
+        """The first occurrence of each distinct quoted text, for displays that show one place."""
         seen: dict[str, Span] = {}
         for span in self.spans:
             seen.setdefault(span.text, span)
@@ -137,17 +148,17 @@ class Citation:
 
 ClaimStatus = Literal["kept", "flagged", "dropped"]
 ClaimVerdict = Literal["supported", "contradicted", "unsupported", "unknown"]
-"""What checking a claim came to: the passages support it, say otherwise, do neither, or it could not be judged."""
+"""Result of checking a claim: the passages support it, contradict it, do neither, or it could not be judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Necessity:
-    """How probable a model finds a claim as the answer: log-probabilities of the whole claim, in nats, at most 0.
+    """Log-probabilities that a model gives to a whole claim as the answer, in nats, at most 0.
 
     Attributes:
-        with_all: under all the passages.
-        without_quote: under the passages without the sentences that it cites.
-        quote_alone: under these sentences and nothing else.
+        with_all: given all the passages.
+        without_quote: given the passages without the sentences that the claim cites.
+        quote_alone: given these sentences alone.
     """
 
     with_all: float
@@ -156,12 +167,12 @@ class Necessity:
 
     @property
     def necessary(self) -> bool:
-        """Without its quote the claim is less than half as probable."""
+        """Whether the claim is less than half as probable without its quote."""
         return self.with_all - self.without_quote > _HALF
 
     @property
     def sufficient(self) -> bool:
-        """Under its quote alone the claim is at least half as probable as under everything."""
+        """Whether the claim is at least half as probable given its quote alone as given all passages."""
         return self.with_all - self.quote_alone <= _HALF
 
 
@@ -170,13 +181,16 @@ _HALF = 0.6931471805599453  # ln 2
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """Self-RAG's judgement of one segment (``reflection``): each part in its own range, ``None`` if not judged.
+    """Self-RAG's verdicts on one segment (``shared_core.reflection``); ``None`` if not judged.
+
+    >>> Critique(relevance=0.9, support=0.8).usefulness is None
+    True
 
     Attributes:
-        relevance: of the passage, [0, 1].
-        support: of the segment by the passage, [0, 1].
-        usefulness: of the segment for the question, [-1, 1].
-        score: the weighted sum (``critique_score``).
+        relevance: relevance of the passage, [0, 1].
+        support: support of the segment by the passage, [0, 1].
+        usefulness: usefulness of the segment for the question, [-1, 1].
+        score: weighted sum (``critique_score``).
     """
 
     relevance: float | None = None
@@ -187,20 +201,20 @@ class Critique:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What the witnesses say of one claim, each apart: probabilities in [0, 1], ``None`` where unknown.
+    """Signals about one claim, each kept separately: probabilities in [0, 1], ``None`` if unknown.
 
     Attributes:
-        entailed: its quotes support the claim (critic, or the engine's judge).
-        answers: the passage around the quote supports it as an answer to the question (critic).
-        quoted: the quoted sentence holds a right answer to the question (reader).
+        entailed: the quotes support the claim (critic, or the engine's judge).
+        answers: the passage around the quote supports the claim as an answer to the question (critic).
+        quoted: the quoted sentence contains a right answer to the question (reader).
         sufficient: the passages answer the question at all (reader).
-        certain: the model's own certainty: its word, its log-probabilities, or one minus its samples' uncertainty.
-        named: share of the question's names and numbers that the passages cited hold: of something with nearly the same
-            name they speak as plainly. Heard by a fitted stack only.
-        likely: geometric mean of the model's probabilities of the words that it wrote, having read the passages. No
-            probability of being right: only a fitted stack makes something of it.
+        certain: the model's own certainty: stated, from log-probabilities, or one minus its samples' uncertainty.
+        named: share of the question's names and numbers that occur in the cited passages. A passage about something
+            with nearly the same name otherwise looks as good. Used by a fitted stack only.
+        likely: geometric mean of the model's probabilities of the words that it wrote, given the passages. This is not
+            a probability of being right, so only a fitted stack uses it.
         agreement: share of independent answers (the reader's, other samples') that say the same.
-        refuted: the passages say otherwise (critic); not calibrated. Told for answers that are checked.
+        refuted: the passages contradict the claim (critic); not calibrated, set only for answers that are checked.
     """
 
     entailed: float | None = None
@@ -214,28 +228,31 @@ class Signals:
     refuted: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
+        """Refuse values that are not probabilities."""
         for f in dataclasses.fields(self):
             _check_probability(getattr(self, f.name), f"Signals.{f.name}")
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement of an answer with what stands behind it.
+    """One statement of an answer, with its evidence and the probability that it is right.
+
+    >>> Claim("The lamp was lit in 1871.", support=0.93).status
+    'kept'
 
     Attributes:
         text: the statement.
-        support: probability that it is a right answer to the question, or a right part of one; ``None`` is unknown.
-            ``Answer.calibrated`` says whether it is calibrated or by rule.
-        citations: the quotes it was written from.
-        start, end: its place in ``Answer.text`` (code points), ``None`` where it is not part of the text.
+        support: probability that it is a right answer to the question, or a right part of one; ``None`` if unknown.
+            ``Answer.calibrated`` says whether it was calibrated or follows a rule.
+        citations: quotes it was written from.
+        start, end: range in ``Answer.text`` (code points); ``None`` if it is not part of the text.
         status: ``kept`` in the answer, ``flagged`` as weak but shown, or ``dropped``.
-        short_answer: the words of the quote that answer the question, on one line, where they could be found.
-        signals: what ``support`` is made of.
-        critique: Self-RAG's judgement, where it was made.
-        necessity: whether the model states it because of its quote, where that was asked (``check``, ``necessary``).
-        verdict: of a claim of an answer that was checked; its citations are what supports it, what contradicts it, or
-            the nearest there is.
+        short_answer: words of the quote that answer the question, on one line, if they could be found.
+        signals: signals that ``support`` was computed from.
+        critique: Self-RAG's verdicts, if there are any.
+        necessity: whether the model states the claim because of its quote, if requested (``check``, ``necessary``).
+        verdict: verdict on a claim of an answer that was checked; its citations then support it, contradict it, or are
+            the nearest sentences.
     """
 
     text: str
@@ -251,19 +268,22 @@ class Claim:
     necessity: Necessity | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a support that is no probability."""
+        """Refuse a support that is not a probability."""
         _check_probability(self.support, "Claim.support")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One entry of the trace: what was decided, how it came out, and on what figures.
+    """One entry of the trace: a decision, its outcome and the figures behind it.
+
+    >>> Decision("keep", "1 of 2 claims", values={"target_accuracy": 0.5}).outcome
+    '1 of 2 claims'
 
     Attributes:
-        kind: what was decided, a word of the field (``retrieve``, ``rerank``, ``keep``, ``abstain``, …).
-        outcome: how, in a word or a short phrase.
-        reason: why, for a person.
-        values: the figures it rests on; plain values only, never a secret.
+        kind: kind of decision (``retrieve``, ``rerank``, ``keep``, ``abstain``, …).
+        outcome: result, in a word or a short phrase.
+        reason: explanation for a person.
+        values: figures behind it; plain values only, never a secret.
     """
 
     kind: str
@@ -284,17 +304,19 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an answer cost. Adds up with ``+``.
+    """Cost of an answer; supports ``+``.
+
+    >>> (Usage(calls=1) + Usage(calls=2, prompt_tokens=40)).calls
+    3
 
     Attributes:
         calls: requests sent to a language model.
-        prompt_tokens: tokens of the prompts, each shared prefix counted once where the backend shared it.
+        prompt_tokens: tokens of the prompts; a prefix that the backend shared counts once.
         generated_tokens: tokens written by the model, forced ones included.
-        forwards: forward passes of the model, where the backend can count them.
-        forwards_saved: tokens that a grammar forced and that so needed no forward of their own.
-        cached_tokens: prompt tokens that came from a kept cache.
-        seconds: from asking to the answer, on the clock; among many questions asked at once those of all of them. Two
-            answers that differ in nothing else are equal.
+        forwards: forward passes of the model, if the backend counts them.
+        forwards_saved: tokens forced by a grammar, which needed no forward pass.
+        cached_tokens: prompt tokens taken from a cache.
+        seconds: wall-clock time from question to answer; for a batch, of the whole batch. Ignored by ``==``.
     """
 
     calls: int = 0
@@ -316,22 +338,26 @@ AbstainReason = str
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the engine returns.
+    """An answer, or an abstention, with its evidence.
+
+    >>> answer = Answer("When was the lamp lit?", "In 1871.", (Claim("In 1871.", 0.93),), confidence=0.93)
+    >>> answer.abstained, answer.kept_claims[0].support
+    (False, 0.93)
 
     Attributes:
-        question: as asked.
-        text: the answer, or on abstention what the policy says to show.
-        claims: kept and flagged claims, in the order of the text; then the dropped ones.
-        passages: all that was retrieved and read, best first.
-        abstained: no claim met the target.
-        reason: why it abstained; empty if it did not.
-        confidence: probability that what is shown is a right answer (of an abstention: that the best there was would
-            have been), ``None`` if unknown.
-        calibrated: ``confidence`` was fitted for this configuration; otherwise it is by a conservative rule.
+        question: the question as asked.
+        text: the answer; if it abstained, the text that the policy ``on_abstain`` shows.
+        claims: kept and flagged claims in the order of the text, then the dropped ones.
+        passages: passages that were retrieved and read, best first.
+        abstained: whether no claim met the target.
+        reason: reason of an abstention, otherwise empty.
+        confidence: probability that the text is a right answer (for an abstention: that the best claim would have
+            been); ``None`` if unknown.
+        calibrated: whether ``confidence`` was fitted for this configuration; otherwise it follows a conservative rule.
         utility: expected utility of the kept claims at the target accuracy (0 for an abstention).
-        trace: every decision, in order.
-        usage: what it cost.
-        metadata: further figures of the pipeline (its name, the guarantee claimed, …).
+        trace: all decisions, in order.
+        usage: cost of the answer.
+        metadata: further figures of the pipeline (its name, the guarantee, …).
     """
 
     question: str
@@ -348,7 +374,7 @@ class Answer:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a confidence that is no probability and an abstention without a reason."""
+        """Refuse a confidence that is not a probability and an abstention without a reason."""
         _check_probability(self.confidence, "Answer.confidence")
         if self.abstained and not self.reason:
             raise InputError("An abstention needs a reason.")
@@ -363,11 +389,11 @@ class Answer:
 
     @property
     def kept_claims(self) -> tuple[Claim, ...]:
-        """The claims the text is made of."""
+        """The claims that the text consists of."""
         return tuple(c for c in self.claims if c.status != "dropped")
 
     def numbered_spans(self) -> list[Span]:
-        """The quotes of the kept claims without repetition; entry ``i`` is shown as ``[i + 1]``."""
+        """List the quotes of the kept claims without repetition; entry ``i`` is shown as ``[i + 1]``."""
         seen: dict[tuple[str, int, int], Span] = {}
         for claim in self.kept_claims:
             for citation in claim.citations:
@@ -376,22 +402,22 @@ class Answer:
         return list(seen.values())
 
     def pieces(self) -> list[str]:
-        """The text cut before each claim, so that a stream shows it claim by claim; joined they are the text."""
+        """Cut the text before each claim, for streams; the pieces joined are the text."""
         cuts = sorted({0, len(self.text), *(c.start for c in self.claims if c.start)})
         return [self.text[a:b] for a, b in itertools.pairwise(cuts)]
 
     def passage(self, passage_id: str) -> Passage:
-        """The passage of that id; KeyError if the answer has none."""
+        """Return the passage with this id; KeyError if there is none."""
         for passage in self.passages:
             if passage.id == passage_id:
                 return passage
         raise KeyError(passage_id)
 
     def to_dict(self, *, texts: bool = True) -> dict[str, Any]:
-        """Plain values, ready for JSON; NaN and infinities become ``None``.
+        """Convert to plain values for JSON; NaN and infinities become ``None``.
 
         Args:
-            texts: whole passages; else the id, title and score of each (quotes are in the claims' citations).
+            texts: include whole passages, not only their ids, titles and scores (quotes are in the citations).
         """
         plain = _plain({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
         assert isinstance(plain, dict)
@@ -401,7 +427,7 @@ class Answer:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Answer:
-        """The reverse of ``to_dict``; passages that came without their texts are left out."""
+        """Create an answer from what ``to_dict`` returned; passages without texts are left out."""
         values = dict(data)
         values["claims"] = tuple(_claim_from(c) for c in data.get("claims", ()))
         values["passages"] = tuple(Passage.from_dict(p) for p in data.get("passages", ()) if "text" in p)
@@ -434,16 +460,20 @@ def _claim_from(data: Mapping[str, Any]) -> Claim:
     return Claim(**{**data, **more})
 
 
-# --- events: what a stream shows while an answer is being made ---------------------------------------------------
+# --- events of a stream ---------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened on the way to an answer; ``kind`` names it in plain words."""
+    """Base of the events of a stream.
+
+    >>> TextDelta("In 1871.").kind
+    'TextDelta'
+    """
 
     @property
     def kind(self) -> str:
-        """The event's name: its class."""
+        """Name of the event's class."""
         return type(self).__name__
 
 
@@ -457,7 +487,7 @@ class Retrieved(Event):
 
 @dataclass(frozen=True, slots=True)
 class Decided(Event):
-    """A decision was made; the same value stands in the answer's trace."""
+    """A decision was made; the answer's trace contains it too."""
 
     decision: Decision
 
@@ -491,7 +521,7 @@ class Finished(Event):
 
 
 def iter_spans(claims: tuple[Claim, ...]) -> Iterator[Span]:
-    """Every span of every citation of the claims."""
+    """Iterate over the spans of all citations of the claims."""
     for claim in claims:
         for citation in claim.citations:
             yield from citation.spans

@@ -1,4 +1,4 @@
-"""The same words for the same mistake, whichever facade or plug-in it is made with; and in the user's own names."""
+"""Errors about arguments, worded alike in all facades and plug-ins and naming the user's own arguments."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ E = TypeVar("E", bound=BaseException)
 
 
 def no_retriever(given: object, hint: str) -> InputError:
-    """Something that cannot retrieve was given for a retriever."""
-    return InputError(f"{type(given).__name__} is no retriever.", hint=hint)
+    """Create the error for a retriever that cannot retrieve."""
+    return InputError(f"{type(given).__name__} is not a retriever.", hint=hint)
 
 
 def no_language_model(given: object, hint: str) -> InputError:
-    """Something else was given for a language model."""
-    return InputError(f"{type(given).__name__} is no language model.", hint=hint)
+    """Create the error for an object that is not a language model."""
+    return InputError(f"{type(given).__name__} is not a language model.", hint=hint)
 
 
 def unknown_argument(name: str, known: Iterable[str], owner: str) -> ArgumentError:
-    """``owner`` (a class or function) was given an argument that it does not know."""
+    """Create the error for an argument that ``owner`` (a class or function) does not have."""
     names = sorted(known)
     return ArgumentError(
         f"There is no argument {name!r}.", hint=f"{did_you_mean(name, names)}{owner} takes: {', '.join(names)}."
@@ -32,28 +32,28 @@ def unknown_argument(name: str, known: Iterable[str], owner: str) -> ArgumentErr
 
 
 def missing_argument(name: str, owner: str) -> ArgumentError:
-    """``owner`` (a class or function) was not given an argument that it needs."""
+    """Create the error for a missing argument of ``owner`` (a class or function)."""
     return ArgumentError(f"The argument {name!r} is missing.", hint=f"{owner}({name}=…)")
 
 
 def unreachable_filter(hint: str) -> OptionError:
-    """``settings.where`` was set for a retriever of a framework, which has no form for it."""
-    return OptionError("settings.where cannot reach a retriever of another framework.", hint=hint)
+    """Create the error for ``settings.where`` with a framework's retriever, which has no such argument."""
+    return OptionError("settings.where cannot be passed to a retriever of a framework.", hint=hint)
 
 
 def check_count(name: str, value: object) -> int:
-    """``value``, if it is a whole number and at least 1; OptionError otherwise."""
+    """Return ``value`` if it is a whole number and at least 1; OptionError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise OptionError(f"{name} must be a whole number, at least 1, not {value!r}.", hint=f"{name}=5, for example.")
     return value
 
 
 def as_settings(given: object, *, from_dict: bool = False) -> SelfReflectSettings:
-    """Settings as they are, or the defaults for ``None``; of a dict where one may be read (serialised objects).
+    """Return settings unchanged, the defaults for ``None``, or settings of a dict (serialised objects).
 
     Raises:
-        InputError: it is something else.
-        SettingsError: a value of the dict cannot be used.
+        InputError: it has another type.
+        SettingsError: a value of the dict is invalid.
     """
     if given is None:
         return SelfReflectSettings()
@@ -66,11 +66,11 @@ def as_settings(given: object, *, from_dict: bool = False) -> SelfReflectSetting
 
 @contextmanager
 def in_words_of(owner: object, **names: str) -> Iterator[None]:
-    """Errors raised within speak of the user's own class and arguments, not of the engine's.
+    """Reword errors raised within the block so that they name the user's class and arguments, not the engine's.
 
     Args:
-        owner: what the user made; its class is named where ``SelfReflectEngine`` would be.
-        names: what the engine's arguments are called there (``lm="llm"``).
+        owner: the user's object; its class replaces ``SelfReflectEngine``.
+        names: names of the engine's arguments in that class (``lm="llm"``).
     """
     try:
         yield
@@ -80,7 +80,7 @@ def in_words_of(owner: object, **names: str) -> Iterator[None]:
 
 
 def reword(error: E, owner: object, **names: str) -> E:
-    """The error, in the words of ``in_words_of``; any other exception as it is."""
+    """Reword an error as ``in_words_of`` does; return any other exception unchanged."""
     if isinstance(error, SelfReflectError):
         error.message, error.hint = (_in_words(text, owner, names) for text in (error.message, error.hint))
     return error

@@ -1,4 +1,4 @@
-"""How an engine's parts are put together, once: for engine, gate, re-ranker, calibration and the plug-ins."""
+"""Assemble the parts that engine, checker, gate, re-ranker, calibration and the plug-ins share."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from shared_core.runtime.flow import LeafRequest, Resources
 from shared_core.settings import SelfReflectSettings
 
 ROLES = ("default", "reference", "claim", "judge")
-"""What models can be given for: ``default`` stands in for the others; ``reference`` and ``claim`` write (ReClaim);
-``judge`` says how far a quote supports a claim where there is no scorer for that."""
+"""Roles of models: ``default`` is used for missing ones; ``reference`` and ``claim`` write (ReClaim); ``judge`` decides
+whether quotes support claims if no support scorer is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Settings, what requests are carried out with, and what pipelines may know of it."""
+    """Settings, resources that execute requests, and the abilities that pipelines may ask about."""
 
     settings: SelfReflectSettings
     resources: Resources
@@ -48,20 +48,20 @@ class Parts:
         embedder: Embedder | None = None,
         calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> Parts:
-        """Put them together.
+        """Create the parts.
 
         Args:
-            settings: the defaults if none are given.
-            retriever: anything with ``retrieve(query, k)``; ``None`` for what retrieves nothing.
-            lm: the model of the role ``default``.
+            settings: by default ``SelfReflectSettings()``.
+            retriever: anything with ``retrieve(query, k)``; ``None`` if nothing is retrieved.
+            lm: model of the role ``default``.
             models: further ones by role (``ROLES``).
-            reader, embedder: the process's own, loaded at first use, if none are given.
-            judge: a scorer of support of the user's.
-            critic: the shipped one, loaded at first use, if none is given and its packages are installed.
-            calibrations: by purpose; read from ``settings.calibration`` if none are given.
+            reader, embedder: by default those of the process, loaded at first use.
+            judge: support scorer of the user.
+            critic: by default the shipped one, loaded at first use, if its packages are installed.
+            calibrations: by purpose; by default read from ``settings.calibration``.
 
         Raises:
-            InputError: something is not what it should be, or a role does not exist.
+            InputError: an argument has the wrong type, or a role does not exist.
             CalibrationError: the settings' file of calibrations cannot be read.
         """
         settings = as_settings(settings)
@@ -87,7 +87,7 @@ class Parts:
         return cls(settings, resources, context)
 
     def require_model(self, what: str, *roles: str) -> None:
-        """SettingsError if there is no model for one of the roles, nor a default one; ``what`` needs it."""
+        """Raise SettingsError, naming ``what`` needs it, if neither a model of each role nor a default one exists."""
         for role in roles or ("default",):
             if self.context.model(role) is not None:
                 continue
@@ -101,21 +101,21 @@ class Parts:
 
 
 def load(requests: Sequence[LeafRequest], resources: Resources) -> None:
-    """Carry out requests for what they load on the way; raise the first error."""
+    """Execute requests to load what they need; raise the first error."""
     for result in resources.execute(requests):
         if isinstance(result, Exception):
             raise result
 
 
 def compares_meanings(settings: SelfReflectSettings, context: Abilities) -> bool:
-    """Whether measuring the model's uncertainty compares what its samples mean, and so needs an embedder or a judge."""
+    """Whether the uncertainty estimator compares meanings of samples, which needs an embedder or a judge."""
     if context.model("default") is None:
         return False
     return bool(choose_gauge(settings, context).estimator.needs & {"similarity", "entailment"})
 
 
 def require_retriever(retriever: object) -> None:
-    """InputError if it cannot retrieve."""
+    """Raise InputError if it has no ``retrieve`` method."""
     if not callable(getattr(retriever, "retrieve", None)):
         raise no_retriever(
             retriever,
@@ -130,19 +130,19 @@ def _by_role(lm: LanguageModel | None, models: Mapping[str, LanguageModel]) -> d
             raise InputError(f"There is no role {role!r} for a model.", hint=f"There are: {', '.join(ROLES)}.")
         if not isinstance(model, LanguageModel):
             raise InputError(
-                f"The {role} model is a {type(model).__name__}, which is no language model backend.",
+                f"The {role} model is a {type(model).__name__}, not a language model backend.",
                 hint="Use shared_core.lm (TransformersLM, OpenAICompatibleLM, …), or the plugin of your framework.",
             )
     return roles
 
 
 def _guarantee_of(settings: SelfReflectSettings, loaded: Mapping[str, AnyCalibration]) -> FittedGuarantee | None:
-    """The one that was fitted; CalibrationError if the settings ask for one and there is none."""
+    """Return the fitted guarantee; CalibrationError if the settings ask for one that was not fitted."""
     found = loaded.get("guarantee")
     guarantee = found if isinstance(found, FittedGuarantee) else None
     if settings.guarantee is not None and guarantee is None:
         raise CalibrationError(
-            f"guarantee={settings.guarantee!r} is asked for, and none was fitted for this configuration.",
+            f"guarantee={settings.guarantee!r} is set, but none was fitted for this configuration.",
             hint="Fit it: selfreflect calibrate guarantee QUESTIONS, and give the file as settings.calibration.",
         )
     return guarantee

@@ -1,4 +1,4 @@
-"""``SelfReflectChecker``: checks answers that were made elsewhere, claim by claim, against passages."""
+"""``SelfReflectChecker``: checks answers from elsewhere against passages, claim by claim."""
 
 from __future__ import annotations
 
@@ -26,30 +26,36 @@ from shared_core.types import Answer, Event, Finished, Passage
 
 _LOG = logging.getLogger(__name__)
 Passages = Sequence[Passage | str]
-"""What to check against; a text alone is a passage without a title, its place among them its id."""
+"""Passages to check against; a plain text is a passage without a title, with its position as the id."""
 
 
 class SelfReflectChecker:
-    """Says of each claim of an answer whether passages support it, contradict it, or neither. Needs no language model.
+    """Checks whether passages support or contradict each claim of an answer. Needs no language model.
+
+    >>> checked = SelfReflectChecker().check(
+    ...     "The lamp was lit in 1871. The sea is warm.", passages=["The lamp of Vessen was lit in 1871."]
+    ... )
+    >>> [claim.verdict for claim in checked.claims]
+    ['supported', 'unsupported']
 
     Args:
-        retriever: finds passages where none are given; anything with ``retrieve(query, k)``, or ``None``.
-        lm: a language model backend, asked about what judge and critic cannot judge (other languages).
+        retriever: finds passages if none are given; anything with ``retrieve(query, k)``, or ``None``.
+        lm: a language model backend, for claims that judge and critic cannot judge (other languages).
         settings: as for the engine; ``target_accuracy``, ``top_k``, ``where`` and the limits matter here.
-        judge: scores how far passages support a claim; without one the critic does.
-        critic: the shipped one, loaded at first need, if none is given.
-        models: language models by role; ``judge`` is the one asked.
-        necessary: also ask of each claim whether ``lm`` states it because of what it cites: ``Claim.necessity`` has its
-            log-probabilities with all passages, without the cited sentences, and with them alone, at three scorings a
-            claim. Needs a model that scores given texts.
+        judge: scores whether passages support a claim; by default the critic.
+        critic: by default the shipped one, loaded at first use.
+        models: language models by role; ``judge`` is used.
+        necessary: also measure whether ``lm`` states each claim because of its quotes: ``Claim.necessity`` has the
+            log-probabilities with all passages, without the cited sentences, and with these alone, at three scorings
+            per claim. Needs a model that scores given texts.
         calibrations: by purpose; ``support`` is applied. Read from ``settings.calibration`` if not given. ``claims``,
-            fitted to a pipeline's own answers, is not applied: the log and the trace say so.
+            fitted to a pipeline's own answers, is not applied; log and trace say so.
 
     Attributes:
-        settings, resources, context, necessary: what it is made of.
+        settings, resources, context, necessary: its parts.
 
     Raises:
-        InputError: ``retriever`` cannot retrieve, ``settings`` are something else, or a role does not exist.
+        InputError: ``retriever`` cannot retrieve, ``settings`` has another type, or a role does not exist.
         CalibrationError: the settings' file of calibrations cannot be read.
         CapabilityError: ``necessary`` with a model that cannot score given texts, or without one.
     """
@@ -84,19 +90,19 @@ class SelfReflectChecker:
 
     @classmethod
     def over(cls, parts: Parts, *, necessary: bool = False) -> Self:
-        """A checker that shares the parts of an engine."""
+        """Create a checker that shares the parts of an engine."""
         checker = cls.__new__(cls)
         checker.necessary = necessary
         checker.settings, checker.resources, checker.context = parts.settings, parts.resources, parts.context
         return checker
 
     def with_retriever(self, retriever: Retriever | None, settings: SelfReflectSettings | None = None) -> Self:
-        """The same checker over another retriever, with its parts shared; ``settings`` in place of its own."""
+        """Return the same checker over another retriever, sharing its parts; ``settings`` replace its own."""
         resources = dataclasses.replace(self.resources, retriever=retriever)
         return self.over(Parts(settings or self.settings, resources, self.context), necessary=self.necessary)
 
     def check(self, answer: str, question: str = "", passages: Passages | None = None) -> Answer:
-        """Check one answer; see ``shared_core.pipelines.check.check`` for what it gives.
+        """Check one answer; ``shared_core.pipelines.check.check`` describes the result.
 
         Args:
             answer: the text to check; Markdown is understood.
@@ -117,7 +123,7 @@ class SelfReflectChecker:
         return await flows.arun(flow, self.resources, deadline=self.settings.deadline)
 
     def stream(self, answer: str, question: str = "", passages: Passages | None = None) -> Iterator[Event]:
-        """Events as they happen: ``ClaimSealed`` for each claim that is judged; the last is ``Finished``."""
+        """Yield events as they happen: ``ClaimSealed`` for each judged claim; the last is ``Finished``."""
         yield from flows.stream(self._flow(answer, question, passages), self.resources, deadline=self.settings.deadline)
 
     async def astream(
@@ -136,16 +142,16 @@ class SelfReflectChecker:
         passages: Sequence[Passages | None] | None = None,
         on_event: Callable[[int, Event], None] | None = None,
     ) -> list[Answer | Exception]:
-        """Check many answers at once, in batches; a failing one gives its error in its place.
+        """Check many answers together, in batches; a failing one gives its error in its place.
 
         Args:
             answers: the texts.
             questions: one for each answer, if any.
-            passages: for each answer what to check it against, if any; ``None`` in a place retrieves.
-            on_event: told of what happens with which answer (``ClaimSealed`` for each claim that is judged).
+            passages: passages for each answer, if any; ``None`` in a place retrieves.
+            on_event: called with the place of an answer and each of its events (``ClaimSealed`` for a judged claim).
 
         Raises:
-            InputError: there are not as many questions, or passages, as answers.
+            InputError: the numbers of questions, passages and answers differ.
         """
         todo = self._flows(answers, questions, passages)
         return flows.run_many(todo, self.resources, on_event, deadline=self.settings.deadline)
@@ -200,7 +206,7 @@ def check_flow(
     can_retrieve: bool,
     necessary: bool = False,
 ) -> Flow[Answer]:
-    """The check of one answer as a flow; what is wrong with the arguments, it raises when it runs."""
+    """Create the flow that checks one answer; errors in the arguments are raised when it runs."""
     try:
         _require_texts(answer, question)
         if passages is None and not can_retrieve:

@@ -1,4 +1,4 @@
-"""Which question a conversation asks: that of the user's last message. What stands beside it is told, not dropped."""
+"""Find the question of a conversation: the user's last message. Anything else in the input is recorded in the trace."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Turn:
     """One message of a conversation.
 
     Attributes:
-        role: whose it is.
-        text: its text.
-        others: parts that are no text (images, sound, files), which are not read.
+        role: role of the author.
+        text: the text.
+        others: number of other parts (images, sound, files), which are not read.
     """
 
     role: Role
@@ -30,29 +30,29 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked.
+    """The question of a conversation.
 
     Attributes:
-        question: as the user put it.
-        note: what of the input is not read, for the answer's trace; ``None`` if all of it is.
+        question: in the user's words.
+        note: trace entry about unread parts of the input; ``None`` if all of it was read.
     """
 
     question: str
     note: Decision | None = None
 
     def tell(self, answer: Answer) -> Answer:
-        """The answer with the note at the head of its trace."""
+        """Put the note at the head of the answer's trace."""
         return answer if self.note is None else dataclasses.replace(answer, trace=(self.note, *answer.trace))
 
 
 def find_question(turns: Sequence[Turn]) -> Asked:
-    """The question of the user's last message.
+    """Return the user's last message as the question.
 
-    Earlier messages are not read: a question that only makes sense after them is to be put in full before it is asked
-    (a condensing step in front). What follows it (a tool's result, an assistant's call) is not read either.
+    Earlier and later messages (a tool's result, an assistant's call) are not read, so a follow-up question must be
+    condensed into a full question first.
 
     Raises:
-        QuestionError: there is no message of the user, or his last one has no text.
+        QuestionError: there is no message of the user, or the last one has no text.
     """
     place = next((i for i in reversed(range(len(turns))) if turns[i].role == "user"), None)
     if place is None:

@@ -1,7 +1,6 @@
-"""The parts an engine takes when it is given none: one of each in a process, for everything that needs one.
+"""Process-wide default reader, critic and embedder, loaded lazily.
 
-Both load what is heavy at first use, so that having them costs nothing. Pickled or copied, each is the one of the
-process that it comes to.
+Models are loaded at first use. A pickled or copied default becomes the default of the process that receives it.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ def default_reader() -> Reader:
 
 
 def default_embedder() -> Embedder:
-    """MiniLM."""
+    """The MiniLM embedder."""
     with _LOCK:
         return _embedder()
 
 
 def default_critic() -> SupportScorer | None:
-    """The shipped critic; ``None`` where the packages or the model it needs are not installed."""
+    """The shipped critic; ``None`` if its packages or its model are not installed."""
     with _LOCK:
         return _critic()
 
@@ -70,7 +69,7 @@ def _embedder() -> Embedder:
 
 
 def _one_in_a_process(kind: type[T], find: Callable[[], object]) -> T:
-    """One of that kind whose pickles and copies are what ``find`` finds."""
+    """Create an object whose pickles and copies become the result of ``find``."""
 
     def reduce(self: object) -> tuple[Callable[[], object], tuple[()]]:
         return find, ()

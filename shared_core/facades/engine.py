@@ -1,4 +1,4 @@
-"""``SelfReflectEngine``: one facade over a pipeline, a language model and a retriever."""
+"""``SelfReflectEngine``: the facade over pipelines, language models and retrievers."""
 
 from __future__ import annotations
 
@@ -42,25 +42,33 @@ Wrap = Callable[[int, Flow[Answer]], Flow[Answer]]
 class SelfReflectEngine:
     """Answers questions from documents, claim by claim with verbatim quotes, or abstains and says why.
 
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> lamp = Passage("lamp", "The lamp of Vessen was lit in 1871.")
+    >>> engine = SelfReflectEngine(BM25Retriever([lamp]))
+    >>> answer = engine.answer("When was the lamp of Vessen lit?")
+    >>> answer.text, answer.claims[0].citations[0].spans[0].passage_id
+    ('The lamp of Vessen was lit in 1871. [1]', 'lamp')
+
     Args:
         retriever: anything with ``retrieve(query, k) -> passages`` (``aretrieve`` is used where it exists).
-        lm: a language model backend; ``None`` answers with the documents' own sentences.
+        lm: a language model backend; ``None`` answers in sentences of the documents.
         settings: see ``SelfReflectSettings``.
-        reader: extractive reader; the shipped one, loaded at first need, if none is given.
-        judge: scores how far a quote supports a claim; without one the critic does.
-        critic: the shipped one, loaded at first need, if none is given.
-        embedder: for similarity between samples; MiniLM, loaded at first need, if none is given.
+        reader: extractive reader; by default the shipped one, loaded at first use.
+        judge: scores whether a quote supports a claim; by default the critic.
+        critic: by default the shipped one, loaded at first use.
+        embedder: compares samples; by default MiniLM, loaded at first use.
         models: further language models by role (``reference``, ``claim``, ``judge``); ``lm`` is ``default``, which
-            stands in for the others.
+            is used for missing roles.
         calibrations: by purpose; read from ``settings.calibration`` if not given.
 
     Attributes:
-        settings, resources, context: what it is made of.
+        settings, resources, context: its parts.
 
     Raises:
-        InputError: ``retriever`` cannot retrieve, ``settings`` are something else, or a role does not exist.
-        SettingsError: the pipeline or policy needs a language model that is not there.
-        CalibrationError: the confidence's calibration cannot be read, or is of another configuration.
+        InputError: ``retriever`` cannot retrieve, ``settings`` has another type, or a role does not exist.
+        SettingsError: the pipeline or policy needs a language model that is missing.
+        CalibrationError: a calibration cannot be read, or was fitted for another configuration.
     """
 
     def __init__(
@@ -106,12 +114,12 @@ class SelfReflectEngine:
         *,
         calibrations: Mapping[str, AnyCalibration] | None = None,
     ) -> Self:
-        """The same engine over another retriever: its models and parts are shared, nothing is loaded again.
+        """Return the same engine over another retriever; models and parts are shared, nothing is loaded again.
 
         Args:
             retriever: as for the engine.
-            settings: in place of its own.
-            calibrations: in place of its own.
+            settings: replace the engine's own.
+            calibrations: replace the engine's own.
         """
         parts = self.resources
         made = type(self)(
@@ -125,7 +133,7 @@ class SelfReflectEngine:
             critic=parts.critic,
             calibrations=calibrations if calibrations is not None else self.context.every_calibration,
         )
-        # questions are asked one engine each, and are to be looked at together
+        # plug-ins create an engine per question, and the estimate needs all questions
         if made.settings.expected_answerable == self.settings.expected_answerable:
             made.context = dataclasses.replace(made.context, expected=self.context.expected)
         if calibrations is None:
@@ -133,10 +141,10 @@ class SelfReflectEngine:
         return made
 
     def warm_up(self) -> Self:
-        """Load now what would be loaded at the first question; raises what that would raise. Gives the engine itself.
+        """Load models eagerly instead of at the first question, raising what that would raise. Returns the engine.
 
-        The retriever is asked one query for it, the reader and the judge read a word; no language model is called
-        (those in this process are loaded when they are made).
+        Sends one query to the retriever and one word to the reader and the judge. Calls no language model (models in
+        this process are loaded when they are created).
         """
         passage = Passage("warm-up", "Ready.")
         load([Retrieve("ready?", 1, self.settings.where)], self.resources)
@@ -162,7 +170,7 @@ class SelfReflectEngine:
 
     @property
     def calibration_binding(self) -> dict[str, str | int | None]:
-        """What a calibration of this engine's confidence is bound to; the index and its documents are yours to mind."""
+        """Configuration that a calibration of the confidence is bound to; the documents are not part of it."""
         lm = self.resources.models.get("default")
         reader = self.resources.reader.name if lm is None and self.resources.reader is not None else None
         return {
@@ -174,7 +182,7 @@ class SelfReflectEngine:
 
     @property
     def claims_binding(self) -> dict[str, BindingValue]:
-        """What a calibration of this engine's claims (``calibrate_claims``) is bound to: all that judges and writes."""
+        """Configuration that a calibration of claims is bound to: everything that writes or judges claims."""
         return {
             "pipeline": self.settings.pipeline,
             **{f"{role} model": identity_of(model) for role, model in self.resources.models.items()},
@@ -195,7 +203,7 @@ class SelfReflectEngine:
         return "steps" if settings.seakr.multi_hop else "short"
 
     def guarantee_binding(self, kind: GuaranteeName) -> dict[str, BindingValue]:
-        """What a guarantee for this engine's answers is bound to: all that decides what is found and how it scores."""
+        """Configuration that a guarantee is bound to: everything that affects claims and their scores."""
         settings = self.settings
         groups = ("seakr", "reclaim") if settings.pipeline == "composed" else (settings.pipeline,)
         written = "".join(getattr(settings, group).model_dump_json() for group in groups)
@@ -217,7 +225,7 @@ class SelfReflectEngine:
     # --- asking ------------------------------------------------------------------------------------------------
 
     def answer(self, question: str) -> Answer:
-        """Answer one question. Raises QuestionError for an empty one, AbstainedError if the policy is ``raise``."""
+        """Answer a question; QuestionError for an empty one, AbstainedError if the policy is ``raise``."""
         return flows.run(self._flow(question), self.resources, deadline=self.settings.deadline)
 
     async def aanswer(self, question: str) -> Answer:
@@ -225,7 +233,7 @@ class SelfReflectEngine:
         return await flows.arun(self._flow(question), self.resources, deadline=self.settings.deadline)
 
     def stream(self, question: str) -> Iterator[Event]:
-        """Events as they happen; the last is ``Finished``, and the ``TextDelta`` pieces joined are its text."""
+        """Yield events as they happen; the last is ``Finished``, and the ``TextDelta`` pieces joined are its text."""
         yield from flows.stream(self._flow(question), self.resources, deadline=self.settings.deadline)
 
     async def astream(self, question: str) -> AsyncGenerator[Event, None]:
@@ -270,10 +278,10 @@ class SelfReflectEngine:
     def check(
         self, answer: str, question: str = "", passages: Passages | None = None, *, necessary: bool = False
     ) -> Answer:
-        """Check an answer that was made elsewhere, claim by claim; ``passages=None`` retrieves for each claim.
+        """Check an answer from elsewhere, claim by claim; ``passages=None`` retrieves for each claim.
 
-        Arguments and errors as ``SelfReflectChecker.check``. ``necessary`` as there, when it is made: whether the model
-        states each claim because of what it cites; CapabilityError where the model cannot score given texts.
+        Arguments and errors as ``SelfReflectChecker.check``, and ``necessary`` as in its constructor: whether the model
+        states each claim because of its quotes; CapabilityError if the model cannot score given texts.
         """
         return self._checker(necessary).check(answer, question, passages)
 
@@ -292,7 +300,7 @@ class SelfReflectEngine:
         *,
         necessary: bool = False,
     ) -> list[Answer | Exception]:
-        """Check many answers at once; arguments and errors as ``SelfReflectChecker.check_many``."""
+        """Check many answers together; arguments and errors as ``SelfReflectChecker.check_many``."""
         return self._checker(necessary).check_many(answers, questions, passages, on_event)
 
     async def acheck_many(
@@ -323,10 +331,10 @@ class SelfReflectEngine:
         return self._complete(question.strip())
 
     def _complete(self, question: str) -> Flow[Answer]:
-        """The pipeline's answer with what the settings say of abstentions done to it, and what it cost."""
+        """Run the pipeline, apply the settings for abstentions, and add the cost."""
         run, meter = QuestionRun(self.settings, self.context), Meter(self.settings)
         try:
-            if asks_nothing(question):  # a greeting is near to no passage and far from none
+            if asks_nothing(question):  # retrieval would return passages for a greeting too
                 answer = yield from decide(
                     DecisionRequest(question, (), (), pipeline=self.settings.pipeline, reason=NOTHING_ASKED), run
                 )
@@ -352,7 +360,7 @@ class SelfReflectEngine:
 
 @cache
 def _warn_uncalibrated(pipeline: str) -> None:
-    """Say so once a process and pipeline."""
+    """Warn once per process and pipeline."""
     _LOG.warning(
         "Confidences of the pipeline %s are not calibrated for this model: they follow a rule, not your questions. "
         "Fit them with selfreflect calibrate; Answer.calibrated says which are.",
@@ -365,7 +373,7 @@ def _digest(text: str) -> str:
 
 
 def _require_models(parts: Parts) -> None:
-    """SettingsError if pipeline or policy cannot do with the models that there are."""
+    """Raise SettingsError if the pipeline or a policy needs a model that is missing."""
     settings = parts.settings
     if settings.on_abstain == "fallback":
         parts.require_model("on_abstain='fallback'")
@@ -384,7 +392,7 @@ def _fail(error: SelfReflectError) -> Flow[Answer]:
 
 
 def _fall_back(answer: Answer, run: QuestionRun, meter: Meter) -> Flow[Answer]:
-    """The model's own answer, marked as standing on nothing; ``abstained`` stays true."""
+    """Add the model's own answer, marked as unverified; ``abstained`` stays true."""
     params = SamplingParams(max_tokens=256, stop=("\nQuestion:",), seed=run.settings.seed)
     try:
         own = yield from meter.watch(_write(Generate(memory_prompt(answer.question), params)))

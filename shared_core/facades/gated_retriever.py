@@ -1,4 +1,4 @@
-"""``GatedRetriever``: retrieves only when the model is unsure of what it would write without."""
+"""``GatedRetriever``: retrieves only if the model is uncertain about its own answer."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ GATES: tuple[str, ...] = ("uncertainty", "flare", "dragin", "always")
 
 
 def usual_gate(lm: LanguageModel | None) -> GateName:
-    """The gate of a plug-in's retriever that was given none: nothing can be measured without a model."""
+    """Return the default gate: ``always`` without a model, since nothing can be measured."""
     return "always" if lm is None else "uncertainty"
 
 
 @dataclass(frozen=True, slots=True)
 class GatedResult:
-    """What the gate decided and what it let through.
+    """Decision of the gate, with the passages.
 
     Attributes:
-        passages: empty if the model knows; their metadata says why they were retrieved
+        passages: empty if the model knows; the metadata says why they were retrieved
             (``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_query``, ``selfreflect_estimator``,
             ``selfreflect_uncertainty``).
         retrieved: whether the retriever was asked.
-        draft: what the model would have answered on its own.
-        trace: every decision.
+        draft: the model's own answer, without passages.
+        trace: all decisions.
     """
 
     passages: tuple[Passage, ...]
@@ -52,20 +52,27 @@ class GatedResult:
 
 
 class GatedRetriever:
-    """A retriever in front of which a language model is asked whether it needs one (SeaKR, FLARE, DRAGIN).
+    """Retrieves only if a language model needs passages (SeaKR, FLARE, DRAGIN).
+
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> lamp = Passage("lamp", "The lamp of Vessen was lit in 1871.")
+    >>> gated = GatedRetriever(BM25Retriever([lamp]), gate="always")
+    >>> gated.ask("lamp of Vessen").retrieved
+    True
 
     Args:
         retriever: anything with ``retrieve(query, k)``.
         lm: a language model backend; not needed for ``always``.
-        settings: ``settings.seakr`` says how to measure; ``settings.calibration`` may hold the threshold.
+        settings: ``settings.seakr`` configures the estimator; ``settings.calibration`` may contain the threshold.
         gate: ``uncertainty``: retrieve if the estimator is above its threshold; ``flare``: if a token of the draft
-            is improbable; ``dragin``: if a word of it is uncertain and attended to (both one greedy sentence, no
-            samples); ``always``.
+            is improbable; ``dragin``: if a word of it is uncertain and attended to (both write one greedy sentence
+            and draw no samples); ``always``.
         judge, embedder: for estimators that compare meanings.
         calibrations: by purpose; read from ``settings.calibration`` if not given.
 
     The settings' ``deadline`` raises ``DeadlineError`` when it passes; a gate whose budget (``max_calls``,
-    ``max_tokens``) does not suffice to measure retrieves, since what it would have found is unknown.
+    ``max_tokens``) is too small to measure the uncertainty retrieves.
 
     Raises:
         SettingsError: unknown gate, or one that needs a model and there is none.
@@ -97,18 +104,18 @@ class GatedRetriever:
 
     @property
     def gate(self) -> GateName:
-        """Which gate it is."""
+        """Name of the gate."""
         return self._gate
 
     def over(self, retriever: Retriever) -> Self:
-        """The same gate in front of another retriever: its model and parts are shared, nothing is loaded again."""
+        """Return the same gate over another retriever; model and parts are shared, nothing is loaded again."""
         require_retriever(retriever)
         other = copy(self)
         other._resources = dataclasses.replace(self._resources, retriever=retriever)
         return other
 
     def warm_up(self) -> Self:
-        """Ask the retriever one query and load the embedder where the gate compares meanings; no model is called."""
+        """Send one query to the retriever, and load the embedder if the gate compares meanings; calls no model."""
         wanted: list[LeafRequest] = [Retrieve("ready?", 1, self.settings.where)]
         if compares_meanings(self.settings, self._context) and self._gate == "uncertainty":
             wanted.append(Embed(("Ready.",)))
@@ -116,7 +123,7 @@ class GatedRetriever:
         return self
 
     def ask(self, query: str, k: int = 5) -> GatedResult:
-        """The decision and the passages. QuestionError for an empty query."""
+        """Decide, and return the decision with the passages; QuestionError for an empty query."""
         return flows.run(self._flow(query, k), self._resources, deadline=self.settings.deadline)
 
     async def aask(self, query: str, k: int = 5) -> GatedResult:
@@ -124,7 +131,7 @@ class GatedRetriever:
         return await flows.arun(self._flow(query, k), self._resources, deadline=self.settings.deadline)
 
     def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
-        """The passages only: none if the model knows."""
+        """Return the passages only: none if the model knows."""
         return self.ask(query, k).passages
 
     async def aretrieve(self, query: str, k: int = 5) -> Sequence[Passage]:

@@ -1,4 +1,4 @@
-"""``SelfReflectReranker``: re-ranks the passages of any retriever by what helps to answer."""
+"""``SelfReflectReranker``: re-ranks the passages of any retriever by how much they help to answer."""
 
 from __future__ import annotations
 
@@ -28,21 +28,26 @@ WITH_MODEL = ("uncertainty", "relevance")
 
 
 class SelfReflectReranker:
-    """Re-ranks passages.
+    """Re-ranks passages by how much they help to answer a question.
+
+    >>> from shared_core import Passage
+    >>> shelf = [Passage("sea", "The sea is cold."), Passage("lamp", "The lamp of Vessen was lit in 1871.")]
+    >>> [found.passage.id for found in SelfReflectReranker().rerank("When was the lamp lit?", shelf, top_n=1)]
+    ['lamp']
 
     Args:
         lm: a language model backend, for methods that need one.
         settings: as for the engine.
-        method: ``reading``: by the best quote an extractive reader finds, all passages compared; ``critic``: by the
-            probability that the passage by itself answers (neither needs a model); ``uncertainty``: by how sure the
-            model is of its answer with each passage (SeaKR); ``relevance``: by the model's verdict whether the passage
-            is relevant (Self-RAG), read from its reflection tokens where it has them, else from a prompt.
-        reader: extractive reader; the shipped one is loaded at first need.
+        method: ``reading``: by the best quote that the extractive reader finds in each passage; ``critic``: by the
+            probability that the passage alone answers (neither needs a model); ``uncertainty``: by the model's
+            certainty about its answer given each passage (SeaKR); ``relevance``: by the model's verdict on the
+            passage's relevance (Self-RAG), from its reflection tokens if it has them, else from a prompt.
+        reader: extractive reader; by default the shipped one, loaded at first use.
         judge, embedder: for estimators that compare meanings.
 
     Raises:
         SettingsError: unknown method, or one that needs a language model and there is none.
-        LimitError: when asked: the settings' ``deadline``, ``max_calls`` or ``max_tokens`` did not suffice.
+        LimitError: while ranking, if the settings' ``deadline``, ``max_calls`` or ``max_tokens`` is reached.
     """
 
     def __init__(
@@ -65,16 +70,16 @@ class SelfReflectReranker:
 
     @property
     def method(self) -> RerankMethod:
-        """What passages are ranked by; another one is another re-ranker."""
+        """Name of the ranking method."""
         return self._method
 
     @property
     def model_name(self) -> str:
-        """Name of the language model that ranks; empty where none does."""
+        """Name of the language model that ranks; empty if none does."""
         return self._context.model_name("default") if self.method in WITH_MODEL else ""
 
     def warm_up(self) -> Self:
-        """Load now what would be loaded at the first question, and raise what that would raise; no model is called."""
+        """Load models eagerly instead of at the first question, raising what that would raise; calls no model."""
         if self.method not in WITH_MODEL:
             load([Read("Ready?", (Passage("warm-up", "Ready."),), limit=1)], self._resources)
         elif self.method == "uncertainty" and compares_meanings(self.settings, self._context):
@@ -84,7 +89,7 @@ class SelfReflectReranker:
         return self
 
     def rerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
-        """The passages best first, at most ``top_n``. QuestionError for an empty question; ``[]`` gives ``[]``."""
+        """Rank passages, best first, at most ``top_n``; QuestionError for an empty question."""
         return flows.run(self._flow(question, passages, top_n), self._resources, deadline=self.settings.deadline)
 
     async def arerank(self, question: str, passages: Sequence[Passage], top_n: int | None = None) -> list[Ranked]:
