@@ -14,7 +14,7 @@ _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 
 
 def read(answer: Any, who: str) -> Reply:
-    """A model's answer in the form of all providers.
+    """Convert a model's reply to the common form of all providers.
 
     Args:
         answer: a message, or the text of a model that gives text.

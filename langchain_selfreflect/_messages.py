@@ -100,8 +100,8 @@ def citations(answer: Answer) -> list[blocks.Citation]:
     ``start_index`` and ``end_index`` are the claim's place in the answer's text; ``cited_text`` is the passage's
     text from ``extras["start"]`` to ``extras["end"]`` (code points of ``page_content``). ``source_start`` and
     ``source_end`` are offsets in the whole file, if the document's metadata has its offset (``start`` or
-    ``start_index``); ``page`` and ``section`` are texts, if the metadata has them (``page_label``, or ``page``, which LangChain's
-    loaders count from 0).
+    ``start_index``); ``page`` and ``section`` are texts, if the metadata has them (``page_label``, or ``page``, which
+    LangChain's loaders count from 0).
     """
     passages = {p.id: p for p in answer.passages}
     return [

@@ -84,7 +84,7 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
     )
     on_unsupported: OnUnsupported = Field(
         default="pass",
-        description="Keep unsupported claims (pass), mark them (flag), remove them (strip), or withhold the whole answer "
+        description="Unsupported claims: keep (pass), mark (flag) or remove them (strip), or withhold the whole answer "
         "(refuse).",
     )
     llm: AnyModel | None = Field(default=None, description="Judges claims that judge and critic cannot judge.")

@@ -13,7 +13,12 @@ dispatcher = get_dispatcher("llamaindex_selfreflect")
 
 
 class SelfReflectDecisionEvent(BaseEvent):
-    """A decision on the way to an answer, as in ``Answer.trace``."""
+    """A decision on the way to an answer, as in ``Answer.trace``.
+
+    >>> from shared_core import Decision
+    >>> SelfReflectDecisionEvent.of(Decision("keep", "1 of 2 claims")).outcome
+    '1 of 2 claims'
+    """
 
     kind: str
     outcome: str
@@ -32,7 +37,12 @@ class SelfReflectDecisionEvent(BaseEvent):
 
 
 class SelfReflectAnswerEvent(BaseEvent):
-    """An answer or an abstention."""
+    """An answer or an abstention.
+
+    >>> from shared_core import Answer
+    >>> SelfReflectAnswerEvent.of(Answer("When?", "In 1871.", confidence=0.9)).confidence
+    0.9
+    """
 
     question: str
     abstained: bool

@@ -1,4 +1,4 @@
-"""Log-probabilities of the tokens that were generated, from LlamaIndex's lists of the most probable tokens.
+"""Read log-probabilities of the generated tokens from LlamaIndex's lists of the most probable tokens.
 
 LlamaIndex passes on, for each position, the list of the most probable tokens, and does not mark which one was
 generated. Where the provider's raw reply does not say it, it is worked out from the text, if that is possible without

@@ -30,7 +30,7 @@ def title_of(node: BaseNode) -> str:
 
 
 def passage_of(node: NodeWithScore, passage_id: str | None = None, text: str | None = None) -> Passage:
-    """The node as a passage.
+    """Convert a node to a passage.
 
     Flat metadata is kept, other values stay on the node. ``source`` (shown to people, never to models) is filled in
     from the file's name, ``start`` and ``end`` from the node's character indices where these fit its text.

@@ -32,7 +32,7 @@ class AskedBundle(QueryBundle):
 
 
 def as_bundle(question: Question) -> QueryBundle:
-    """The question as LlamaIndex's query.
+    """Convert a question to a query bundle of LlamaIndex.
 
     Raises:
         QuestionError: the messages hold none, or it is nothing of all this.

@@ -15,7 +15,7 @@ _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thinking_delta")
 
 
 def read(answer: Any, who: str, *, sent: str, logprobs: bool) -> Reply:
-    """A model's answer in the form of all providers.
+    """Convert a model's reply to the common form of all providers.
 
     Args:
         answer: of ``chat`` or ``complete``.

@@ -21,11 +21,14 @@ NAMESPACE = "selfreflect"
 
 @dataclass
 class SelfReflectResponse(Response):
-    """A ``Response`` with our ``Answer``.
+    """A LlamaIndex ``Response`` with our ``Answer``.
+
+    >>> str(SelfReflectResponse("In 1871. [1]"))
+    'In 1871. [1]'
 
     Attributes:
         answer: text, claims, exact citations, confidence and trace.
-        citations: entry ``i`` is what the answer marks as ``[i + 1]``; its node is ``source_nodes[i]``.
+        citations: entry ``i`` is the citation that the text marks as ``[i + 1]``; its node is ``source_nodes[i]``.
     """
 
     answer: Answer | None = None
@@ -55,10 +58,15 @@ class SelfReflectResponse(Response):
 
 
 class SelfReflectStreamingResponse(SelfReflectResponse, StreamingResponse):
-    """A ``StreamingResponse`` that is our response too: all of it is known when the stream begins.
+    """A ``StreamingResponse`` that is also a ``SelfReflectResponse``, complete when the stream begins.
+
+    >>> from shared_core import Answer
+    >>> whole = SelfReflectResponse("In 1871.", answer=Answer("When?", "In 1871."))
+    >>> "".join(SelfReflectStreamingResponse(whole).response_gen)
+    'In 1871.'
 
     Args:
-        whole: the response, whose text comes in pieces, claim by claim.
+        whole: the response, whose text is streamed claim by claim.
     """
 
     def __init__(self, whole: SelfReflectResponse) -> None:
@@ -81,10 +89,16 @@ class SelfReflectStreamingResponse(SelfReflectResponse, StreamingResponse):
 
 
 class SelfReflectAsyncStreamingResponse(SelfReflectResponse, AsyncStreamingResponse):
-    """An ``AsyncStreamingResponse`` that is our response too: all of it is known when the stream begins.
+    """An ``AsyncStreamingResponse`` that is also a ``SelfReflectResponse``, complete when the stream begins.
+
+    ::
+
+        response = await SelfReflectQueryEngine(retriever, streaming=True).aquery(question)
+        async for piece in response.async_response_gen():
+            print(piece, end="")
 
     Args:
-        whole: the response, whose text comes in pieces, claim by claim.
+        whole: the response, whose text is streamed claim by claim.
     """
 
     def __init__(self, whole: SelfReflectResponse) -> None:
@@ -114,7 +128,7 @@ def _whole(response: SelfReflectResponse) -> SelfReflectResponse:
 
 
 def respond(answer: Answer, book: NodeBook, additional: Sequence[NodeWithScore] = ()) -> SelfReflectResponse:
-    """The answer as a response.
+    """Convert an answer to a response.
 
     ``source_nodes[i]`` is the node that the text marks as ``[i + 1]``; where nothing is cited (an abstention, an answer
     from the model's own knowledge) they are the nodes that were read. ``additional`` ones follow.
@@ -137,7 +151,7 @@ async def _apieces(answer: Answer | None) -> TokenAsyncGen:
 
 
 def citation_blocks(answer: Answer, book: NodeBook) -> list[CitationBlock]:
-    """One block for each citation number.
+    """Create one block per citation number.
 
     ``source`` is the node's id. ``additional_location_info`` holds ``number``; ``start`` and ``end`` of the quote in
     the node's own text; ``answer_start`` and ``answer_end`` of the first claim that cites it in the answer's text;

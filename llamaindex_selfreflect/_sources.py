@@ -32,18 +32,18 @@ class Cut:
 Split = Callable[[list[NodeWithScore]], Cut]
 
 ALL = 1000
-"""Passages to read where neither the settings nor the retriever say: what the retriever gives, within reason."""
+"""Maximum passages to read if neither the settings nor the retriever limit them."""
 
 
 class NodeSource:
-    """One question's retriever for the engine: the framework's retriever, then its postprocessors.
+    """Retriever of one question: the framework's retriever followed by its postprocessors.
 
     Args:
         retriever: of LlamaIndex.
         postprocessors: applied in order to what it finds.
-        bundle: the question as it was asked, so that its embedding and images reach the retriever.
-        split: cuts the nodes into smaller ones before they are read; each node is read in full then.
-        callback_manager: of the engine, told of retrievals that the retriever's own manager would not tell it of.
+        bundle: the original query, so that its embedding and images reach the retriever.
+        split: splits nodes into smaller ones, which are then all read.
+        callback_manager: of the engine; it receives retrieval events that the retriever does not send to it itself.
     """
 
     def __init__(
@@ -137,7 +137,13 @@ class GivenNodes:
 
 
 class PassageRetriever(BaseRetriever):
-    """One of our own retrievers (``shared_core.retrieval``) as a retriever of LlamaIndex.
+    """Adapter of our own retrievers (``shared_core.retrieval``) to LlamaIndex.
+
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> shelf = BM25Retriever([Passage("lamp", "The lamp of Vessen was lit in 1871.")])
+    >>> PassageRetriever(shelf, top_k=1).retrieve("lamp")[0].node.node_id
+    'lamp'
 
     Args:
         retriever: anything with ``retrieve(query, k) -> passages``.
@@ -173,7 +179,7 @@ class PassageRetriever(BaseRetriever):
 
 
 def framework_retriever(retriever: object, settings: SelfReflectSettings) -> BaseRetriever:
-    """The retriever as one of LlamaIndex.
+    """Return a retriever of LlamaIndex: the given one, or an adapter of ours.
 
     Raises:
         InputError: it is no retriever.
@@ -191,7 +197,7 @@ def framework_retriever(retriever: object, settings: SelfReflectSettings) -> Bas
 
 
 def fit_settings(settings: SelfReflectSettings, retriever: BaseRetriever) -> SelfReflectSettings:
-    """The settings for an engine over ``retriever``, which applies ``where`` itself.
+    """Adjust the settings to an engine over ``retriever``, which applies ``where`` itself.
 
     In LlamaIndex the retriever says how many nodes there are to read (``similarity_top_k``); all of them are read,
     unless the settings were made with a ``top_k`` of their own.

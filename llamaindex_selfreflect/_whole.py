@@ -8,7 +8,7 @@ from llama_index.core.bridge.pydantic import BaseModel
 
 
 class Whole(BaseModel):
-    """Mixed in before a component: all of it is pickled, or the error says what cannot be.
+    """Mixin before a component that pickles all of it, or names the part that cannot be pickled.
 
     LlamaIndex leaves out what cannot be pickled and makes the object anew from its fields, so that a model, a reader or
     an embedder that was given would be lost on the way, and be missed at the first use.

@@ -32,7 +32,11 @@ ScoreKind = Literal["weakest", "share"]
 
 
 class SelfReflectEvaluation(EvaluationResult):
-    """An ``EvaluationResult`` with the whole check."""
+    """An ``EvaluationResult`` with the whole check.
+
+    >>> SelfReflectEvaluation(passing=True, score=0.9).answer is None
+    True
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -42,7 +46,12 @@ class SelfReflectEvaluation(EvaluationResult):
 
 
 class SelfReflectChecker(BaseEvaluator):
-    """Checks a response claim by claim against its contexts; no language model is needed.
+    """Checks a response claim by claim against its contexts; needs no language model.
+
+    >>> contexts = ["The lamp of Vessen was lit in 1871."]
+    >>> result = SelfReflectChecker().evaluate(response="The lamp was lit in 1871. The sea is warm.", contexts=contexts)
+    >>> result.passing, [claim.verdict for claim in result.answer.claims]
+    (False, ['supported', 'unsupported'])
 
     ``passing``: every claim is supported. ``score``: the support of the weakest claim, or the share of claims that are
     supported; ``None`` where that is unknown. ``feedback``: the claims that are not supported, each with what
@@ -126,7 +135,7 @@ class SelfReflectChecker(BaseEvaluator):
         contexts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> SelfReflectEvaluation:
-        """Check a response against contexts, or against what the retriever finds where ``contexts`` is ``None``.
+        """Check a response against contexts, or against retrieved nodes if ``contexts`` is ``None``.
 
         Further keywords, which evaluators that run together are all given, are ignored.
         """

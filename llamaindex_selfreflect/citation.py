@@ -34,6 +34,13 @@ DEFAULT_MAX_CITATION_CHUNKS = 64
 class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
     """Writes every claim after a quote that is verbatim by construction (ReClaim), with one source node per citation.
 
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> shelf = BM25Retriever([Passage("lamp", "The lamp of Vessen was lit in 1871.")])
+    >>> response = SelfReflectCitationQueryEngine(shelf, citation_chunk_size=128).query("When was the lamp lit?")
+    >>> [node.node.text for node in response.source_nodes]
+    ['The lamp of Vessen was lit in 1871.']
+
     Retrieved nodes are cut into citation chunks, as ``CitationQueryEngine`` does, and all chunks are read. A chunk's
     text is its node's own, its ``start_char_idx`` and ``end_char_idx`` are offsets in the document if the node has
     them, and its id is the node's id with the chunk's offsets. Offsets in ``citations`` are within the chunk.
@@ -93,9 +100,9 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         similarity_top_k: int | None = None,
         **options: Unpack[CitationOptions],
     ) -> Self:
-        """With the arguments of ``CitationQueryEngine.from_args``; further ones go to ``index.as_retriever``.
+        """Create an engine with the arguments of ``CitationQueryEngine.from_args``; others reach ``as_retriever``.
 
-        A name that neither knows is an ArgumentError. Templates, ``response_synthesizer``, ``multimodal``, a
+        ArgumentError for names that neither has. Templates, ``response_synthesizer``, ``multimodal``, a
         ``response_mode`` other than ``compact`` and a ``metadata_mode`` other than ``NONE`` (offsets hold in the node's
         own text) are refused with InputError.
         """

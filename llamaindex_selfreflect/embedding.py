@@ -15,11 +15,14 @@ from shared_core.retrieval.base import Embedder
 
 
 class MiniLMEmbedding(Whole, BaseEmbedding):
-    """Vectors of 384 numbers from all-MiniLM-L6-v2, without a download (``shared_core.retrieval.embedding``).
+    """Embeddings of 384 dimensions by all-MiniLM-L6-v2, without a download (``shared_core.retrieval.embedding``).
+
+    >>> len(MiniLMEmbedding().get_text_embedding("lamp"))
+    384
 
     Args:
-        embedder: another embedder of ours in its place.
-        embed_batch_size: texts at once, at least 1.
+        embedder: another embedder of ours.
+        embed_batch_size: texts per batch, at least 1.
         callback_manager: of LlamaIndex.
         num_workers: of LlamaIndex, for async calls.
         embeddings_cache: a key-value store of LlamaIndex that keeps vectors.

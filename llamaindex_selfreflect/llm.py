@@ -36,27 +36,31 @@ Sent = list[ChatMessage] | str
 
 
 class LlamaIndexLM(ChatAdapter):
-    """Text, and token log-probabilities where the provider returns them, from any ``LLM`` of LlamaIndex.
+    """Adapter of any LlamaIndex ``LLM``: text, and token log-probabilities if the provider returns them.
+
+    >>> from llama_index.core.llms import MockLLM
+    >>> LlamaIndexLM(MockLLM()).capabilities.text
+    True
 
     Chat models get chat messages, others a completion, as in LlamaIndex itself; a model without a chat template is
     completed. The model's own ``system_prompt``, callbacks and tracing stay in place, and instrumentation events carry
-    ``INNER_TAGS``. Samples are separate calls, made at once. Untrusted text is neutralised reversibly, stop strings are
-    cut here. Thoughts, an echoed prompt and code fences around the whole are taken off the replies.
+    ``INNER_TAGS``. Samples are separate concurrent calls. Untrusted text is neutralised reversibly, and stop
+    strings are cut here. Thoughts, an echoed prompt and code fences around the whole reply are removed.
 
     A request's ``temperature``, ``max_tokens``, ``top_p``, ``top_k`` and ``seed`` are passed as call options if the
     model's class has a field of that name. A class without such a field (or that ignores call options, as Ollama's
-    does) goes by its own configuration, and samples then differ only as far as it lets them.
+    does) uses its own configuration, so samples may not differ.
 
     Args:
         llm: of LlamaIndex.
         logprobs: whether the provider returns token log-probabilities: ``True``, ``False``, ``"probe"`` to find out
-            with one call of one token at first need, or ``"auto"``: if the class has a field ``logprobs``.
+            with one call of one token at first use, or ``"auto"``: if the class has a field ``logprobs``.
         options: names of the call options to pass, in place of those that the class has fields for.
-        name: what calibrations are bound to; the model's own name if not given.
-        context_length: of the model in tokens; what its metadata say if not given.
-        max_concurrency: calls under way at once, by default 8, and 1 for a model that computes in this process.
+        name: name that calibrations are bound to; by default the model's own.
+        context_length: context of the model in tokens; by default from its metadata.
+        max_concurrency: maximum concurrent calls, by default 8, and 1 for a model in this process.
         timeout: seconds for one sample; ``None`` for no limit.
-        thinking_tokens: added to the limit of tokens once the model was seen to think aloud.
+        thinking_tokens: added to the token limit once the model has been seen to think aloud.
 
     Raises:
         InputError: ``llm`` is no LLM of LlamaIndex, or an option is out of range.

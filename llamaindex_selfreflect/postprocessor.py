@@ -50,7 +50,13 @@ class _Given:
 
 
 class SelfReflectRerank(Whole, BaseNodePostprocessor):
-    """Best nodes first, at most ``top_n``, each a copy whose metadata says why it stands there.
+    """Returns the best nodes first, at most ``top_n``: copies whose metadata gives the reason for their rank.
+
+    >>> from llama_index.core.schema import NodeWithScore, TextNode
+    >>> texts = ("The sea is cold.", "The lamp of Vessen was lit in 1871.")
+    >>> nodes = [NodeWithScore(node=TextNode(text=text)) for text in texts]
+    >>> SelfReflectRerank(top_n=1).postprocess_nodes(nodes, query_str="When was the lamp lit?")[0].node.text
+    'The lamp of Vessen was lit in 1871.'
 
     Metadata added (and kept from what models and embeddings see): ``selfreflect_reason``; ``selfreflect_probability``
     that it answers and ``selfreflect_quote``, the sentence that speaks most for it, where the method gives them; with

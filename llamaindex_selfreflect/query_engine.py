@@ -19,6 +19,13 @@ from shared_core.retrieval.base import Retriever
 class SelfReflectQueryEngine(ReflectiveQueryEngine):
     """Answers with verbatim quotes and exact citations, or abstains and says why.
 
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> shelf = BM25Retriever([Passage("lamp", "The lamp of Vessen was lit in 1871.")])
+    >>> response = SelfReflectQueryEngine(shelf).query("When was the lamp of Vessen lit?")
+    >>> str(response), response.source_nodes[0].node.text
+    ('The lamp of Vessen was lit in 1871. [1]', 'The lamp of Vessen was lit in 1871.')
+
     Responses are ``SelfReflectResponse``: ``source_nodes[i]`` is the node that the text marks as ``[i + 1]``,
     ``answer`` holds claims, confidence and trace, ``citations`` one ``CitationBlock`` for each number, and
     ``metadata["selfreflect"]`` all of it as plain values. With ``streaming=True`` they are the streaming responses of
@@ -69,7 +76,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         multimodal: bool = False,
         **options: Unpack[CoreOptions],
     ) -> Self:
-        """With the arguments of ``RetrieverQueryEngine.from_args``; a name it does not know is an ArgumentError.
+        """Create an engine with the arguments of ``RetrieverQueryEngine.from_args``; ArgumentError for unknown names.
 
         ``use_async`` has no effect (requests of a kind go out as one batch in any case). Those arguments that stand for
         a response synthesizer (templates, ``output_cls``, ``multimodal``, a ``response_mode`` other than ``compact``)
@@ -100,5 +107,5 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
 
 
 def other_mode(mode: ResponseMode | str | None) -> ResponseMode | str | None:
-    """The response mode, if it is another than LlamaIndex's default, which stands for "as usual" here."""
+    """Return the response mode, or ``None`` for LlamaIndex's default, which changes nothing here."""
     return None if mode in (None, ResponseMode.COMPACT) else mode

@@ -27,6 +27,12 @@ from shared_core.types import Decision
 class SelfReflectRetriever(BaseRetriever):
     """Any retriever behind a gate (SeaKR, FLARE): if the model knows, no nodes are returned.
 
+    >>> from shared_core import Passage
+    >>> from shared_core.retrieval import BM25Retriever
+    >>> shelf = BM25Retriever([Passage("lamp", "The lamp of Vessen was lit in 1871.")])
+    >>> [node.node.text for node in SelfReflectRetriever(shelf).retrieve("lamp of Vessen")]
+    ['The lamp of Vessen was lit in 1871.']
+
     An empty result then means "not needed", not "nothing found": ``last_decision`` (of the latest call; for concurrent
     ones listen to ``SelfReflectDecisionEvent``) says which. Nodes are copies whose metadata says why they were
     retrieved: ``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_uncertainty``, ``selfreflect_query``.
@@ -36,14 +42,14 @@ class SelfReflectRetriever(BaseRetriever):
         llm: an ``LLM`` of LlamaIndex, a backend of ``shared_core.lm`` or ``"settings"``; not needed for ``always``.
         gate: ``uncertainty``, ``flare``, ``dragin`` or ``always``; see ``shared_core.GatedRetriever``.
             Not given, ``uncertainty`` with an ``llm`` and ``always`` without.
-        settings: ``settings.seakr`` says how to measure; ``settings.calibration`` may hold the threshold.
-        rerank: applied to what is retrieved.
+        settings: ``settings.seakr`` configures the estimator; ``settings.calibration`` may contain the threshold.
+        rerank: applied to the retrieved nodes.
         judge, embedder: for estimators that compare meanings.
         callback_manager: ``Settings.callback_manager`` by default.
         verbose: as for every retriever of LlamaIndex.
 
     Raises:
-        InputError: ``retriever`` cannot retrieve, or ``llm`` is no language model.
+        InputError: ``retriever`` cannot retrieve, or ``llm`` is not a language model.
         SettingsError: unknown gate, or one that needs a model and there is none.
     """
 
@@ -88,7 +94,7 @@ class SelfReflectRetriever(BaseRetriever):
 
     @property
     def settings(self) -> SelfReflectSettings:
-        """The settings, with the retriever's own number of nodes where they were made without."""
+        """The settings, with the retriever's own number of nodes unless ``top_k`` was set."""
         return self._shared.settings
 
     @property
@@ -97,9 +103,9 @@ class SelfReflectRetriever(BaseRetriever):
         return self._shared.gate
 
     def warm_up(self) -> Self:
-        """Load now what would be loaded at the first query, and raise what that would raise; calls no LLM.
+        """Load models eagerly instead of at the first query, raising what that would raise; calls no LLM.
 
-        The retriever is asked one query for it.
+        Sends one query to the retriever.
         """
         self._shared.over(self._source(None)).warm_up()
         if self.rerank is not None:
