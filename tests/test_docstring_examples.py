@@ -20,6 +20,7 @@ EXEMPT = {
     "shared_core.abstention",
     "shared_core.calibration",
     "shared_core.citation",
+    "shared_core.citation.facts",
     "shared_core.evaluation",
     "shared_core.evaluation.compare",
     "shared_core.lm.chat",
