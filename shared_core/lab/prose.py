@@ -12,7 +12,7 @@ from shared_core.lab.schema import KINDS
 
 Status = Literal["current", "outdated", "contradicting"]
 Subject = Literal["name", "pronoun", "noun"]
-"""How a sentence refers to its subject."""
+"""Reference of a sentence to its subject."""
 
 LEADS = (
     "As the records show, ",

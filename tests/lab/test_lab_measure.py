@@ -1,6 +1,6 @@
-"""What ``benchmarks/lab.py`` measures runs, on the shipped model and a handful of questions, and its figures are sane.
+"""All parts of ``benchmarks/lab.py`` run on the shipped model and a handful of questions, and give sane figures.
 
-How good the figures are is the benchmark's to say: nothing here depends on the model's exact weights.
+Whether the figures are good is for the benchmark to show: nothing here depends on the model's exact weights.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the shipped model can and cannot do: it is trained, not random, and the pipelines' claims hold on it."""
+"""The shipped model is trained, not random, and the pipelines' claims hold on it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Recorder(BaseLanguageModel):
 
 
 def ours(prompt: Prompt) -> set[str]:
-    """What is ours in a prompt, numbers aside; adjoining parts are one."""
+    """Return the trusted parts of a prompt with numbers normalised; adjoining parts are joined."""
     text = "".join(p.text if p.trusted else "\0" for p in prompt.parts)
     return {re.sub(r"\d+", "0", part) for part in re.split("\0+", text) if part.strip()}
 
@@ -145,7 +145,7 @@ def test_obscure_facts_are_never_learned_by_heart(rows: list[LabRow], world: Wor
 
 
 def test_only_the_training_split_is_read(world: World, rows: list[LabRow]) -> None:
-    """What is measured on is in nobody's context, but for what is known by heart."""
+    """The test split is in no row's context; only facts to memorise are."""
     for row in rows:
         if row.family in {"reading", "open_chain", "reclaim", "numbered", "self_rag", "support"}:
             subject = row.source.rpartition(".")[0]

@@ -35,7 +35,7 @@ def test_worlds_are_to_the_byte_those_of_the_shipped_model(seed: int) -> None:
 
 
 def test_the_schema_keeps_its_rules() -> None:
-    """What code relies on and the data file could break."""
+    """Code relies on these rules of the data file."""
     for attribute in ATTRIBUTES.values():
         assert attribute.sentences[0].startswith("{s} "), attribute.key
         assert all("{v}" in s or "{va}" in s for s in (*attribute.sentences, *attribute.yes_no)), attribute.key

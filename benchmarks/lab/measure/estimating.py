@@ -1,4 +1,4 @@
-"""How well each uncertainty estimator separates known from unknown facts and right from wrong answers, and its cost."""
+"""Separation of known from unknown facts and of right from wrong answers by each estimator, and its cost."""
 
 from __future__ import annotations
 
