@@ -163,6 +163,7 @@ def score_batch(model: LlamaForCausalLM, batch: Batch, device: str) -> tuple[Ten
 
     ids, positions, target = (torch.from_numpy(a).to(device) for a in (batch.ids, batch.positions, batch.target))
     seen = torch.from_numpy(batch.seen).to(device)[:, None]  # (B, 1, L, L)
+    # Additive and finite: float32's least value would round to -inf in bfloat16, and exp(-1e4) is 0 anyway.
     mask = torch.zeros(seen.shape, dtype=torch.bfloat16, device=device).masked_fill_(~seen, -1e4)
     places = torch.from_numpy(batch.sequence).to(device), torch.from_numpy(batch.after).to(device)
     with torch.autocast(device.split(":")[0], dtype=torch.bfloat16):

@@ -48,6 +48,7 @@ class Tree:
             learned = label != IGNORED
             if learned:
                 self.targets.append((at, label, len(self.families)))
+            # A learned token is never shared: each row needs its own target, and its own loss, there.
             found = None if learned else self._known.get((at, token))
             if found is None:
                 self.ids.append(token)
@@ -73,7 +74,7 @@ class Tree:
         mask = np.zeros((len(self.ids), len(self.ids)), dtype=bool)
         for i, parent in enumerate(self.parents):
             if parent >= 0:
-                mask[i] = mask[parent]
+                mask[i] = mask[parent]  # parents come first, so the row of the mask is complete
             mask[i, i] = True
         return mask
 
@@ -180,6 +181,7 @@ class _Bins:
             bins.append([])
             room.append(length)
             fitting = [len(bins) - 1]
+        # Best fit: the fullest sequence with room, so that little padding is left.
         best = min(fitting, key=room.__getitem__)
         bins[best].append(tree)
         room[best] -= size
@@ -224,11 +226,12 @@ class Packer:
                 queue = [(group, i) for i in range(len(trees))]
                 group += 1
                 continue
-            place = queue.pop(0)
+            place = queue.pop(0)  # trees that did not fit before come first, so that none waits long
             tree = self._grown(place[0])[0][place[1]]
             if not bins.put(tree, next(n for n in self.lengths if n >= len(tree.ids))):
                 waiting.append(place)
         after = Cursor(group, (*waiting, *queue))
+        # Rows follow from the group's number; only trees that still wait are worth keeping in memory.
         kept = {g for g, _ in after.waiting}
         self._trees = {g: t for g, t in self._trees.items() if g in kept}
         return Step(self._batches(bins), dropped), after
@@ -243,6 +246,7 @@ class Packer:
     def _batches(self, bins: _Bins) -> tuple[Batch, ...]:
         pad = int(self.encoder.tokenizer.pad_token_id)
         made = [_assemble(trees, length, pad) for length, trees in sorted(bins.bins.items()) if trees]
+        # The batches of a step are separate backward passes; their weights add up to 1 over the whole step.
         total = sum(float(b.weight.sum()) for b in made)
         return tuple(replace(b, weight=(b.weight / total).astype(np.float32)) for b in made)
 
@@ -252,7 +256,7 @@ def _assemble(bins: Sequence[Sequence[Tree]], length: int, pad: int) -> Batch:
     ids = np.full(shape, pad, dtype=np.int64)
     positions = np.zeros(shape, dtype=np.int64)
     seen = np.zeros((*shape, length), dtype=bool)
-    seen[:, np.arange(length), np.arange(length)] = True
+    seen[:, np.arange(length), np.arange(length)] = True  # padding too: a softmax over nothing is NaN
     found: list[tuple[int, int, int, int]] = []
     families: list[str] = []
     used = 0
@@ -267,7 +271,7 @@ def _assemble(bins: Sequence[Sequence[Tree]], length: int, pad: int) -> Batch:
             families += tree.families
             start = end
         used += start
-    table = np.asarray(found, dtype=np.int64).reshape(-1, 4)
+    table = np.asarray(found, dtype=np.int64).reshape(-1, 4)  # (T, 4): sequence, position, target, row
     sizes = np.bincount(table[:, 3], minlength=len(families)).astype(np.float32)
     weight = sizes[table[:, 3]] ** -(1 / 3)  # so the weight of a row is its length to the power of 2/3
     # The first learned token is often a decision (to quote or to end, relevant or not). It weighs the same in all rows,

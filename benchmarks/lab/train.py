@@ -164,7 +164,7 @@ class Training:
 
     def _rate(self, share: float) -> float:
         """Return the learning rate at a share of the time: warm-up, plateau, then 1 − √ decay."""
-        warm = min(1.0, (self.done + 1) / _WARM_UP)
+        warm = min(1.0, (self.done + 1) / _WARM_UP)  # by steps, the rest by time: --minutes is the budget
         late = max(0.0, share - _DECAY_FROM) / (1 - _DECAY_FROM)
         return self.settings.rate * warm * (1 - math.sqrt(min(1.0, late)))
 
@@ -194,6 +194,7 @@ class Training:
         """Score rows about the tuning split by family, at the frequencies of training."""
         import torch
 
+        # Group numbers far beyond those of any training: past the warm-up, and never trained on.
         cursor, scores = Cursor(10**9), dict[str, FamilyScores]()
         with torch.no_grad():
             for _ in range(steps):
@@ -331,6 +332,7 @@ def _optimizers(model: LlamaForCausalLM, settings: TrainSettings) -> list[Optimi
     import torch
 
     named = list(model.named_parameters())
+    # The output layer is the embedding (tied weights), so "embed" covers both.
     inner = [p for name, p in named if p.ndim == 2 and "embed" not in name]
     outer = [p for name, p in named if p.ndim != 2 or "embed" in name]
     muon = torch.optim.Muon(inner, lr=settings.rate, weight_decay=settings.decay, adjust_lr_fn="match_rms_adamw")

@@ -103,6 +103,7 @@ class Examples:
         for passage in chosen:
             text = self.corpus[passage]
             spans = row.spans if passage == row.passage else ()
+            # Without an answer the first windows do; with one, only those that hold it can be a target.
             windows = text.windows[:2] if not spans else [w for w in text.windows if any(targets(*w, spans)[0])]
             pieces += self._beside(asked, text, [self._short(w, spans, rng) for w in windows], spans)
         if not pieces or (keep and row.spans and not any(p.start.any() for p in pieces)):
@@ -125,11 +126,12 @@ class Examples:
         n = len(pieces.starts)
         if n <= limit or rng.random() >= share:
             return window
+        # First token of each sentence: a window is cut only between sentences.
         cuts = [0, *(int(i) + 1 for i in np.flatnonzero(np.diff(tokens.sentence))), n]
         at = int(np.searchsorted(pieces.ends, spans[0][0], side="right")) if spans else rng.randrange(n)
         left = max(i for i, cut in enumerate(cuts[:-1]) if cut <= min(at, n - 1))
         right = left + 1
-        while True:
+        while True:  # grow by a sentence on either side while the limit allows
             sides = [s for s in (left - 1, right + 1) if 0 <= s < len(cuts)]
             fitting = [s for s in sides if cuts[max(right, s)] - cuts[min(left, s)] <= limit]
             if not fitting:
@@ -172,6 +174,7 @@ def targets(
     for a, b in spans:
         first = int(np.searchsorted(window.ends, a, side="right"))
         last = int(np.searchsorted(window.starts, b, side="left")) - 1
+        # An answer that begins before the window belongs to the window before.
         if first <= last and first < n and window.starts[first] < b and window.starts[0] <= a + 1:
             start[first] = end[last] = True
             sentence |= np.isin(tokens.sentence, tokens.sentence[first : last + 1])
@@ -225,6 +228,7 @@ def batches(
     questions = _endless(rows, recipe.seed, start * recipe.questions)
     claim_rows = _endless(claims, recipe.seed, start * recipe.claims)
     for step in itertools.count(start):
+        # Seeded by the step, so that a resumed run draws what it would have drawn.
         rng = random.Random((recipe.seed * 1_000_003 + step) * processes + mine)
         asked = list(itertools.islice(questions, recipe.questions))[mine::processes]
         claimed = list(itertools.islice(claim_rows, recipe.claims))[mine::processes]
@@ -283,7 +287,7 @@ def stack(pieces: Sequence[Piece], claimed: Sequence[bool], tokens: int = 16, as
         of_tokens[i, p.window.body], of_question[i, p.asked.body] = p.seen.tokens, p.seen.question
         wanted[:, i, p.window.body] = p.start, p.end, p.sentence
     t = torch.from_numpy
-    none = torch.zeros(b, 0)
+    none = torch.zeros(b, 0)  # the loss computes the states, so that the lower layers are trained too
     inputs = Inputs(
         none, none, t(real), t(known), t(body), t(of_tokens).bfloat16(), t(of_question).bfloat16(),
         torch.tensor(claimed),

@@ -46,6 +46,8 @@ def loss(p: Mapping[str, Tensor], words: Tensor, batch: Batch, dropout: float) -
         support.append(out.support)
         answers.append(part.wanted[0].any(1))
     groups = batch.groups
+    # `groups` is padded with an index one past the last row, which `nothing` and the extra False stand at. The logit
+    # of "no answer" is fixed to 0 (`null`), so that the others are log odds against it.
     nothing, null = torch.full((1,), _NONE), torch.zeros(len(groups), 1)
     held_rows = torch.cat(answers)
     held = torch.cat([held_rows, torch.zeros(1, dtype=torch.bool)])[groups]
@@ -103,6 +105,7 @@ def train(
 
     parameters = {name: value.detach().clone().requires_grad_(True) for name, value in start.items()}
     mean = {name: value.detach().clone() for name, value in parameters.items()}
+    # Weight decay for matrices only, not for biases and norms.
     matrices = [v for v in parameters.values() if v.ndim > 1]
     others = [v for v in parameters.values() if v.ndim <= 1]
     optimizer = torch.optim.AdamW(
@@ -116,6 +119,7 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step, recipe)
         optimizer.zero_grad()
+        # Compute in bfloat16, but keep and update float32 parameters: small updates would be rounded away.
         halves = {name: value.bfloat16() for name, value in parameters.items()}
         losses = loss(halves, words, batch, recipe.dropout)
         total = torch.stack(list(losses.values())).sum()
@@ -125,7 +129,7 @@ def train(
         share_gradients(parameters.values())
         torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)
         optimizer.step()
-        decay = min(0.998, (step + 1) / (step + 20))
+        decay = min(0.998, (step + 1) / (step + 20))  # short at first, so that the start is soon forgotten
         with torch.no_grad():
             torch._foreach_lerp_(list(mean.values()), list(parameters.values()), 1 - decay)
         for name, value in losses.items():

@@ -30,6 +30,7 @@ def look(data: Path, corpus: Corpus, words: Tensor, limit: int = 500) -> Callabl
     rows = rows_of(read_lines(data / "rag/squad2_tune.jsonl.gz"), held)
     rows = random.Random(0).sample(rows, min(limit, len(rows)))
     mine = Corpus(corpus.tokenizer, corpus.rarity, held)
+    # No random changes of questions, so that all looks at a run measure the same.
     still = Examples(mine, {r.question: [] for r in rows}, Recipe(loose=0, keywords=0, whether=0, without_gold=0))
     asked = [(r, e.pieces[0]) for r in rows if (e := still.question(r, random.Random(0)))]
     pairs = labelled_by_people(read_lines(data / "support/tune.jsonl.gz"), ("begin_v1",))
@@ -68,7 +69,7 @@ def run(p: Mapping[str, Tensor], words: Tensor, pieces: Sequence[Piece], claims:
             question = read_apart(p, words, part.question_ids, part.inputs.question_mask)
             logits = forward(p, part.inputs._replace(window=window, question=question))
             for j, piece in enumerate(some):
-                body = piece.window.body
+                body = piece.window.body  # the text's tokens, without title and padding
                 start, end, sentence = (v[j, body] for v in logits[:3])
                 out.append(Outputs(start, end, sentence, logits.window[j], logits.support[j]))
     return out

@@ -97,6 +97,7 @@ def _answered(
     plain = measure_answers(lab, questions, passages, names, stepwise=stepwise)
     rows = [MeasuredAnswer(m.question, m.text, {_renamed(n): v for n, v in m.values.items()}) for m in plain]
     read = passages[:judged] if passages is not None else None
+    # One estimator is set, the others are computed from the same samples and the same comparisons.
     by_critic = _judged_by_critic(JUDGED[0])
     return Answered(rows, measure_answers(lab, questions[:judged], read, JUDGED[1:], by_critic, stepwise=stepwise))
 
@@ -152,6 +153,7 @@ def _beside_the_point(lab: Lab, strange: Answered) -> Figures:
     some, judged = strange.rows[: max(20, len(strange.rows) // 2)], (len(strange.judged) + 1) // 2
     others = [lab.gold(m.question) for m in [*some[1:], *some[:1]]]
     with_one = _answered(lab, [m.question for m in some], others, judged)
+    # Where the model declines beside the passage, there is no answer whose uncertainty could mislead.
     pairs = [(a, b) for a, b in zip(some, with_one.rows) if b.text]
     beside = [(a, b) for a, b in zip(strange.judged, with_one.judged) if b.text]
     lowered = {n: mean(b.values[n] < a.values[n] for a, b in pairs) for n in _names(with_one.rows)}
