@@ -311,18 +311,29 @@ class Manifest:
 
     def passages_at(self, rows: Sequence[int]) -> dict[int, Passage]:
         """Read the passages of these rows, by row and in that order; unknown rows are left out."""
-        with self._lock:  # so that passages and texts are of the same state
+        blocks: dict[tuple[int, int], str] = {}  # neighbouring passages share a block of text
+
+        def cut(file_id: int, start: int, stop: int) -> str:
+            first = start - start % _TEXT_BLOCK
+            text = ""
+            for at in range(first, max(stop, first + 1), _TEXT_BLOCK):
+                if (file_id, at) not in blocks:
+                    if len(blocks) >= 64:  # a few megabytes
+                        blocks.clear()
+                    found = self.rows("SELECT text FROM texts WHERE file_id = ? AND start = ?", (file_id, at))
+                    blocks[file_id, at] = _unpack(found[0][0]) if found else ""
+                text += blocks[file_id, at]
+            if stop - first > len(text):
+                raise ValueError(f"the text of file {file_id} ends before {stop}")
+            return text[start - first : stop - first]
+
+        with self._lock, self._damage_noticed():  # the lock: passages and texts are of the same state
             query = "SELECT row, id, file_id, start, stop, title, metadata FROM passages WHERE row IN"
             found = {row[0]: row[1:] for row in self._rows_in(query, rows)}
-            texts = _Texts(self)
             out: dict[int, Passage] = {}
-            for row in rows:
-                if row not in found:
-                    continue
+            for row in filter(found.__contains__, rows):
                 identifier, file_id, start, stop, title, metadata = found[row]
-                with self._damage_noticed():
-                    text = texts.cut(int(file_id), int(start), int(stop))
-                    out[row] = Passage(str(identifier), text, str(title), json.loads(metadata))
+                out[row] = Passage(str(identifier), cut(file_id, start, stop), str(title), json.loads(metadata))
             return out
 
     def metadata_at(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -430,31 +441,6 @@ class Manifest:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         if self._folder is not None:  # a copy of the vectors that format 2 wrote and never read
             shutil.rmtree(self._folder / "chroma", ignore_errors=True)
-
-
-class _Texts:
-    """Slices of texts; recently decompressed blocks are kept."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        self._manifest = manifest
-        self._blocks: dict[tuple[int, int], str] = {}
-
-    def cut(self, file_id: int, start: int, stop: int) -> str:
-        """Read ``text[start:stop]`` of a file; ValueError if the text ends before ``stop``."""
-        first = start - start % _TEXT_BLOCK
-        text = "".join(self._block(file_id, at) for at in range(first, max(stop, first + 1), _TEXT_BLOCK))
-        if stop - first > len(text):
-            raise ValueError(f"the text of file {file_id} ends before {stop}")
-        return text[start - first : stop - first]
-
-    def _block(self, file_id: int, start: int) -> str:
-        key = file_id, start
-        if key not in self._blocks:
-            rows = self._manifest.rows("SELECT text FROM texts WHERE file_id = ? AND start = ?", key)
-            if len(self._blocks) >= 64:
-                self._blocks.clear()
-            self._blocks[key] = _unpack(rows[0][0]) if rows else ""
-        return self._blocks[key]
 
 
 @lru_cache(maxsize=1)

@@ -99,11 +99,6 @@ class HybridRetriever:
         self.add(cast("list[Passage]", start))
 
     @classmethod
-    def from_passages(cls, passages: Iterable[Passage], **options: Any) -> HybridRetriever:
-        """Call ``HybridRetriever(passages, **options)``."""
-        return cls(passages, **options)
-
-    @classmethod
     def over(
         cls, store: ChromaRetriever, *, language: str = "english", k1: float = K1, b: float = B, **options: Any
     ) -> HybridRetriever:

@@ -93,9 +93,6 @@ class VectorTable(Portable, Generic[Key]):
     def __len__(self) -> int:
         return len(self._slot)
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._slot
-
     def put(self, items: Iterable[tuple[Key, Coded]]) -> None:
         """Add passages; a passage with a known key replaces the old one."""
         with self._lock:

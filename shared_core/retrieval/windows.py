@@ -3,16 +3,14 @@
 One vector for a whole passage blurs its sentences, and most models silently truncate long texts. So each sentence gets
 a vector too, and a passage is as near to a query as the nearest of its windows (MaxP, Dai and Callan 2019). An embedder
 with ``embed_passages`` (``base.PassageEmbedder``, such as MiniLM) does better.
-
-Cuts need not be linguistically right: offsets for quotes come from ``shared_core.citation``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Literal
 
+from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
 from shared_core.types import Passage
 
@@ -23,8 +21,6 @@ MIN_CHARS = 25
 """Shorter sentences are merged with the next one: ``St.``, ``No.`` and headings mean nothing by themselves."""
 MAX_COST = 200
 """Longest window in estimated word pieces, well below the limit of common models."""
-
-_END = re.compile(r"[.!?…]+[\"”’)\]»]*\s+(?=[\"“‘(\[«¿¡]*[^\W_a-z])|[。！？؟।॥]+[」』”’）]*\s*|\n\s*\n")
 
 
 def check_granularity(granularity: Granularity) -> Granularity:
@@ -41,7 +37,8 @@ def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str
     whole = f"{title}\n{text}".strip()
     if granularity == "passage" or not text:
         return [whole or passage.id]
-    parts = [part for sentence in _sentences(text) for part in _limit(sentence)]
+    spans = merge_short(text, split_sentences(text), MIN_CHARS) or [(0, len(text))]
+    parts = [part for start, end in spans for part in _limit(text[start:end])]
     return parts if parts == [whole] else [*parts, whole]
 
 
@@ -62,21 +59,6 @@ def merge_short(text: str, spans: Iterable[tuple[int, int]], least: int) -> list
     if len(out) > 1 and _cost(text[out[-1][0] : out[-1][1]]) * 4 < least:
         out[-2:] = [(out[-2][0], out[-1][1])]
     return out
-
-
-def _sentences(text: str) -> list[str]:
-    out: list[str] = []
-    start = 0
-    for match in _END.finditer(text):
-        if _cost(text[start : match.end()]) * 4 >= MIN_CHARS:
-            out.append(text[start : match.end()].strip())
-            start = match.end()
-    rest = text[start:].strip()
-    if rest and out and _cost(rest) * 4 < MIN_CHARS:
-        out[-1] = f"{out[-1]} {rest}"
-    elif rest:
-        out.append(rest)
-    return [part for part in out if part]
 
 
 def _limit(text: str) -> list[str]:

@@ -89,7 +89,7 @@ def test_default_is_an_index_with_all_operations() -> None:
         [],
         retriever.retrieve("trains", 1),
     ]
-    assert HybridRetriever.from_passages(CORPUS, embedder=HashingEmbedder()).ids() == ["a", "b", "c"]
+    assert HybridRetriever(CORPUS, embedder=HashingEmbedder()).ids() == ["a", "b", "c"]
 
 
 def test_nothing_is_added_to_one_retriever_only() -> None:
