@@ -221,21 +221,22 @@ def test_doctor_names_the_extra_that_the_default_lacks(monkeypatch: pytest.Monke
     real = metadata.version
 
     def version(name: str) -> str:
-        if name in ("chromadb", "lxml"):
+        if name in ("chromadb", "py3langid", "lxml"):
             raise metadata.PackageNotFoundError(name)
         return real(name)
 
     def broken() -> dict[str, Any]:
-        raise ImportError("No module named 'chromadb'")
+        raise ImportError("No module named 'py3langid'")
 
     monkeypatch.setattr("shared_core.cli.doctor.importlib.metadata.version", version)
     monkeypatch.setattr("shared_core.cli.doctor._default", broken)
     result = CliRunner().invoke(app, ["doctor", "--json"])
     assert result.exit_code == 1
     default = json.loads(result.stdout)["embedded_default"]
-    assert "chromadb, lxml" in default["error"]
+    assert "py3langid, lxml" in default["error"]
     assert "selfreflect-rag[default]" in default["hint"]
-    assert "chroma, documents" in default["hint"]
+    assert "offline, documents" in default["hint"]
+    assert "chroma" not in default["error"], "the default does not need it"
     said = CliRunner().invoke(app, ["doctor"])
     assert "fails  embedded default" in said.stderr
     assert "works  documents" in said.stdout
@@ -249,7 +250,7 @@ def test_doctors_extras_are_those_of_the_package() -> None:
         for extra in said.split(", "):
             listed = " ".join(project["dependencies"]) if extra == "base" else names[extra]
             assert package.lower() in listed.lower(), (package, extra)
-    assert extras["default"] == ["selfreflect-rag[offline,chroma,documents]"]
+    assert extras["default"] == ["selfreflect-rag[offline,documents]"]
 
 
 def test_doctor_lists_every_setting() -> None:

@@ -47,7 +47,7 @@ PACKAGES = {
 }
 """Packages and the extras that bring them."""
 
-_DEFAULT_EXTRAS = ("offline", "chroma", "documents")
+_DEFAULT_EXTRAS = ("offline", "documents")
 _QUESTION = "Who keeps the lamp?"
 _TEXT = "The lamp at the harbour is kept by Agnes Rowe."
 _PDF = b"""%PDF-1.4

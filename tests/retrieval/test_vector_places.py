@@ -16,7 +16,7 @@ from hashing_embedder import HashingEmbedder
 
 from shared_core.documents import DocumentIndex, IndexSettings
 from shared_core.documents.scan import INDEX_MARK
-from shared_core.errors import IndexCorruptedError, InputError, SettingsError, StoreError
+from shared_core.errors import IndexCorruptedError, InputError, MissingDependencyError, SettingsError, StoreError
 from shared_core.retrieval import ChromaRetriever
 from shared_core.types import Passage
 
@@ -257,6 +257,15 @@ def test_a_relative_path_is_of_the_current_folder(tmp_path: Path, monkeypatch: p
         with open_at(Path("index"), "chroma") as index:
             index.update("docs")
             assert index.retriever().retrieve("It is", 1)[0].text == f"It is {name}."
+
+
+def test_only_chroma_needs_chromadb(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chromadb", None)
+    make(tmp_path / "i", docs, "index")
+    assert dense_ids(tmp_path / "i") == passage_ids(tmp_path / "i")
+    with open_at(tmp_path / "i", "chroma") as index, pytest.raises(MissingDependencyError) as caught:
+        index.update(docs)
+    assert "selfreflect-rag[chroma]" in caught.value.hint
 
 
 # --- the setting ------------------------------------------------------------------------------------------------
