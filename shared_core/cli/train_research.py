@@ -99,8 +99,8 @@ def _refuse(how: str, given: dict[str, Any]) -> None:
 
 def _prefer(rows: list[Path], model: str, output: Path, changes: dict[str, Any], eval_rows: list[Path]) -> None:
     from shared_core.training.research.preferences import train_preferences
-    from shared_core.training.research.recipes import PreferenceSettings
     from shared_core.training.research.rows import read_preferences
+    from shared_core.training.settings import PreferenceSettings
 
     settings = PreferenceSettings(**changes)
     pairs = [row for path in rows for row in read_preferences(path)]
@@ -141,9 +141,9 @@ def _reward(
     from shared_core.facades.engine import SelfReflectEngine
     from shared_core.retrieval import BM25Retriever
     from shared_core.training.research.online import train_online
-    from shared_core.training.research.recipes import OnlineSettings
     from shared_core.training.research.reward import UtilityReward
     from shared_core.training.research.rows import read_prompted
+    from shared_core.training.settings import OnlineSettings
 
     how = OnlineSettings(**changes)
     prompts = [row for path in rows for row in read_prompted(path)]

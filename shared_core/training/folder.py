@@ -1,8 +1,8 @@
-"""The folder of a training: what it was begun with, its checkpoints, and what came of it.
+"""The output folder of a training: its configuration, its checkpoints, and its result.
 
-``run.json`` is written first and ``training.json`` last. In between, a training that was ended at any moment goes on
-from its last whole checkpoint when it is asked for again with the same options on the same rows; with others it is
-refused. A checkpoint counts once it holds the mark that is set behind everything else in it.
+``run.json`` is written first and ``training.json`` last. In between, a training that was ended at any moment resumes
+from its last whole checkpoint when the same command is given again; other settings, weights or rows are refused. A
+checkpoint counts once it holds the mark that is written after everything else in it.
 """
 
 from __future__ import annotations
@@ -15,100 +15,69 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from shared_core.errors import DocumentError, InputError
+from shared_core.errors import InputError
 from shared_core.support.files import replace_file
+from shared_core.support.run_log import RUN, RunLog
 
-__all__ = ["CARD", "CHECKPOINTS", "RUN", "TrainingFolder"]
+__all__ = ["CARD", "CHECKPOINTS", "TrainingFolder"]
 
 CARD = "training.json"
 """Name of the file that describes a training, in its output folder."""
-RUN = "run.json"
 CHECKPOINTS = "checkpoints"
-_MARK = "complete.json"
-_LOCK = ".training.lock"
+_RUN, _MARK = "run.json", "complete.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 class TrainingFolder:
-    """Where a training writes.
+    """An output folder that does not exist, is empty, or holds an interrupted training.
 
     Raises:
-        InputError: it holds something else, or a training that is done.
+        InputError: it holds something else, or a finished training.
+
+    >>> TrainingFolder("/no/such/folder").last()
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._log = RunLog(self.path / "run.jsonl", card=_RUN)  # only its card and its lock are used
         if self.path.exists() and (not self.path.is_dir() or self._taken()):
             raise InputError(f"{self.path} is in use.", hint="Give an output folder that does not exist or is empty.")
 
     def _taken(self) -> bool:
-        names = {p.name for p in self.path.iterdir()} - {_LOCK}
-        return bool(names) and (RUN not in names or CARD in names)
+        names = {p.name for p in self.path.iterdir() if not p.name.startswith(".")}
+        return bool(names) and (_RUN not in names or CARD in names)
 
     @property
     def checkpoints(self) -> Path:
         """Folder of the checkpoints."""
         return self.path / CHECKPOINTS
 
-    def begin(self, card: Mapping[str, Any]) -> None:
-        """Write down what the training is begun with, or compare it with what it was begun with.
+    def check(self, configuration: Mapping[str, Any]) -> None:
+        """Compare what is known before the model is loaded; InputError names the value that differs."""
+        self._log.check({RUN: configuration})
+
+    def begin(self, configuration: Mapping[str, Any]) -> None:
+        """Record the configuration of the training, or compare it with the recorded one.
 
         Raises:
-            InputError: it was begun with something else.
+            InputError: the interrupted training had another configuration.
             DocumentError: the folder cannot be used.
         """
-        plain = json.loads(json.dumps(card, default=str))
-        file = self.path / RUN
-        try:
-            if not file.exists():
-                with replace_file(file) as out:
-                    out.write(json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
-                return
-            before = json.loads(file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise DocumentError(f"{self.path} cannot be used: {error.strerror or error}.") from error
-        except ValueError as error:
-            raise InputError(f"{file} is no JSON: {error}.", hint="Give a folder of its own.") from error
-        different = [n for n in sorted({*before, *plain}) if before.get(n) != plain.get(n)]
-        if different:
-            told = "; ".join(f"{n} {before.get(n)!r}, not {plain.get(n)!r}" for n in different)
-            raise InputError(
-                f"The training in {self.path} was begun with {told}.",
-                hint="Go on with the same options and rows, or give a folder of its own.",
-            )
+        self._log.bind({RUN: configuration})
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time writes here.
-
-        Raises:
-            InputError: another one does.
-            DocumentError: the folder cannot be made.
-        """
-        from filelock import FileLock, Timeout
-
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / _LOCK)
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise InputError(f"Another training writes to {self.path}.", hint="Wait for it, or end it.") from error
-        except OSError as error:
-            raise DocumentError(f"{self.path} cannot be used: {error.strerror or error}.") from error
-        try:
+        """Keep other processes from training here; errors as ``RunLog.locked``."""
+        with self._log.locked():
             yield
-        finally:
-            (self.path / _LOCK).unlink(missing_ok=True)
-            lock.release()
 
     def mark(self, step: int) -> None:
-        """Everything of the checkpoint of this step is written."""
-        folder = self.checkpoints / f"checkpoint-{step}"
-        with replace_file(folder / _MARK) as file:
+        """Mark the checkpoint of a step as whole."""
+        with replace_file(self.checkpoints / f"checkpoint-{step}" / _MARK) as file:
             file.write(json.dumps({"step": step}) + "\n")
 
     def last(self) -> Path | None:
-        """The last whole checkpoint. Those that were torn are deleted."""
+        """Find the last whole checkpoint, and delete those that were torn."""
         whole: dict[int, Path] = {}
         for path in self.checkpoints.glob("checkpoint-*"):
             name = _NAME.fullmatch(path.name)
@@ -119,7 +88,8 @@ class TrainingFolder:
         return whole[max(whole)] if whole else None
 
     def finish(self, card: Mapping[str, Any]) -> None:
-        """Write the card: the training is done, and needs its checkpoints no more."""
+        """Write the card of a finished training, and delete its checkpoints and its lock."""
         with replace_file(self.path / CARD) as file:
             file.write(json.dumps(card, indent=2, ensure_ascii=False) + "\n")
         shutil.rmtree(self.checkpoints, ignore_errors=True)
+        (self.path / ".run.lock").unlink(missing_ok=True)

@@ -1,80 +1,139 @@
-"""Running any of TRL's trainers by ``TrainingSettings``: arguments, checkpoints, resuming, watching, saving.
+"""Run any of TRL's trainers by ``TrainingSettings``: arguments, checkpoints, resuming, divergence, saving.
 
 ``prepare`` makes a ``Setup``; its ``arguments`` go into TRL's configuration (``SFTConfig``, ``DPOConfig``, …) and its
 ``callbacks`` into the trainer, whose class is ``steady(SFTTrainer)``; ``run`` trains and writes the output folder.
-Under ``accelerate launch`` or ``torchrun`` every process runs all of it, and the first alone writes and tells.
+Under ``accelerate launch`` or ``torchrun`` every process runs all of it; only the first writes and reports.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
-import signal
-import threading
+import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shared_core.lm.checkpoints import default_device
-from shared_core.training.base import ADAPTER, Base, Prepare, load_base, merge_onto_base, save_model, with_adapters
+from shared_core.lm.checkpoints import context_length, default_device
+from shared_core.lm.encoding import Encoder
+from shared_core.lm.identity import identity_of_files, local_folder
+from shared_core.training.base_model import (
+    ADAPTER,
+    Base,
+    Prepare,
+    load_base,
+    merge_onto_base,
+    save_model,
+    with_adapters,
+)
 from shared_core.training.folder import TrainingFolder
-from shared_core.training.options import LARGE, RESUMABLE_CHANGES, TrainingSettings
-from shared_core.training.watch import LossWatch, rate_at
+from shared_core.training.settings import LARGE, RESUMABLE_CHANGES, TrainingSettings
+from shared_core.training.watch import (
+    LossWatch,
+    Progress,
+    Stop,
+    first_and_last,
+    interruptible,
+    rate_at,
+    trainer_callback,
+)
 
-__all__ = ["Outcome", "Progress", "Setup", "is_first_process", "make_config", "prepare", "processes", "run", "steady"]
+__all__ = [
+    "Progress",
+    "Setup",
+    "TrainingResult",
+    "is_first_process",
+    "make_config",
+    "prepare",
+    "processes",
+    "run",
+    "steady",
+]
 
-Progress = Callable[[int, int, float | None], None]
-"""Told (steps done, steps in all, last loss or ``None``)."""
+_UNKNOWN_CONTEXT = 2048  # tokens of a row at most, where neither the settings nor the model give a limit
 
 
 def processes() -> int:
-    """Processes of this launch (``accelerate launch`` and ``torchrun`` say so in the environment)."""
+    """Number of processes of this launch, which ``accelerate launch`` and ``torchrun`` put into the environment."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that writes and tells."""
+    """Whether this process writes and reports."""
     return int(os.environ.get("RANK", "0")) == 0
-
-
-@dataclass
-class _Stop:
-    """Set by a signal; looked at between steps."""
-
-    asked: bool = False
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A training about to be run.
+    """A training about to run.
 
     Attributes:
-        base: what is trained, as loaded.
+        base: the model as loaded.
         model: for TRL's trainer: the base, or the base under adapters.
-        folder: where it writes.
-        settings: how.
+        folder: output folder.
+        settings: of the training.
+        identity: settings and base weights; an interrupted training resumes only with the same ones.
         cpu: whether no accelerator is used.
         micro: rows in a process's memory at a time.
+        stop: set by a signal.
     """
 
     base: Base
     model: Any
     folder: TrainingFolder
     settings: TrainingSettings
+    identity: Mapping[str, Any]
     cpu: bool
     micro: int
-    _stop: _Stop = field(default_factory=_Stop, repr=False)
+    stop: Stop = field(default_factory=Stop, repr=False)
 
-    def arguments(self, *, evaluates: bool = False, best: str = "eval_loss") -> dict[str, Any]:
-        """Arguments that all of TRL's configurations share.
+    @property
+    def encoder(self) -> Encoder:
+        """Encoder of rows, the one that inference uses."""
+        return Encoder(self.base.tokenizer)
+
+    @property
+    def limit(self) -> int:
+        """Tokens of a row at most."""
+        config = self.base.model.config.get_text_config()
+        return self.settings.max_length or context_length(config) or _UNKNOWN_CONTEXT
+
+    def describe(
+        self,
+        roles: Mapping[str, int],
+        lengths: Sequence[int],
+        *,
+        too_long: int,
+        evaluated_on: int = 0,
+        sources: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Make the part of ``training.json`` that is known before training.
 
         Args:
-            evaluates: the trainer has rows to evaluate on; the checkpoint that is best on them is the result.
-            best: the measure that tells, and the smaller the better.
+            roles: number of rows given for each role.
+            lengths: tokens of each row that is trained on.
+            too_long: number of rows left out for their length.
+            evaluated_on: number of rows held out.
+            sources: where the rows come from.
+        """
+        given, taught = sum(roles.values()), len(lengths)
+        return {
+            "rows": {"given": given, "trained_on": taught, "too_long": too_long, "evaluated_on": evaluated_on},
+            "roles": dict(sorted(roles.items())),
+            "tokens": {"longest": max(lengths), "all": sum(lengths), "limit": self.limit},
+            "sources": dict(sources or {}),
+            "base_model": self.base.name or "object",
+        }
+
+    def arguments(self, *, evaluates: bool = False) -> dict[str, Any]:
+        """Make the arguments that all of TRL's configurations share.
+
+        Args:
+            evaluates: there are rows held out; the checkpoint with the least loss on them is the result.
         """
         s, large = self.settings, self.base.weights >= LARGE
         checkpointing = s.gradient_checkpointing
@@ -98,7 +157,7 @@ class Setup:
             "dataloader_pin_memory": not self.cpu,
             "logging_steps": 1,
             "logging_first_step": True,
-            "logging_nan_inf_filter": False,  # it would hide what ``LossWatch`` looks for
+            "logging_nan_inf_filter": False,  # it would hide the values that ``LossWatch`` looks for
             "report_to": list(s.report_to) or "none",
             "run_name": s.run_name,
             "train_sampling_strategy": "group_by_length" if s.batches == "length" else "random",
@@ -109,7 +168,7 @@ class Setup:
             found |= {"save_steps": _steps(s.save_every), "save_total_limit": 2}  # the last may be torn by a kill
         if evaluates:
             found |= {"eval_strategy": "steps", "eval_steps": _steps(s.save_every), "load_best_model_at_end": True}
-            found |= {"metric_for_best_model": best, "greater_is_better": False}
+            found |= {"metric_for_best_model": "eval_loss", "greater_is_better": False}
         return found
 
     def _bf16(self) -> bool:
@@ -120,13 +179,15 @@ class Setup:
         return not self.cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
 
     def callbacks(self, progress: Progress | None, *, vocabulary: int | None = None) -> list[Any]:
-        """For the trainer: they watch, mark checkpoints as whole, end it when asked, and tell.
+        """Make the trainer's callbacks: they watch the loss, mark whole checkpoints, stop on a signal, and report.
 
         Args:
-            progress: told at each step, in the first process.
-            vocabulary: tokens that the model chooses among where the loss is -log p per token, else ``None``.
+            progress: called at each step, in the first process.
+            vocabulary: number of tokens that the model chooses among where the loss is -log p per token, else ``None``.
         """
-        return [_callback(self, LossWatch(vocabulary), progress if is_first_process() else None)]
+        watch = LossWatch(vocabulary)
+        saves = bool(self.settings.save_every)
+        return [trainer_callback(watch, self.stop, self.folder.mark, saves, progress if is_first_process() else None)]
 
 
 def _steps(every: float) -> float:
@@ -141,39 +202,48 @@ def prepare(
     tokenizer: Any = None,
     prepare_base: Prepare | None = None,
 ) -> Setup:
-    """Load what is to be trained; nothing is written yet.
+    """Load the model to train; nothing is written yet.
 
     Args:
         model: hub name, path, or a model object (which is changed).
-        output: a folder that does not exist, is empty, or holds a training that was interrupted.
-        settings: how to train.
+        output: a folder that does not exist, is empty, or holds an interrupted training.
+        settings: of the training.
         tokenizer: object, name or path; the model's own if ``None``.
-        prepare_base: adds tokens to it.
+        prepare_base: adds tokens to the base.
 
     Raises:
         MissingDependencyError: a package is missing.
         ModelLoadError: there is no such model.
-        InputError: a folder in use, batches that cannot be cut, a method that needs another device.
+        InputError: a folder in use, or of a training with other settings or weights; batches that cannot be divided; a
+            method that needs another device.
     """
     folder = TrainingFolder(output)
+    unchanged = {k: v for k, v in settings.model_dump(mode="json").items() if k not in RESUMABLE_CHANGES}
+    identity: dict[str, Any] = {"settings": unchanged}
+    if isinstance(model, (str, Path)):
+        # A path can hold other weights by now. Reading pieces of the files shows that before anything is loaded. An
+        # object is not identified: an interrupted training has changed its weights.
+        identity["base_weights"] = identity_of_files(local_folder(str(model)), "base")
+    folder.check(identity)
     base = load_base(model, tokenizer, settings, prepare_base)
+    identity["base_model"] = base.name or "object"
     micro = settings.micro(base.weights, processes())
     cpu = settings.use_cpu if settings.use_cpu is not None else default_device() == "cpu"
     trained = with_adapters(base, settings) if settings.adapts else base.model
-    return Setup(base, trained, folder, settings, cpu, micro)
+    return Setup(base, trained, folder, settings, identity, cpu, micro)
 
 
 def make_config(config: type[Any], arguments: Mapping[str, Any]) -> Any:
-    """TRL's configuration, without the warnings about names that TRL itself still uses."""
+    """Make TRL's configuration, without the warnings about names that TRL itself still uses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         return config(**arguments)
 
 
 def steady(trainer: type[Any]) -> type[Any]:
-    """A trainer of TRL whose first step already learns, and whose checkpoints come without a page about them.
+    """Derive a trainer of TRL whose first step already learns, and whose checkpoints come without a model card.
 
-    (Those of transformers begin at a learning rate of 0: their first batch teaches nothing.)
+    (The schedulers of transformers begin at a learning rate of 0: their first batch teaches nothing.)
     """
     from torch.optim.lr_scheduler import LambdaLR
 
@@ -192,110 +262,118 @@ def steady(trainer: type[Any]) -> type[Any]:
             return self.lr_scheduler
 
         def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-            """Not here."""
+            """Write none."""
 
     Steady.__name__ = trainer.__name__
     return Steady
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a run came to.
+class TrainingResult:
+    """The result of a training.
 
     Attributes:
+        output: folder of model and tokenizer; an adapter alone is in ``adapter`` within.
+        rows: number trained on; ``dropped`` were left out for their length.
         steps: of the optimiser, those before an interruption included.
-        losses: of each logged step.
-        evaluations: (step, loss on the rows kept apart).
-        best: step of the checkpoint that was taken; ``None`` without evaluation.
-        resumed: step from which it went on; 0 from the beginning.
+        losses: of each step; for supervised training the mean per completion token, in nats.
+        evaluations: (step, loss on the rows held out).
+        best: step whose checkpoint was taken; ``None`` without rows held out.
         seconds: of this run.
-        log: everything that was logged.
+        card: contents of ``training.json``.
     """
 
+    output: Path
+    rows: int
+    dropped: int
     steps: int
     losses: tuple[float, ...]
     evaluations: tuple[tuple[int, float], ...]
     best: int | None
-    resumed: int
     seconds: float
-    log: tuple[dict[str, Any], ...] = field(repr=False, default=())
-
-    def card(self) -> dict[str, Any]:
-        """For ``training.json``."""
-        return {
-            "steps": self.steps,
-            "resumed_at": self.resumed,
-            "loss": {
-                "first": self.losses[0] if self.losses else None,
-                "last": self.losses[-1] if self.losses else None,
-            },
-            "evaluations": [{"step": step, "loss": loss} for step, loss in self.evaluations],
-            "best_step": self.best,
-            "seconds": round(self.seconds, 3),
-        }
+    card: dict[str, Any] = field(repr=False)
 
 
 def run(
-    setup: Setup, trainer: Any, begun_with: Mapping[str, Any], card: Mapping[str, Any]
-) -> tuple[Outcome, dict[str, Any]]:
+    setup: Setup,
+    trainer: Any,
+    rows: Mapping[str, Any],
+    card: Mapping[str, Any],
+    measured: Mapping[str, Mapping[str, str]] | None = None,
+) -> TrainingResult:
     """Train, from the last whole checkpoint if there is one, and write model, tokenizer and card.
 
     Args:
         setup: of ``prepare``.
         trainer: of a class made by ``steady``, with the setup's arguments and callbacks.
-        begun_with: what tells this training from another (a hash of its rows, …); settings and base are added.
-        card: what ``training.json`` is to hold beside the outcome.
-
-    Returns:
-        The outcome, and the card as written.
+        rows: identify the rows (a hash) and anything else that the training depends on.
+        card: the contents of ``training.json`` that are known before (``Setup.describe``).
+        measured: further figures for the card: part → name → name in TRL's log. Each is averaged over the first and
+            over the last steps.
 
     Raises:
-        InputError: the folder's training was begun with something else, or another process is at it.
+        InputError: the folder's training was begun with something else, or another process is training there.
         GenerationError: the training diverged; no model is saved.
-        KeyboardInterrupt: it was interrupted; the same call goes on from there.
+        KeyboardInterrupt: it was interrupted; the same call resumes it.
     """
     from transformers import PrinterCallback
 
     trainer.chosen = setup.settings
-    trainer.remove_callback(PrinterCallback)  # it prints every log; whoever wants to know gives ``progress``
+    trainer.remove_callback(PrinterCallback)  # it prints every log entry; ``progress`` is there for that
     first = is_first_process()
-    same = {"settings": _identity(setup.settings), "base_model": setup.base.name or "object", **begun_with}
     with ExitStack() as stack:
         with trainer.args.main_process_first(local=False, desc="the output folder"):
             if first:
                 stack.enter_context(setup.folder.locked())
-                setup.folder.begin(same)
+                setup.folder.begin({**setup.identity, **rows})
             last = setup.folder.last() if first or setup.folder.checkpoints.exists() else None
         start = time.perf_counter()
-        with _interruptible(setup):
+        with interruptible(setup.stop, processes()):
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
-        if setup._stop.asked:
+        if setup.stop.asked:
             raise KeyboardInterrupt
-        outcome = _outcome(trainer, last, time.perf_counter() - start)
-        whole = {**card, **outcome.card(), "settings": setup.settings.model_dump(mode="json")}
-        whole |= {"device": "cpu" if setup.cpu else "accelerator", "processes": processes(), "versions": _versions()}
+        whole = {
+            **card,
+            **_outcome(trainer, last, measured or {}),
+            "seconds": round(time.perf_counter() - start, 3),
+            "settings": setup.settings.model_dump(mode="json"),
+            "device": "cpu" if setup.cpu else "accelerator",
+            "processes": processes(),
+            "versions": _versions(),
+        }
         _save(setup, trainer)
         if first:
             setup.folder.finish(whole)
         trainer.accelerator.wait_for_everyone()
-    return outcome, whole
-
-
-def _identity(settings: TrainingSettings) -> dict[str, Any]:
-    return {k: v for k, v in settings.model_dump(mode="json").items() if k not in RESUMABLE_CHANGES}
-
-
-def _outcome(trainer: Any, last: Path | None, seconds: float) -> Outcome:
-    state = trainer.state
-    return Outcome(
-        steps=state.global_step,
-        losses=tuple(float(e["loss"]) for e in state.log_history if "loss" in e),
-        evaluations=tuple((int(e["step"]), float(e["eval_loss"])) for e in state.log_history if "eval_loss" in e),
-        best=state.best_global_step if state.best_metric is not None else None,
-        resumed=int(last.name.rsplit("-", 1)[-1]) if last is not None else 0,
-        seconds=seconds,
-        log=tuple(state.log_history),
+    counts, log = card["rows"], trainer.state.log_history
+    return TrainingResult(
+        setup.folder.path,
+        counts["trained_on"],
+        counts["too_long"],
+        whole["steps"],
+        tuple(float(e["loss"]) for e in log if "loss" in e),
+        tuple((e["step"], e["loss"]) for e in whole["evaluations"]),
+        whole["best_step"],
+        whole["seconds"],
+        whole,
     )
+
+
+def _outcome(trainer: Any, last: Path | None, measured: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Make the part of the card that training decides."""
+    state, log = trainer.state, trainer.state.log_history
+
+    def ends(key: str) -> dict[str, float | None]:
+        return first_and_last([float(entry[key]) for entry in log if key in entry])
+
+    return {
+        "steps": state.global_step,
+        "resumed_at": int(last.name.rsplit("-", 1)[-1]) if last is not None else 0,
+        "loss": ends("loss"),
+        "evaluations": [{"step": int(e["step"]), "loss": float(e["eval_loss"])} for e in log if "eval_loss" in e],
+        "best_step": state.best_global_step if state.best_metric is not None else None,
+        **{part: {name: ends(key) for name, key in names.items()} for part, names in measured.items()},
+    }
 
 
 def _save(setup: Setup, trainer: Any) -> None:
@@ -308,68 +386,8 @@ def _save(setup: Setup, trainer: Any) -> None:
             setup.base.tokenizer.save_pretrained(path)
     elif is_first_process():
         save_model(setup.base, trainer.accelerator.unwrap_model(trainer.model), path)
-
-
-@contextmanager
-def _interruptible(setup: Setup) -> Iterator[None]:
-    """SIGINT or SIGTERM lets the step end and keeps a checkpoint; a second one ends it at once.
-
-    Processes of a launch are left alone: they would have to agree on the step.
-    """
-    if processes() > 1 or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def ask(number: int, frame: object) -> None:
-        if setup._stop.asked:
-            raise KeyboardInterrupt
-        setup._stop.asked = True
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _callback(setup: Setup, watch: LossWatch, progress: Progress | None) -> Any:
-    import torch
-    from transformers import TrainerCallback
-
-    saves = bool(setup.settings.save_every)
-    whole = "FSDP_VERSION" not in os.environ and os.environ.get("ACCELERATE_USE_DEEPSPEED") != "true"
-
-    def look(step: int, model: Any) -> None:
-        if whole:  # parts of weights that others hold cannot be compared
-            trained = [p.detach() for p in model.parameters() if p.requires_grad]
-            watch.see_weights(step, float(torch.nn.utils.get_total_norm(trained)))
-
-    class Watch(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
-        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-            look(state.global_step, model)
-            if progress is not None:
-                progress(state.global_step, state.max_steps, None)
-
-        def on_optimizer_step(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-            look(state.global_step + 1, model)
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if setup._stop.asked:
-                control.should_training_stop = True
-                control.should_save = saves
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            logs = logs or {}
-            watch.see(state.global_step, logs.get("loss"), logs.get("grad_norm"))
-            if progress is not None and "loss" in logs:
-                progress(state.global_step, state.max_steps, logs["loss"])
-
-        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if state.is_world_process_zero:
-                setup.folder.mark(state.global_step)
-
-    return Watch()
+    if is_first_process():  # DPO and RLOO save the adapter that they started from beside the trained one
+        shutil.rmtree(path / ADAPTER / "ref", ignore_errors=True)
 
 
 def _versions() -> dict[str, str]:

@@ -147,8 +147,8 @@ def test_rows_that_are_too_long_are_left_out_and_counted_never_cut(rows: list[Tr
     lengths = sorted(len(r.encode(encoder)[0]) for r in rows)
     limit = sorted(set(lengths))[-2]
     kept, dropped = encode_rows(rows, encoder, limit)
-    assert len(kept) + len(dropped) == len(rows)
-    assert len(dropped) == sum(n > limit for n in lengths)
+    assert len(kept) + dropped == len(rows)
+    assert dropped == sum(n > limit for n in lengths)
     assert max(len(k["input_ids"]) for k in kept) == limit
     with pytest.raises(InputError, match="tokens, more than"):
         encode_rows(rows, encoder, limit, "raise")

@@ -19,7 +19,6 @@ from shared_core.lm.base import Prompt
 from shared_core.lm.encoding import Encoder
 from shared_core.retrieval import BM25Retriever
 from shared_core.training.folder import CARD
-from shared_core.training.research.recipes import OnlineSettings, PreferenceSettings
 from shared_core.training.research.reward import Sampled, UtilityReward
 from shared_core.training.research.rows import (
     Preference,
@@ -31,6 +30,7 @@ from shared_core.training.research.rows import (
     read_prompted,
 )
 from shared_core.training.rows import write_json_lines
+from shared_core.training.settings import OnlineSettings, PreferenceSettings
 from shared_core.types import Passage
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.pipelines.research_scripts import Judge, Model, believes
@@ -325,12 +325,12 @@ def test_rloo_makes_rewarded_answers_likelier(
         return [float(tokenizer.encode(a.text)[0] % 2) if a.text else None for a in answers]
 
     settings = OnlineSettings(
-        **{**ONLINE, "max_steps": 6, "batch_size": 32, "learning_rate": 1e-2, "max_new_tokens": 1},
-        method=method, beta=0.01,
+        **{**ONLINE, "max_steps": 8, "batch_size": 32, "learning_rate": 5e-2, "max_new_tokens": 1},
+        method=method, beta=0.01, lora_dropout=0.0,
     )  # fmt: skip
     result = train_online(prompts, checkpoint, tmp_path / "m", reward, settings, progress=lambda *_: None)
-    assert result.steps == 6
-    assert len(asked) == 6 * 32
+    assert result.steps == 8
+    assert len(asked) == 8 * 32
     assert {a.source for a in asked} == {"0", "1", "2", "3"}
     card = json.loads((tmp_path / "m" / CARD).read_text("utf-8"))
     assert card["online"]["reward"]["last"] > card["online"]["reward"]["first"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from shared_core.errors import GenerationError, InputError, SettingsError
 from shared_core.training.folder import CARD, CHECKPOINTS, TrainingFolder
 from shared_core.training.recipes import TrainingResult, TrainingSettings, hold_out, train
 from shared_core.training.rows import TrainingRow, write_rows
-from shared_core.training.watch import LossWatch, rate_at
+from shared_core.training.watch import LossWatch, first_and_last, rate_at
 from tests.training import reclaim_world as world
 
 pytest.importorskip("trl")
@@ -160,6 +161,23 @@ def test_a_learning_rate_that_is_far_too_high_is_reported_and_nothing_is_saved(
     assert not (tmp_path / "m" / "model.safetensors").exists()
 
 
+def test_the_change_of_a_loss_is_not_that_of_two_different_rows(tmp_path: Path) -> None:
+    """Two rows in turn, neither of which is learnt: a single step at each end would say 3.5 → 0.02."""
+    assert first_and_last([3.5, 0.02] * 4) == {"first": pytest.approx(1.76), "last": pytest.approx(1.76)}
+    assert first_and_last([3.5, 0.02] * 500) == {"first": pytest.approx(1.76), "last": pytest.approx(1.76)}
+    assert first_and_last([float(i) for i in range(1000)]) == {"first": 49.5, "last": 949.5}
+    assert first_and_last([2.0]) == {"first": 2.0, "last": 2.0}
+    assert first_and_last([]) == {"first": None, "last": None}
+
+
+def test_the_card_and_the_command_give_means_over_several_steps(
+    rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
+) -> None:
+    result = train(rows, checkpoint, tmp_path / "m", options(max_steps=6, batch_size=1))
+    half = [sum(part) / 3 for part in (result.losses[:3], result.losses[3:])]
+    assert [result.card["loss"]["first"], result.card["loss"]["last"]] == pytest.approx(half)
+
+
 # --- types and memory
 
 
@@ -177,7 +195,7 @@ def test_the_bases_type_is_kept(method: str, rows: list[TrainingRow], checkpoint
 def test_adapters_are_trained_over_the_base_as_it_is(checkpoint: Path) -> None:
     import torch
 
-    from shared_core.training.base import load_base, with_adapters
+    from shared_core.training.base_model import load_base, with_adapters
 
     base = load_base(checkpoint, None, options(method="lora"))
     weights = dict(with_adapters(base, options(method="lora")).named_parameters())
@@ -192,7 +210,7 @@ def test_an_adapter_is_merged_onto_a_fresh_base(rows: list[TrainingRow], checkpo
     import torch
     from safetensors.torch import load_file
 
-    from shared_core.training.base import load_base, merge_onto_base
+    from shared_core.training.base_model import load_base, merge_onto_base
 
     settings = options(method="lora", learning_rate=1e-2)
     train(rows, checkpoint, tmp_path / "m", settings)
@@ -333,12 +351,49 @@ def test_another_training_does_not_go_on_in_its_folder(
     with pytest.raises(InputError, match="rows"):
         train(rows[1:], checkpoint, tmp_path / "m", options(max_steps=8, save_every=2))
     other = TrainingFolder(tmp_path / "m")
-    with other.locked(), pytest.raises(InputError, match="Another training"):
+    with other.locked(), pytest.raises(InputError, match="Another run"):
         train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2))
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="in use"):
         TrainingFolder(tmp_path / "taken")
+
+
+def test_other_weights_at_the_same_path_are_refused_before_they_are_loaded(
+    rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    base, settings = shutil.copytree(checkpoint, tmp_path / "base"), options(max_steps=8, save_every=2)
+    with pytest.raises(Killed):
+        train(rows, base, tmp_path / "m", settings, progress=killer(3))
+    model = AutoModelForCausalLM.from_pretrained(base)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.add_(1)
+    model.save_pretrained(base)
+    with monkeypatch.context() as patched:
+        patched.setattr("shared_core.training.trainer.load_base", None)
+        with pytest.raises(InputError, match="made with base_weights"):
+            train(rows, base, tmp_path / "m", settings)
+        with pytest.raises(InputError, match=r"made with settings\.learning_rate 0\.001, not 0\.1\."):
+            train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2, learning_rate=0.1))
+    shutil.copytree(checkpoint, base, dirs_exist_ok=True)
+    assert train(rows, base, tmp_path / "m", settings).card["resumed_at"] == 2
+    assert [p for p in (tmp_path / "m").iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_training_that_0_1_0_began_goes_on(
+    rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings, card = options(max_steps=8, save_every=2), tmp_path / "m" / "run.json"
+    with pytest.raises(Killed):
+        train(rows, checkpoint, tmp_path / "m", settings, progress=killer(3))
+    written = json.loads(card.read_text())["configurations"]["run"]
+    assert written.pop("base_weights").startswith("base, weights ")
+    card.write_text(json.dumps(written, indent=2))  # which is all that 0.1.0 wrote
+    assert train(rows, checkpoint, tmp_path / "m", settings).card["resumed_at"] == 2
+    assert "did not record base_weights" in caplog.text
 
 
 def test_a_signal_lets_the_step_end_and_keeps_a_checkpoint(

@@ -18,9 +18,9 @@ from shared_core.pipelines.research.asking import write_prompt
 from shared_core.runtime.flow import Generate
 from shared_core.training.recipes import recipe, train
 from shared_core.training.research.preferences import train_preferences
-from shared_core.training.research.recipes import PreferenceSettings
 from shared_core.training.research.rows import Preference, Rows, make_rows
 from shared_core.training.research.searches import run_searches
+from shared_core.training.settings import PreferenceSettings
 
 __all__ = ["tuned"]
 

@@ -1,31 +1,33 @@
-"""RLOO (Ahmadian et al. 2024) on TRL: the model samples answers, and those worth more than the others become likelier.
+"""RLOO (Ahmadian et al. 2024) on TRL: the model samples answers, and those of higher reward become more likely.
 
-The reward is ours (``reward``): the expected utility of an answer, its claims judged by the pipeline's pieces.
+The reward is ours (``reward``): the expected utility of an answer, whose claims the pipeline's parts judge.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError
-from shared_core.lm.checkpoints import context_length
 from shared_core.lm.encoding import Encoder, plain_text
-from shared_core.training.base import ADAPTER
-from shared_core.training.recipes import TrainingResult, digest, result_of
-from shared_core.training.research.recipes import OnlineSettings
+from shared_core.training.recipes import TrainingResult, digest
 from shared_core.training.research.reward import Sampled
 from shared_core.training.research.rows import Prompted
-from shared_core.training.trainer import Progress, Setup, is_first_process, make_config, prepare, processes, run, steady
+from shared_core.training.settings import OnlineSettings
+from shared_core.training.trainer import Progress, Setup, make_config, prepare, processes, run, steady
 
 __all__ = ["Reward", "train_online"]
 
 Reward = Callable[[Sequence[Sampled]], list[float | None]]
-"""A reward for each sampled answer, ``None`` where it cannot be told; ``reward.UtilityReward`` is one."""
+"""Gives a reward for each sampled answer, ``None`` where it is unknown; ``reward.UtilityReward`` is one."""
 
-_UNKNOWN_CONTEXT = 2048
+_MEASURED = {
+    "reward": "reward",
+    "kl": "kl",
+    "tokens": "completions/mean_length",
+    "cut": "completions/clipped_ratio",
+}
 
 
 def train_online(
@@ -40,57 +42,44 @@ def train_online(
     progress: Progress | None = None,
     reward_card: Mapping[str, Any] | None = None,
 ) -> TrainingResult:
-    """Train on rewards of what the model samples; other arguments, result and errors as ``recipes.train``.
+    """Train on rewards of sampled answers; other arguments, result and errors as ``recipes.train``.
 
-    ``card["online"]`` has the mean reward, the KL divergence from the model it started from (nats a token), the tokens
-    of an answer and the share that was cut off, at the first and the last step. Where there are fewer prompts than are
-    sampled for at a time, they are repeated.
+    ``card["online"]`` has the reward, the KL divergence from the starting model (nats per token), the tokens of an
+    answer and the share that was cut off, averaged over the first and the last steps. Where there are fewer prompts
+    than are sampled for at a time, they are repeated.
 
     Args:
-        model: name or path: TRL loads it once more, to compare with; under adapters, or with β = 0, also an object.
-        reward: asked about all answers that were sampled at a time.
-        reward_card: what the card is to say of it; a training that was begun with another is not gone on with.
+        model: name or path, which TRL loads once more as the reference; under adapters, or with β = 0, also an object.
+        reward: called with all answers that were sampled at a time.
+        reward_card: description of the reward for the card; a training does not resume with another one.
 
     Raises:
-        InputError: also where every prompt is too long for an answer of ``max_new_tokens`` behind it.
-        SelfReflectError: what the reward raises.
+        InputError: also where every prompt is too long for an answer of ``max_new_tokens`` after it.
+        SelfReflectError: raised by the reward.
     """
     settings = settings or OnlineSettings()
     if not isinstance(model, (str, Path)) and settings.beta and not settings.adapts:
         raise InputError("RLOO compares with the model as it was: give its name or path.", hint="Or train adapters.")
     setup = prepare(model, output, settings, tokenizer=tokenizer)
-    limit = settings.max_length or context_length(setup.base.model.config.get_text_config()) or _UNKNOWN_CONTEXT
-    prompts, dropped = _encode(rows, Encoder(setup.base.tokenizer), limit - settings.max_new_tokens, settings.too_long)
+    prompts, dropped = _encode(rows, setup.encoder, setup.limit - settings.max_new_tokens, settings.too_long)
     trainer = _make_trainer(setup, settings, prompts, reward, progress)
     lengths = [len(ids) for _, _, ids in prompts]
-    card = {
-        "rows": {"given": len(rows), "trained_on": len(prompts), "too_long": dropped},
-        "roles": {"research rloo": len(rows)},
-        "tokens": {"longest": max(lengths), "all": sum(lengths), "limit": limit},
-        "sources": dict(sources or {}),
-        "base_model": setup.base.name or "object",
-        "reward": dict(reward_card or {}),
-    }
+    card = setup.describe({"research rloo": len(rows)}, lengths, too_long=dropped, sources=sources)
+    card["reward"] = dict(reward_card or {})
     begun = {"trainer": "rloo", "reward": card["reward"], "rows": digest([{"ids": ids} for _, _, ids in prompts])}
-    outcome, whole = run(setup, trainer, begun, card)
-    whole |= _measures(outcome.log)
-    if is_first_process():
-        setup.folder.finish(whole)
-        # TRL keeps the adapter that it started from beside the trained one
-        shutil.rmtree(setup.folder.path / ADAPTER / "ref", ignore_errors=True)
-    return result_of(setup, len(prompts), dropped, outcome, whole)
+    return run(setup, trainer, begun, card, {"online": _MEASURED})
 
 
 def _encode(
     rows: Sequence[Prompted], encoder: Encoder, room: int, too_long: str
 ) -> tuple[list[tuple[str, str, list[int]]], int]:
-    """(source, text, ids) of each prompt that leaves room for an answer, and how many do not."""
+    """Encode prompts as (source, text, ids), and count those that leave no room for an answer."""
     found = [(row.source, plain_text(row.prompt), encoder.encode(row.prompt)) for row in rows]
     kept = [one for one in found if len(one[2]) <= room]
     if not kept or (too_long == "raise" and len(kept) < len(found)):
         raise InputError(
             f"{len(found) - len(kept)} of {len(found)} prompts leave no room for an answer: more than {room} tokens.",
-            hint="Give a smaller max_new_tokens, a larger max_length, or rows: research-data makes rloo.jsonl.",
+            hint="Give a smaller max_new_tokens, or a larger max_length.",
         )
     return kept, len(found) - len(kept)
 
@@ -110,7 +99,7 @@ def _make_trainer(
 
     class Encoded(RLOOTrainer):  # type: ignore[misc]  # TRL is not typed
         def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
-            """The ids are those of inference; TRL would take all of a prompt for trusted text."""
+            """Use the ids of inference; TRL would encode untrusted text with its control tokens."""
             return [ids[prompt] for prompt in prompts], None, {}
 
     def utility(completions: list[str], completion_ids: list[list[int]], source: list[str], **_: Any) -> Any:
@@ -140,31 +129,18 @@ def _make_trainer(
 
 
 def _ends(setup: Setup) -> set[int]:
-    """Ids with which the model ends an answer."""
+    """Collect the ids with which the model ends an answer."""
     own = setup.base.model.generation_config.eos_token_id
     return {setup.base.tokenizer.eos_token_id, *([own] if isinstance(own, int) else own or ())}
 
 
 def _generation_steps(settings: OnlineSettings, arguments: Mapping[str, Any]) -> int:
-    """How many of a step's accumulated batches are sampled at a time: whole groups, no more than memory is given for.
+    """Choose how many of a step's accumulated batches are sampled at a time: whole groups, within ``sample_batch``.
 
-    All of them are whole groups, as the settings see to.
+    All of them together are whole groups: the settings refuse other batch sizes.
     """
     micro, accumulated = arguments["per_device_train_batch_size"], arguments["gradient_accumulation_steps"]
     whole = [
         n for n in range(1, accumulated + 1) if accumulated % n == 0 and n * micro * processes() % settings.samples == 0
     ]
     return max([n for n in whole if n * micro <= settings.sample_batch], default=whole[0])
-
-
-def _measures(log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """For the card: rewards and what became of the answers, at the first and the last step."""
-    steps = [e for e in log if "reward" in e]
-    names = {"reward": "reward", "kl": "kl", "tokens": "completions/mean_length", "cut": "completions/clipped_ratio"}
-    return {
-        "online": {
-            name: {"first": float(steps[0][key]), "last": float(steps[-1][key])}
-            for name, key in names.items()
-            if steps and key in steps[0] and key in steps[-1]
-        }
-    }

@@ -1,29 +1,26 @@
-"""DPO (Rafailov et al. 2023) on TRL: of two answers to a prompt the one that is worth more becomes more likely.
+"""DPO (Rafailov et al. 2023) on TRL: make the answer of higher utility more likely than the other to the same prompt.
 
-Both are encoded as inference does, as untrusted text behind the pipeline's prompt, each with its end.
+Both are encoded as at inference: as untrusted text after the pipeline's prompt, each with EOS.
 """
 
 from __future__ import annotations
 
 import copy
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError
-from shared_core.lm.checkpoints import context_length
 from shared_core.lm.encoding import Encoder
-from shared_core.training.base import ADAPTER
-from shared_core.training.recipes import TrainingResult, digest, hold_out, result_of
-from shared_core.training.research.recipes import PreferenceSettings
+from shared_core.training.recipes import TrainingResult, digest, split
 from shared_core.training.research.rows import Preference
 from shared_core.training.rows import IGNORED
-from shared_core.training.trainer import Progress, Setup, is_first_process, make_config, prepare, run, steady
+from shared_core.training.settings import PreferenceSettings
+from shared_core.training.trainer import Progress, Setup, make_config, prepare, run, steady
 
 __all__ = ["encode_preferences", "train_preferences"]
 
-_UNKNOWN_CONTEXT = 2048
+_MEASURED = {"accuracy": "rewards/accuracies", "margin": "rewards/margins"}
 
 
 def train_preferences(
@@ -37,45 +34,31 @@ def train_preferences(
     progress: Progress | None = None,
     evaluate_on: Sequence[Preference] = (),
 ) -> TrainingResult:
-    """Train on preferred answers; arguments, result and errors as ``recipes.train``.
+    """Train on pairs of answers; arguments, result and errors as ``recipes.train``.
 
-    The loss is that of DPO, not of tokens. ``card["preferences"]`` has the share of pairs that the model tells apart as
-    it should (accuracy) and by how much (margin, in nats times β), at the first and the last step.
+    The loss is that of DPO, not of tokens. ``card["preferences"]`` has the share of pairs whose chosen answer gets the
+    higher reward (accuracy) and by how much (margin, in nats times β), averaged over the first and the last steps.
     """
     settings = settings or PreferenceSettings()
     setup = prepare(model, output, settings, tokenizer=tokenizer)
-    limit = settings.max_length or context_length(setup.base.model.config.get_text_config()) or _UNKNOWN_CONTEXT
-    encoder = Encoder(setup.base.tokenizer)
-    taught, apart = (
-        (list(rows), list(evaluate_on)) if evaluate_on else hold_out(rows, settings.eval_share, settings.seed)
-    )
-    data, dropped = encode_preferences(taught, encoder, limit, settings.too_long)
-    held = encode_preferences(apart, encoder, limit, settings.too_long)[0] if apart else []
+    taught, apart = split(rows, evaluate_on, settings)
+    data, dropped = encode_preferences(taught, setup.encoder, setup.limit, settings.too_long)
+    held = encode_preferences(apart, setup.encoder, setup.limit, settings.too_long)[0] if apart else []
     trainer = _make_trainer(setup, settings, data, held, progress)
-    card = {
-        "rows": {"given": len(rows), "trained_on": len(data), "too_long": dropped, "evaluated_on": len(held)},
-        "roles": {"research dpo": len(rows)},
-        "tokens": {"longest": max(map(_length, data)), "all": sum(map(_length, data)), "limit": limit},
-        "sources": dict(sources or {}),
-        "base_model": setup.base.name or "object",
-    }
+    lengths = [_length(pair) for pair in data]
+    roles = {"research dpo": len(rows)}
+    card = setup.describe(roles, lengths, too_long=dropped, evaluated_on=len(held), sources=sources)
     begun = {"trainer": "dpo", "rows": digest(data), "evaluated_on": digest(held)}
-    outcome, whole = run(setup, trainer, begun, card)
-    whole |= _measures(outcome.log)
-    if is_first_process():
-        setup.folder.finish(whole)
-        # TRL keeps the adapter that it started from beside the trained one
-        shutil.rmtree(setup.folder.path / ADAPTER / "ref", ignore_errors=True)
-    return result_of(setup, len(data), dropped, outcome, whole)
+    return run(setup, trainer, begun, card, {"preferences": _MEASURED})
 
 
 def encode_preferences(
     rows: Sequence[Preference], encoder: Encoder, limit: int, too_long: str = "drop"
 ) -> tuple[list[dict[str, list[int]]], int]:
-    """Pairs as ids of prompt and both answers, and how many were left out because they are too long.
+    """Encode pairs as ids of prompt and both answers, and count those left out because they are too long.
 
     Raises:
-        InputError: a pair is too long and that is to raise, or none is left.
+        InputError: a pair is too long and ``too_long`` is ``raise``, or none is left.
     """
     kept: list[dict[str, list[int]]] = []
     dropped = 0
@@ -95,7 +78,7 @@ def encode_preferences(
     if not kept:
         raise InputError(
             f"All {len(rows)} pairs are longer than {limit} tokens." if rows else "There are no pairs to train on.",
-            hint="Give a larger max_length." if rows else "selfreflect research-data makes them: dpo.jsonl.",
+            hint="Give a larger max_length." if rows else "selfreflect train research-data writes dpo.jsonl.",
         )
     return kept, dropped
 
@@ -121,15 +104,15 @@ def _make_trainer(
 
     class Encoded(DPOTrainer):  # type: ignore[misc]  # TRL is not typed
         def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-            """The ids are those of inference already; TRL would take all of a prompt for trusted text."""
+            """Keep the ids of inference; TRL would encode untrusted text with its control tokens."""
             return dataset
 
     arguments = {
         **setup.arguments(evaluates=bool(held)),
         "beta": settings.beta,
-        "max_length": None,  # pairs that are too long are already left out; none is cut
+        "max_length": None,  # longer pairs are already left out; none is cut
     }
-    # TRL loads the model to compare with from where the trained one came from; an object came from nowhere
+    # TRL loads the reference model from the trained model's path; an object has none, so a copy is given
     alone = not setup.base.name and not settings.adapts
     return steady(Encoded)(
         model=setup.model,
@@ -140,14 +123,3 @@ def _make_trainer(
         processing_class=setup.base.tokenizer,
         callbacks=setup.callbacks(progress),
     )
-
-
-def _measures(log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """For the card: how well pairs are told apart, at the first and the last step."""
-    steps = [e for e in log if "rewards/accuracies" in e]
-    names = {"accuracy": "rewards/accuracies", "margin": "rewards/margins"}
-    return {
-        "preferences": {
-            name: {"first": float(steps[0][key]), "last": float(steps[-1][key])} for name, key in names.items() if steps
-        }
-    }

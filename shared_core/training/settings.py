@@ -1,4 +1,4 @@
-"""How to train: one set of options for every recipe (supervised, preferences, online), with what they mean together.
+"""Settings of a training: one set for every recipe, and what preferences and online training add.
 
 Nothing here imports torch. ``trainer`` turns them into the arguments of TRL's trainers.
 """
@@ -12,17 +12,21 @@ from pydantic import Field, model_validator
 from shared_core.errors import InputError
 from shared_core.settings import Settings
 
-__all__ = ["LARGE", "RESUMABLE_CHANGES", "TrainingSettings"]
+__all__ = ["LARGE", "RESUMABLE_CHANGES", "OnlineSettings", "PreferenceSettings", "TrainingSettings"]
 
 LARGE = 1_000_000_000
-"""Weights from which a model is taken one row at a time and with gradient checkpointing, unless told otherwise."""
+"""Number of weights from which a model trains one row at a time with gradient checkpointing, unless set otherwise."""
 RESUMABLE_CHANGES = frozenset({"report_to", "run_name", "save_every", "use_cpu"})
-"""Options that may be others when an interrupted training goes on: they do not change what is learnt."""
+"""Settings that may change when an interrupted training goes on, because they do not change what is learnt."""
 _SMALL_MICRO = 8
 
 
 class TrainingSettings(Settings):
-    """How to train. ``recipe`` gives the paper's values for a role."""
+    """Settings of a supervised training. ``recipe`` gives the paper's values for a role.
+
+    >>> TrainingSettings(method="lora", batch_size=12).micro(weights=135_000_000)
+    6
+    """
 
     method: Literal["full", "lora", "qlora"] = Field(
         "full", description="All weights; low-rank adapters; or adapters over a base in 4 bits (needs bitsandbytes)."
@@ -48,8 +52,8 @@ class TrainingSettings(Settings):
     )
     batches: Literal["random", "length", "packed"] = Field(
         "random",
-        description="Rows of a batch: any; of about one length, so that little is padded; or packed behind each other "
-        "up to max_length, none seeing another (batch_size then counts packs).",
+        description="Rows of a batch: any; of about one length, so that little is padded; or packed one after another "
+        "up to max_length, none attending to another (batch_size then counts packs).",
     )
     lora_rank: int = Field(16, ge=1)
     lora_alpha: float = Field(32, gt=0)
@@ -58,7 +62,7 @@ class TrainingSettings(Settings):
     weights: Literal["auto", "base", "float32"] = Field(
         "auto",
         description="Type of the weights in memory. auto: the base's own under adapters, float32 where all are trained "
-        "(steps of bfloat16 weights round small updates away). What is saved has the base's type in any case.",
+        "(steps of bfloat16 weights round small updates away). The saved model has the base's type in any case.",
     )
     gradient_checkpointing: bool | None = Field(
         None,
@@ -67,16 +71,16 @@ class TrainingSettings(Settings):
     use_cpu: bool | None = Field(None, description="None uses an accelerator if there is one.")
     bf16: bool | None = Field(None, description="None uses bfloat16 where the accelerator has it, never on a CPU.")
     eval_share: float = Field(
-        0.0, ge=0, le=0.5, description="Share of the sources kept apart to evaluate on; the best checkpoint is kept."
+        0.0, ge=0, le=0.5, description="Share of the sources held out to evaluate on; the best checkpoint is kept."
     )
     save_every: float = Field(
         0.1,
         ge=0,
         description="Steps between checkpoints (and evaluations); below 1 a share of all steps; 0 keeps none, and "
-        "a training that was interrupted then begins anew.",
+        "an interrupted training then starts again.",
     )
     report_to: tuple[str, ...] = Field((), description="Trackers, as TRL names them: tensorboard, wandb, mlflow, …")
-    run_name: str | None = Field(None, description="What trackers call this training.")
+    run_name: str | None = Field(None, description="Name of this training in trackers.")
     seed: int = 0
 
     @model_validator(mode="after")
@@ -91,14 +95,18 @@ class TrainingSettings(Settings):
 
     @property
     def adapts(self) -> bool:
-        """Whether adapters are trained, and not all weights."""
+        """Whether adapters are trained instead of all weights."""
         return self.method != "full"
 
     def micro(self, weights: int, processes: int = 1) -> int:
-        """Rows in a process's memory at a time, for a model of so many weights.
+        """Choose how many rows a process holds in memory at a time.
+
+        Args:
+            weights: number of weights of the model.
+            processes: of the launch.
 
         Raises:
-            InputError: a batch cannot be cut that way.
+            InputError: the batch cannot be divided that way.
         """
         share, rest = divmod(self.batch_size, processes)
         if rest:
@@ -113,3 +121,51 @@ class TrainingSettings(Settings):
             of = f"batch_size {self.batch_size}" + (f" / {processes} processes" if processes > 1 else "")
             raise InputError(f"micro_batch_size {self.micro_batch_size} does not divide {of}.")
         return self.micro_batch_size
+
+
+class PreferenceSettings(TrainingSettings):
+    """Settings of DPO, with the values of Piché et al., Table 17. A row is a pair of answers.
+
+    >>> PreferenceSettings().beta
+    0.25
+    """
+
+    learning_rate: float = Field(1e-6, gt=0)
+    max_steps: int | None = Field(400, ge=1, description="Instead of epochs.")
+    batch_size: int = Field(64, ge=1, description="Pairs per step, over all processes.")
+    beta: float = Field(0.25, gt=0, description="Strength of the pull towards the model that training starts from.")
+
+    @model_validator(mode="after")
+    def _pairs(self) -> PreferenceSettings:
+        if self.batches != "random":
+            raise ValueError("pairs are neither packed nor grouped by length: batches='random'")
+        return self
+
+
+class OnlineSettings(TrainingSettings):
+    """Settings of RLOO. A row of a batch is a sampled answer.
+
+    Batch size, learning rate, steps and β are those of Piché et al., Table 17; the others are ours.
+
+    >>> OnlineSettings(batch_size=64).samples
+    4
+    """
+
+    learning_rate: float = Field(1e-6, gt=0)
+    max_steps: int | None = Field(600, ge=1, description="Instead of epochs.")
+    batch_size: int = Field(512, ge=2, description="Answers per step, over all processes.")
+    beta: float = Field(0.1, ge=0, description="Cost of moving away from the model that training starts from (KL).")
+    samples: int = Field(4, ge=2, description="Answers sampled for a prompt, each compared with the others.")
+    max_new_tokens: int = Field(256, ge=1, description="Tokens of a sampled answer.")
+    temperature: float = Field(1.0, gt=0)
+    sample_batch: int = Field(64, ge=2, description="Answers that a process samples at a time, as its memory allows.")
+
+    @model_validator(mode="after")
+    def _groups(self) -> OnlineSettings:
+        if self.batch_size % self.samples:
+            raise ValueError(f"a batch of {self.batch_size} answers does not hold whole groups of {self.samples}")
+        if self.batches != "random":
+            raise ValueError("sampled answers are neither packed nor grouped by length: batches='random'")
+        if self.eval_share:
+            raise ValueError("rewards are measured at each step; nothing is held out: eval_share=0")
+        return self

@@ -1,6 +1,6 @@
-"""What a training starts from and what it leaves: the base model with its type kept, adapters over it, the result.
+"""Load the base model (keeping its dtype), add adapters, save the result.
 
-A base keeps the type of its weights: adapters are trained over it as it is, and what is saved has that type, also where
+Adapters are trained over the base's weights as they were saved, and the saved model has the base's dtype, also where
 all weights were trained in float32.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError
 from shared_core.lm.checkpoints import default_device, load_checkpoint, load_tokenizer
-from shared_core.training.options import TrainingSettings
+from shared_core.training.settings import TrainingSettings
 
 __all__ = [
     "ADAPTER",
@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 ADAPTER = "adapter"
-"""Folder of the adapter by itself, in the output folder; the output folder holds the merged model."""
+"""Folder of the adapter alone, in the output folder, which holds the merged model."""
 
 Prepare = Callable[[Any, Any], Sequence[int]]
-"""Changes a fresh base and its tokenizer in place (tokens are added) and says which ids are new to the model."""
+"""Changes a fresh base and its tokenizer in place (adds tokens), and returns the ids that are new to the model."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Base:
     Attributes:
         model: of transformers, perhaps with adapters.
         tokenizer: its tokenizer.
-        dtype: of the weights as they were saved, and are to be.
+        dtype: of the weights as they were saved, and as the result is saved.
         name: hub name or path; empty for an object.
-        added: ids that are new to the model, whose rows of the embeddings have to be learnt.
-        prepare: what added them.
+        added: ids that are new to the model, whose embedding rows have to be learnt.
+        prepare: the function that added them.
         quantised: the weights are held in 4 bits.
     """
 
@@ -59,17 +59,17 @@ class Base:
 
     @property
     def weights(self) -> int:
-        """How many weights it has."""
+        """Number of weights."""
         return int(self.model.num_parameters())
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that it chooses among."""
+        """Number of tokens that it chooses among."""
         return int(self.model.get_input_embeddings().weight.shape[0])
 
 
 def check_packages(settings: TrainingSettings, trackers: bool = True) -> None:
-    """Refuse, before anything is loaded, what is not installed or cannot be done here.
+    """Check, before anything is loaded, that the packages and the device for these settings are there.
 
     Raises:
         MissingDependencyError: a package is missing.
@@ -105,10 +105,10 @@ def _check_trackers(names: Sequence[str]) -> None:
 
 
 def load_base(model: Any, tokenizer: Any, settings: TrainingSettings, prepare: Prepare | None = None) -> Base:
-    """A model by name, path or as an object (which is changed), as the settings want it in memory.
+    """Load a model by name or path, or take an object (which is changed), in the dtype that the settings ask for.
 
     Raises:
-        ModelLoadError: there is none.
+        ModelLoadError: there is no such model.
         InputError, MissingDependencyError: as ``check_packages``.
     """
     import torch
@@ -134,12 +134,12 @@ def load_base(model: Any, tokenizer: Any, settings: TrainingSettings, prepare: P
 
 
 def _device() -> str:
-    """Each process of a launch has a device of its own."""
+    """Name this process's device: each process of a launch has its own."""
     return f"{default_device()}:{os.environ.get('LOCAL_RANK', '0')}"
 
 
 def _four_bits() -> Any:
-    """Dettmers et al. 2023: NormalFloat with double quantisation, computed in bfloat16."""
+    """Make the configuration of QLoRA (Dettmers et al. 2023): NormalFloat, double quantisation, bfloat16 compute."""
     import torch
     from transformers import BitsAndBytesConfig
 
@@ -152,12 +152,13 @@ def _four_bits() -> Any:
 
 
 def with_adapters(base: Base, settings: TrainingSettings) -> Any:
-    """The base under LoRA adapters, seeded; the rows of tokens that are new to it are trained beside them."""
+    """Put seeded LoRA adapters over the base; the embedding rows of new tokens are trained with them."""
     from peft import LoraConfig, get_peft_model
     from transformers import set_seed
 
     modules = settings.lora_modules
-    set_seed(settings.seed)  # adapters begin at random
+    set_seed(settings.seed)  # adapters are initialised at random
+    # Without trained rows, the embeddings of new tokens would stay as they were initialised.
     rows = {name: list(base.added) for name in _embeddings(base.model)} if base.added else None
     model = get_peft_model(
         base.model,
@@ -179,7 +180,7 @@ def with_adapters(base: Base, settings: TrainingSettings) -> Any:
 
 
 def _embeddings(model: Any) -> list[str]:
-    """Names of the modules that hold a row for each token; one where input and output share it."""
+    """Name the modules that hold a row [width] per token: input and output, or one where they are tied."""
     given, head = model.get_input_embeddings(), model.get_output_embeddings()
     tied = head is None or head.weight is given.weight
     wanted = [given] if tied else [given, head]
@@ -187,14 +188,14 @@ def _embeddings(model: Any) -> list[str]:
 
 
 def _show_bias(model: Any) -> None:
-    """TRL reads ``lm_head.bias`` beside its weight, which peft's wrapper of trained rows does not hand on."""
+    """Register ``lm_head.bias``, which TRL reads and peft's wrapper of trained rows hides."""
     head = model.get_output_embeddings()
     if head is not None and "bias" not in head._parameters and not hasattr(head, "bias"):
         head.register_parameter("bias", None)
 
 
 def save_model(base: Base, trained: Any, folder: Path) -> None:
-    """Write the trained model, whole and in the base's type, with its tokenizer; the adapter by itself beside it."""
+    """Write the merged model in the base's dtype, its tokenizer, and the adapter alone."""
     if not base.quantised and not hasattr(trained, "merge_and_unload"):
         whole = trained.to(base.dtype)
     elif base.quantised:
@@ -208,9 +209,9 @@ def save_model(base: Base, trained: Any, folder: Path) -> None:
 
 
 def merge_onto_base(base: Base, adapter: Path) -> Any:
-    """A fresh copy of the base on the CPU in its own type, with an adapter merged into it.
+    """Merge an adapter into a fresh copy of the base, on the CPU and in its own dtype.
 
-    For a base whose weights in memory are not those to be saved: in 4 bits, or spread over processes.
+    For a base whose weights in memory are not the ones to save: held in 4 bits, or sharded over processes.
     """
     from peft import PeftModel
 
