@@ -18,11 +18,13 @@ from shared_core.cli.eval import eval_app
 from shared_core.cli.eval_compare import old_merge_command
 from shared_core.cli.index import index_command
 from shared_core.cli.lab import lab_app
-from shared_core.cli.research_data import research_data_command
-from shared_core.cli.train import train_app
-from shared_core.cli.train_research import research_command
-from shared_core.cli.train_rows import reclaim_answers_command
-from shared_core.cli.train_self_rag import self_rag_app
+from shared_core.cli.research_data import old_research_data_command, research_data_command
+from shared_core.cli.train import critic_command, generator_command, reclaim_command, research_command
+from shared_core.cli.train_rows import (
+    reclaim_answers_command,
+    reclaim_rows_command,
+    self_rag_rows_command,
+)
 from shared_core.errors import InputError
 
 app = typer.Typer(
@@ -39,10 +41,18 @@ app.command("index")(index_command)
 app.add_typer(eval_app, name="eval")
 app.command("eval-merge", hidden=True)(old_merge_command)
 app.add_typer(calibrate_app, name="calibrate")
-app.command("research-data")(research_data_command)
+app.command("research-data", hidden=True)(old_research_data_command)
 app.command("doctor")(doctor_command)
+train_app = typer.Typer(help="Make training rows, and train models on them.", no_args_is_help=True)
+train_app.command("reclaim-rows")(reclaim_rows_command)
 train_app.command("reclaim-answers")(reclaim_answers_command)
+train_app.command("reclaim")(reclaim_command)
+train_app.command("research-data")(research_data_command)
 train_app.command("research")(research_command)
+self_rag_app = typer.Typer(help="Self-RAG's rows, critic and generator.", no_args_is_help=True)
+self_rag_app.command("rows")(self_rag_rows_command)
+self_rag_app.command("critic")(critic_command)
+self_rag_app.command("generator")(generator_command)
 train_app.add_typer(self_rag_app, name="self-rag")
 app.add_typer(train_app, name="train")
 app.add_typer(lab_app, name="lab")

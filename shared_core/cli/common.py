@@ -101,6 +101,7 @@ def _parameters(command: Callable[..., Any], hints: dict[str, Any]) -> list[insp
         options = get_type_hints(group, include_extras=True)
         for f in fields(group):
             default = f.default if f.default_factory is MISSING else f.default_factory()
+            default = inspect.Parameter.empty if default is MISSING else default
             found.append(inspect.Parameter(f.name, kind, default=default, annotation=options[f.name]))
     added = [("quiet", _Quiet), ("verbose", _Verbose)]
     return [*found, *(inspect.Parameter(name, kind, default=0, annotation=hint) for name, hint in added)]

@@ -1,20 +1,23 @@
-"""``selfreflect train self-rag rows`` and ``train reclaim-answers``: what to train on, labelled by a model."""
+"""``selfreflect train reclaim-rows | reclaim-answers | self-rag rows``: make rows to train on."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from shared_core.cli.common import FAILED, build_model, open_index, reports_errors
+from shared_core.cli import common
+from shared_core.cli.common import FAILED, open_index, reports_errors
 from shared_core.cli.console import err, out
 from shared_core.cli.options import BaseUrl, Docs, Index, Limit, Model, Vectors
 from shared_core.cli.progress import question_progress
+from shared_core.cli.train import show_balance
 from shared_core.errors import InputError
 from shared_core.support.files import replace_file
 
@@ -25,61 +28,201 @@ if TYPE_CHECKING:
     from shared_core.training.labelling import Labelled
     from shared_core.types import Passage
 
-Questions = Annotated[
-    Path,
-    typer.Argument(
-        help='Questions (jsonl, json, csv, tsv), with "passages" and "output" of their own where they have.'
-    ),
-]
-Folder = Annotated[
-    Path, typer.Option("--output", "-o", help="Folder of labels and rows; a run that was ended goes on in it.")
-]
-MaxCalls = Annotated[int | None, typer.Option("--max-calls", min=1, help="Requests to models at most, all runs added.")]
-MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", min=1, help="Tokens read and written at most, likewise.")
-]
-TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, help="Passages retrieved.")]
-BatchSize = Annotated[int, typer.Option(min=1, help="Questions worked on at once.")]
-Share = Annotated[
-    float,
-    typer.Option(
-        min=0, max=1, help="Share of the questions that are also shown passages of another, to learn to decline."
-    ),
-]
+
+# --- ReClaim's rows from answers -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions:
+    """Options of ``reclaim-rows`` that are settings of the rows.
+
+    >>> RowOptions(segments="sentence").max_sentences
+    3
+    """
+
+    nli_threshold: Annotated[float, typer.Option(help="Probability from which a clause counts as entailed.")] = 0.5
+    segments: Annotated[str, typer.Option(help="clause or sentence.")] = "clause"
+    mode: Annotated[str, typer.Option(help="sentence or span: what may be cited.")] = "sentence"
+    max_sentences: Annotated[int, typer.Option(help="Sentences of a reference.")] = 3
+    max_pairs: Annotated[int | None, typer.Option(help="Pairs of an answer.")] = None
+    on_drop: Annotated[str, typer.Option(help="skip, truncate or discard an answer that loses a segment.")] = "skip"
 
 
 @reports_errors
-def self_rag_rows_command(
-    questions: Questions,
-    output: Folder,
-    docs: Docs = [],  # noqa: B006 - typer's way of a repeatable option
-    index: Index = None,
-    vectors: Vectors = None,
-    model: Model = None,
+def reclaim_rows_command(
+    sources: Annotated[Path, typer.Argument(help="Answers with passages, JSON lines (docs/reclaim.md).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the rows.")],
+    options: RowOptions,
+    dropped: Annotated[Path | None, typer.Option(help="Also write what was left out, with reasons.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the counts as JSON.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Selects citations where answers carry no labels: name or path.")
+    ] = None,
     base_url: BaseUrl = None,
+    nli: Annotated[
+        Path | None, typer.Option("--nli", help="NLI classifier (folder): keeps clauses that their quotes entail.")
+    ] = None,
+    form: Annotated[
+        Literal["conversational", "text"], typer.Option(help="For `train reclaim`, or for other trainers.")
+    ] = "conversational",
+) -> None:
+    """Make rows for ReClaim's reference, claim and unified models from answers.
+
+    Cited sentences must be in the passages word for word, and with --nli each must entail its clause. Everything else
+    is left out, counted, and written to --dropped.
+    """
+    from shared_core.reading.support import CrossEncoderSupportScorer
+    from shared_core.runtime.flow import Resources
+    from shared_core.training.reclaim.rows import RowSettings, build_rows
+    from shared_core.training.reclaim.sources import read_sources
+    from shared_core.training.rows import write_json_lines, write_rows
+
+    settings = RowSettings(**vars(options))
+    given = read_sources(sources)
+    lm = common.build_model(model, base_url)
+    judge = None if nli is None else CrossEncoderSupportScorer(nli)
+    resources = Resources(models={} if lm is None else {"selection": lm}, judge=judge)
+    with question_progress(err, len(given), "Answers") as show:
+        made = build_rows(given, settings, resources, progress=lambda done: show(done, len(given)))
+    if dropped is not None:
+        write_json_lines(map(dataclasses.asdict, made.drops), dropped)
+    if report is not None:
+        write_report(report, made.report.to_dict())
+    out.print(made.report.summary(), markup=False, highlight=False)
+    if not made.rows:
+        raise InputError("No rows are left.", hint="The reasons are counted above; --dropped FILE writes each of them.")
+    write_rows(made.rows, output, form=form)
+    out.print(f"written: {output}", markup=False, highlight=False)
+
+
+# --- questions that a model labels or answers ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabellingOptions:
+    """Options of the commands that have a model label or answer questions, and resume.
+
+    >>> LabellingOptions(questions=Path("q.jsonl"), output=Path("run"), model="smollm2").top_k
+    5
+    """
+
+    questions: Annotated[
+        Path,
+        typer.Argument(
+            help='Questions (jsonl, json, csv, tsv), with "passages" and "output" of their own where they have.'
+        ),
+    ]
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of labels and rows; an interrupted run resumes in it.")
+    ]
+    docs: Docs = field(default_factory=list)
+    index: Index = None
+    vectors: Vectors = None
+    model: Model = None
+    base_url: BaseUrl = None
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Passages retrieved.")] = 5
+    declines: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the questions also shown another's passages, to learn to decline."),
+    ] = 0.1
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Requests to models at most, over all runs.")] = None
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens read and written at most, likewise.")] = None
+    limit: Limit = None
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions worked on at once.")] = 8
+
+    def read(self) -> list[Question]:
+        """Read the questions."""
+        from shared_core.evaluation.dataset import read_questions
+
+        return read_questions(self.questions)[: self.limit]
+
+    def open(self, log: RunLog, asked: Sequence[Question], critic: str | None = None) -> Resources:
+        """Open the documents, compare them with the log's, and load the models last: they take the longest.
+
+        Raises:
+            InputError: no model is named, questions have neither passages nor documents, or the log is of others.
+        """
+        from shared_core.runtime.flow import Resources
+        from shared_core.training.labelling import check_documents
+
+        if self.model is None and self.base_url is None:
+            raise InputError("A language model labels.", hint="Give --model or --base-url.")
+        alone = [q.id for q in asked if _own_passages(q) is None]
+        reads = bool(self.docs) or self.index is not None
+        if alone and not reads:
+            raise InputError(
+                f"{len(alone)} questions have no passages of their own ({', '.join(alone[:3])}).",
+                hint="Give --docs PATH or --index DIR to retrieve them from.",
+            )
+        retriever = open_index(self.docs, self.index, self.vectors).retriever() if reads else None
+        check_documents(log, retriever)
+        models = {"default": common.build_model(self.model, self.base_url)}
+        if critic is not None:
+            models["judge"] = common.build_model(critic, None)
+        return Resources(models={role: lm for role, lm in models.items() if lm is not None}, retriever=retriever)
+
+    def label(
+        self,
+        what: str,
+        asked: Sequence[Question],
+        ask: Callable[[Question], Flow[dict[str, Any]]],
+        resources: Resources,
+        log: RunLog,
+        settings: Mapping[str, Any],
+    ) -> Labelled:
+        """Make the missing records with a progress bar, and report failures; exit if there is no record."""
+        from shared_core.training.labelling import label_all
+
+        with question_progress(err, len(asked), what) as show:
+            done = label_all(
+                asked, ask, resources, log, settings, max_calls=self.max_calls, max_tokens=self.max_tokens,
+                batch_size=self.batch_size, progress=show,
+            )  # fmt: skip
+        show_failures(done.failed)
+        if done.left:
+            message = f"{done.left} questions are left: the budget is spent. Run the command again with a larger one."
+            err.print(message, style="yellow", highlight=False)
+        if not done.records:
+            if done.left and not done.failed:
+                hint = "Raise --max-calls or --max-tokens."
+                raise InputError("The budget does not suffice for one question.", hint=hint)
+            raise typer.Exit(FAILED)
+        return done
+
+    def report(self, done: Labelled, counts: Mapping[str, Any]) -> None:
+        """Write ``report.json``: counts, failures and cost."""
+        costs = {"failed": len(done.failed), "left": done.left, **dataclasses.asdict(done.spent)}
+        write_report(self.output / "report.json", {**counts, **costs})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticOptions:
+    """Options of ``self-rag rows``: how labels are made, and which of them become rows.
+
+    >>> CriticOptions(per_task=4000).relevance_share
+    0.3
+    """
+
     critic: Annotated[
         str | None, typer.Option(help="A critic trained on such rows judges (name or path); --model still writes.")
-    ] = None,
-    top_k: TopK = 5,
-    judged: Annotated[int, typer.Option(min=1, help="Passages whose support for a sentence is judged.")] = 2,
-    max_sentences: Annotated[int, typer.Option(min=1, help="Of an answer.")] = 5,
-    certainty: Annotated[float, typer.Option(min=0, max=0.99, help="Leave out verdicts less probable.")] = 0.0,
-    declines: Share = 0.1,
-    abstention: Annotated[str, typer.Option(help="What declining says.")] = "I do not know.",
-    relevance_share: Annotated[float, typer.Option(help="Of the relevance rows, which are many.")] = 0.3,
-    per_task: Annotated[int, typer.Option(min=1, help="Critic rows of a task at most.")] = 20_000,
+    ] = None
+    judged: Annotated[int, typer.Option(min=1, help="Passages whose support for a sentence is judged.")] = 2
+    max_sentences: Annotated[int, typer.Option(min=1, help="Of an answer.")] = 5
+    certainty: Annotated[float, typer.Option(min=0, max=0.99, help="Leave out verdicts less probable.")] = 0.0
+    abstention: Annotated[str, typer.Option(help="Text of an answer that declines.")] = "I do not know."
+    relevance_share: Annotated[float, typer.Option(help="Of the relevance rows, which are many.")] = 0.3
+    per_task: Annotated[int, typer.Option(min=1, help="Critic rows of a task at most.")] = 20_000
     per_verdict: Annotated[
         float | None, typer.Option(min=1, help="No verdict more than so many times as often as a task's rarest.")
-    ] = None,
-    max_calls: MaxCalls = None,
-    max_tokens: MaxTokens = None,
-    limit: Limit = None,
-    batch_size: BatchSize = 8,
-) -> None:
+    ] = None
+
+
+@reports_errors
+def self_rag_rows_command(run: LabellingOptions, how: CriticOptions) -> None:
     """Label questions for Self-RAG: critic.jsonl and generator.jsonl for `train self-rag critic|generator`.
 
-    A model judges and writes; passages are the retriever's. Labels are kept as they come: ended at any moment, or by
-    its budget, the same command goes on where it was, and asks again what failed.
+    A model judges and writes; passages are the retriever's. Labels are logged as they are made: after an interruption,
+    or a spent budget, the same command resumes, and asks again what failed.
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
@@ -87,68 +230,45 @@ def self_rag_rows_command(
     from shared_core.training.self_rag.label import LabelSettings, Subject, label
     from shared_core.training.self_rag.made import RowSettings, make_rows, write_made
 
-    thinning = RowSettings(relevance_share=relevance_share, most_per_task=per_task, most_per_verdict=per_verdict)
-    options = LabelSettings(
-        critic="prompted" if critic is None else "tokens",
-        top_k=top_k,
-        judged=judged,
-        max_sentences=max_sentences,
-        certainty=certainty,
-        abstention=abstention,
+    thinning = RowSettings(
+        relevance_share=how.relevance_share, most_per_task=how.per_task, most_per_verdict=how.per_verdict
     )
-    asked = _read(questions, limit)
-    configuration = {**options.model_dump(mode="json"), "declines": declines}
-    log = open_log(output, "labels", configuration)
-    resources = _resources(asked, docs, index, vectors, model, base_url, critic)
-    others = _others(asked, declines if resources.retriever is not None else 0)
+    settings = LabelSettings(
+        critic="prompted" if how.critic is None else "tokens",
+        top_k=run.top_k,
+        judged=how.judged,
+        max_sentences=how.max_sentences,
+        certainty=how.certainty,
+        abstention=how.abstention,
+    )
+    recorded = {**settings.model_dump(mode="json"), "declines": run.declines}
+    asked = run.read()
+    log = open_log(run.output, "labels", recorded)
+    resources = run.open(log, asked, how.critic)
+    others = _others(asked, run.declines if resources.retriever is not None else 0)
 
     def ask(question: Question) -> Flow[dict[str, Any]]:
         given = str(question.metadata.get("output") or "")
         subject = Subject(question.question, given, _own_passages(question), others.get(question.id, ""))
-        return label(subject, options, resources)
+        return label(subject, settings, resources)
 
-    done = _label_all(
-        "Labelling",
-        asked,
-        ask,
-        resources,
-        log,
-        configuration,
-        max_calls=max_calls,
-        max_tokens=max_tokens,
-        batch_size=batch_size,
-    )
-    made = make_rows(done.records, thinning, questions.stem)
-    write_made(made, output)
-    _write_report(output, {**made.report, **_costs(done)})
-    for task, counts in made.report["balance"].items():
-        shares = ", ".join(f"{token} {count}" for token, count in counts.items())
-        out.print(f"{task}: {shares}", markup=False, highlight=False)
-    told = f"{len(made.critic)} critic rows, {len(made.generator)} generator rows ({made.report['declines']} decline)"
-    out.print(told, markup=False, highlight=False)
-    out.print(f"written: {output}", markup=False, highlight=False)
+    done = run.label("Labelling", asked, ask, resources, log, recorded)
+    made = make_rows(done.records, thinning, run.questions.stem)
+    write_made(made, run.output)
+    run.report(done, made.report)
+    show_balance(made.report["balance"])
+    counts = f"{len(made.critic)} critic rows, {len(made.generator)} generator rows"
+    out.print(f"{counts} ({made.report['declines']} decline)", markup=False, highlight=False)
+    out.print(f"written: {run.output}", markup=False, highlight=False)
 
 
 @reports_errors
 def reclaim_answers_command(
-    questions: Questions,
-    output: Folder,
-    docs: Docs = [],  # noqa: B006
-    index: Index = None,
-    vectors: Vectors = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    top_k: TopK = 5,
-    max_sentences: Annotated[int, typer.Option(min=1, help="Of an answer.")] = 3,
-    declines: Share = 0.1,
-    max_calls: MaxCalls = None,
-    max_tokens: MaxTokens = None,
-    limit: Limit = None,
-    batch_size: BatchSize = 8,
+    run: LabellingOptions, max_sentences: Annotated[int, typer.Option(min=1, help="Of an answer.")] = 3
 ) -> None:
     """Have a model answer questions from passages, with marks, or decline: answers.jsonl for `train reclaim-rows`.
 
-    Answers are kept as they come: ended at any moment, or by its budget, the same command goes on where it was.
+    Answers are logged as they are made: after an interruption, or a spent budget, the same command resumes.
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
@@ -156,47 +276,31 @@ def reclaim_answers_command(
     from shared_core.training.reclaim.answers import AnswerSettings, write_answer
     from shared_core.training.rows import write_json_lines
 
-    options = AnswerSettings(top_k=top_k, max_sentences=max_sentences)
-    asked = _read(questions, limit)
-    configuration = {**options.model_dump(mode="json"), "declines": declines}
-    log = open_log(output, "written", configuration)
-    resources = _resources(asked, docs, index, vectors, model, base_url, None)
-    others = _others(asked, declines if resources.retriever is not None else 0)
+    settings = AnswerSettings(top_k=run.top_k, max_sentences=max_sentences)
+    recorded = {**settings.model_dump(mode="json"), "declines": run.declines}
+    asked = run.read()
+    log = open_log(run.output, "written", recorded)
+    resources = run.open(log, asked)
+    others = _others(asked, run.declines if resources.retriever is not None else 0)
 
     def ask(question: Question) -> Flow[dict[str, Any]]:
-        return write_answer(question.question, _own_passages(question), others.get(question.id, ""), options)
+        return write_answer(question.question, _own_passages(question), others.get(question.id, ""), settings)
 
-    done = _label_all(
-        "Answering",
-        asked,
-        ask,
-        resources,
-        log,
-        configuration,
-        max_calls=max_calls,
-        max_tokens=max_tokens,
-        batch_size=batch_size,
-    )
+    done = run.label("Answering", asked, ask, resources, log, recorded)
     sources = [
         {"id": r["id"] if not i else f"{r['id']} declines", **s}
         for r in done.records
         for i, s in enumerate(r["sources"])
     ]
-    write_json_lines(sources, output / "answers.jsonl")
+    write_json_lines(sources, run.output / "answers.jsonl")
     declined = sum("declines" in s for s in sources)
     counts = {"answers": len(sources) - declined, "declines": declined, "questions": len(done.records)}
-    _write_report(output, {**counts, **_costs(done)})
+    run.report(done, counts)
     out.print(f"{counts['answers']} answers, {declined} that decline", markup=False, highlight=False)
-    out.print(f"written: {output / 'answers.jsonl'}", markup=False, highlight=False)
+    out.print(f"written: {run.output / 'answers.jsonl'}", markup=False, highlight=False)
 
 
-# --- parts ---------------------------------------------------------------------------------------------------------
-
-
-def _read(path: Path, limit: int | None) -> list[Question]:
-    from shared_core.evaluation.dataset import read_questions
-
-    return read_questions(path)[:limit]
+# --- parts -----------------------------------------------------------------------------------------------------------
 
 
 def _own_passages(question: Question) -> tuple[Passage, ...] | None:
@@ -214,42 +318,10 @@ def _own_passages(question: Question) -> tuple[Passage, ...] | None:
         ) from error
 
 
-def _resources(
-    asked: Sequence[Question],
-    docs: Sequence[Path],
-    index: Path | None,
-    vectors: str | None,
-    model: str | None,
-    base_url: str | None,
-    critic: str | None,
-) -> Resources:
-    """Models and, where a question has no passages of its own, the retriever; everything is looked at before."""
-    from shared_core.runtime.flow import Resources
-
-    if model is None and base_url is None:
-        raise InputError("A language model labels.", hint="Give --model or --base-url.")
-    alone = [q.id for q in asked if _own_passages(q) is None]
-    reads = bool(docs) or index is not None
-    if alone and not reads:
-        raise InputError(
-            f"{len(alone)} questions have no passages of their own ({', '.join(alone[:3])}).",
-            hint="Give --docs PATH or --index DIR to retrieve them from.",
-        )
-    retriever = open_index(docs, index, vectors).retriever() if reads else None
-    lm = build_model(model, base_url)
-    assert lm is not None
-    models = {"default": lm}
-    if critic is not None:
-        judge = build_model(critic, None)
-        assert judge is not None
-        models["judge"] = judge
-    return Resources(models=models, retriever=retriever)
-
-
 def _others(asked: Sequence[Question], share: float) -> dict[str, str]:
-    """For a share of the questions another one, whose passages they shall be shown; told by what they ask."""
+    """For a share of the questions, pick another question whose passages are used as distractors."""
 
-    def lot(question: Question) -> int:
+    def lot(question: Question) -> int:  # by the question's text, so that a resumed run picks the same
         return int.from_bytes(hashlib.sha256(question.question.encode()).digest()[:4], "big")
 
     chosen = [i for i, q in enumerate(asked) if lot(q) < share * 2**32] if len(asked) > 1 else []
@@ -257,55 +329,15 @@ def _others(asked: Sequence[Question], share: float) -> dict[str, str]:
     return {asked[i].id: asked[(i + step(asked[i])) % len(asked)].question for i in chosen}
 
 
-def _label_all(
-    what: str,
-    asked: Sequence[Question],
-    ask: Callable[[Question], Flow[dict[str, Any]]],
-    resources: Resources,
-    log: RunLog,
-    configuration: dict[str, Any],
-    *,
-    max_calls: int | None,
-    max_tokens: int | None,
-    batch_size: int,
-) -> Labelled:
-    """Make the records that are missing, with a progress bar, and report failures."""
-    from shared_core.training.labelling import label_all
-
-    with question_progress(err, len(asked), what) as tell:
-        done = label_all(
-            asked,
-            ask,
-            resources,
-            log,
-            configuration,
-            max_calls=max_calls,
-            max_tokens=max_tokens,
-            batch_size=batch_size,
-            progress=tell,
-        )
-    _tell(done)
-    return done
+def show_failures(failed: Mapping[str, str]) -> None:
+    """Print each error once, with the questions that it hit."""
+    for why in sorted(set(failed.values())):
+        ids = [i for i, e in failed.items() if e == why]
+        message = f"failed ({len(ids)}: {', '.join(ids[:5])}): {why}"
+        err.print(message, style="yellow", markup=False, highlight=False)
 
 
-def _tell(done: Labelled) -> None:
-    for why in sorted(set(done.failed.values())):
-        ids = [i for i, e in done.failed.items() if e == why]
-        told = f"failed ({len(ids)}: {', '.join(ids[:5])}): {why}"
-        err.print(told, style="yellow", markup=False, highlight=False)
-    if done.left:
-        told = f"{done.left} questions are left: the budget is spent. The same command with a larger one goes on."
-        err.print(told, style="yellow", highlight=False)
-    if not done.records:
-        if done.left and not done.failed:
-            raise InputError("The budget does not suffice for one question.", hint="Raise --max-calls or --max-tokens.")
-        raise typer.Exit(FAILED)
-
-
-def _costs(done: Labelled) -> dict[str, Any]:
-    return {"failed": len(done.failed), "left": done.left, **dataclasses.asdict(done.spent)}
-
-
-def _write_report(folder: Path, report: dict[str, Any]) -> None:
-    with replace_file(folder / "report.json") as file:
-        file.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+def write_report(path: Path, values: Mapping[str, Any]) -> None:
+    """Write plain values as a JSON file."""
+    with replace_file(path) as file:
+        file.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")

@@ -31,12 +31,14 @@ from shared_core.types import Usage
 
 if TYPE_CHECKING:
     from shared_core.evaluation.dataset import Question
+    from shared_core.retrieval.base import Retriever
 
 __all__ = [
     "Budget",
     "Cost",
     "Labelled",
     "Record",
+    "check_documents",
     "check_questions",
     "label_all",
     "made_with",
@@ -150,6 +152,12 @@ def open_log(folder: str | Path, name: str, options: Mapping[str, Any]) -> RunLo
     log = RunLog(Path(folder) / f"{name}.jsonl", key="id", card=f"{name}.json")
     log.check({RUN: options})
     return log
+
+
+def check_documents(log: RunLog, retriever: Retriever | None) -> None:
+    """Refuse other documents than a log's, before models are loaded; InputError names the value that differs."""
+    if log.description()[0]:
+        log.check({RUN: {"documents": None if retriever is None else describe_retriever(retriever)}})
 
 
 def without_names(old: Mapping[str, Any], resources: Resources) -> dict[str, Any]:

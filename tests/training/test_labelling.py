@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shared_core.cli import app, train_rows
+from shared_core.cli import app
 from shared_core.errors import GenerationError, InputError, LanguageModelError
 from shared_core.evaluation.dataset import Question
 from shared_core.lm import ScriptedLM
-from shared_core.runtime.flow import Flow, Generate, Resources, run
+from shared_core.retrieval import BM25Retriever
+from shared_core.runtime.flow import Flow, Generate, Resources, Retrieve, run
 from shared_core.training.labelling import Labelled, label_all, open_log
 from shared_core.training.reclaim.answers import AnswerSettings, write_answer
 from shared_core.training.reclaim.rows import build_rows
@@ -281,6 +282,27 @@ def test_another_configuration_or_question_is_refused(tmp_path: Path) -> None:
         label_them(tmp_path, Labeller())
 
 
+def test_other_documents_or_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def label_over(text: str) -> None:
+        documents = BM25Retriever()
+        documents.add([Passage("a", text)])
+        parts = Resources(models={"default": ScriptedLM(())}, retriever=documents)
+
+        def ask(question: Question) -> Flow[dict[str, Any]]:
+            yield Retrieve(question.question, 1)
+            return {}
+
+        label_all(QUESTIONS[:1], ask, parts, open_log(tmp_path, "labels", {}), {})
+
+    label_over("The lamp was lit.")
+    label_over("The lamp was lit.")
+    with pytest.raises(InputError, match=r"was made with documents\.sha256"):
+        label_over("The lamp was sold.")
+    monkeypatch.setattr(ScriptedLM, "identity", "other weights", raising=False)
+    with pytest.raises(InputError, match=r'weights\.default "scripted", not "other weights"'):
+        label_over("The lamp was lit.")
+
+
 # --- ReClaim
 
 
@@ -352,7 +374,7 @@ def test_the_command_writes_answers_for_reclaim(tmp_path: Path, monkeypatch: pyt
     def reply(request: Generate) -> str:
         return "It was lit in 1871 [1]." if "lit? 1" not in request.prompt.text else "NO ANSWER"
 
-    monkeypatch.setattr(train_rows, "build_model", lambda *given: ScriptedLM(reply))
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda *given: ScriptedLM(reply))
     folder = tmp_path / "run"
     done = CliRunner().invoke(
         app, ["train", "reclaim-answers", str(questions_file(tmp_path)), "-o", str(folder), "-m", "x"]

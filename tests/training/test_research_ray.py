@@ -44,7 +44,9 @@ def test_what_could_never_run_is_refused_before_anything_is_started(tmp_path: Pa
     bound = numbered().over(here)
     with pytest.raises(InputError, match="other processes"):
         run_searches(bound, QUESTIONS, tmp_path / "bound", carrier=TWO)
-    refused = CliRunner().invoke(app, ["research-data", "q.jsonl", "-o", "x", "--model", "m", "--ray-address", "auto"])
+    refused = CliRunner().invoke(
+        app, ["train", "research-data", "q.jsonl", "-o", "x", "--model", "m", "--ray-address", "auto"]
+    )
     assert refused.exit_code == 2
 
 
@@ -116,7 +118,7 @@ def test_the_command_makes_the_same_rows(tmp_path: Path, monkeypatch: pytest.Mon
     questions = tmp_path / "q.jsonl"
     asked = [Question(str(i), f"When was lamp {i} lit?") for i in range(4)]
     questions.write_text("\n".join(json.dumps({"id": q.id, "question": q.question}) for q in asked), "utf-8")
-    command = ["research-data", str(questions), "--model", "m", "--batch-size", "2"]
+    command = ["train", "research-data", str(questions), "--model", "m", "--batch-size", "2"]
     command += ["--set", "research.samples=2", "--set", "research.rounds=1", "--set", "research.splitter=sentences"]
     assert CliRunner().invoke(app, [*command, "-o", str(tmp_path / "alone")]).exit_code == 0
     done = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "ray"), "--ray", "--workers", "2"])

@@ -197,7 +197,7 @@ def test_the_command_writes_rows_and_goes_on(tmp_path: Path, monkeypatch: pytest
     questions = tmp_path / "q.jsonl"
     questions.write_text("\n".join(json.dumps({"id": q.id, "question": q.question}) for q in QUESTIONS), "utf-8")
     out = tmp_path / "out"
-    command = ["research-data", str(questions), "-o", str(out), "--model", "m"]
+    command = ["train", "research-data", str(questions), "-o", str(out), "--model", "m"]
     command += ["--set", "research.samples=2", "--set", "research.rounds=1", "--set", "research.splitter=sentences"]
     first = CliRunner().invoke(app, [*command, "--limit", "3"])
     assert first.exit_code == 0, first.output
@@ -212,4 +212,55 @@ def test_the_command_writes_rows_and_goes_on(tmp_path: Path, monkeypatch: pytest
     assert report["searches"] == report["rloo"] == 7
     refused = CliRunner().invoke(app, [*command, "--set", "research.samples=4"])
     assert refused.exit_code == 2
-    assert CliRunner().invoke(app, ["research-data", str(questions), "-o", str(out)]).exit_code == 2
+    assert CliRunner().invoke(app, ["train", "research-data", str(questions), "-o", str(out)]).exit_code == 2
+
+
+def test_the_old_name_of_the_command_works_and_names_the_new_one(tmp_path: Path) -> None:
+    questions = tmp_path / "q.jsonl"
+    questions.write_text(json.dumps({"question": "Who?"}), "utf-8")
+    done = CliRunner().invoke(app, ["research-data", str(questions), "-o", str(tmp_path / "out")])
+    assert (done.exit_code, "use: selfreflect train research-data" in " ".join(done.output.split())) == (2, True)
+    assert "research-data" not in CliRunner().invoke(app, ["--help"]).output
+    assert "research-data" in CliRunner().invoke(app, ["train", "--help"]).output
+
+
+def test_other_documents_or_options_are_refused_before_a_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model([[LIT]], think=believes(lit="90", sank="20"))
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda name, url: model.lm)
+    questions = tmp_path / "q.jsonl"
+    questions.write_text(json.dumps({"id": "0", "question": QUESTIONS[0].question}), "utf-8")
+    for name, text in (("one", f"{LIT} {SANK}"), ("two", f"{SANK} {LIT} And more.")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lamps.txt").write_text(text, "utf-8")
+
+    def search(documents: str, *more: str) -> Any:
+        command = ["train", "research-data", str(questions), "-o", str(tmp_path / "out"), "--model", "m"]
+        command += ["--docs", str(tmp_path / documents), "--index", str(tmp_path / f"index-{documents}")]
+        return CliRunner().invoke(app, [*command, "--set", "research.samples=2", *more])
+
+    first = search("one")
+    assert first.exit_code == 0, first.output
+    asked = len(model.lm.requests)
+
+    def load(name: str | None, url: str | None) -> Any:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("shared_core.cli.common.build_model", load)
+    refused = search("two")
+    assert (refused.exit_code, "made with documents." in refused.output) == (2, True), refused.output
+    refused = search("one", "--top-k", "3")
+    assert (refused.exit_code, "made with settings.top_k 5, not 3." in " ".join(refused.output.split())) == (2, True)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda name, url: model.lm)
+    assert search("one").exit_code == 0
+    assert len(model.lm.requests) == asked
+
+
+def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, model = made()
+    monkeypatch.setattr(type(model.lm), "identity", "ScriptedLM, weights 1111", raising=False)
+    run_searches(engine, QUESTIONS[:1], tmp_path)
+    monkeypatch.setattr(type(model.lm), "identity", "ScriptedLM, weights 2222")
+    with pytest.raises(InputError, match=r'weights\.default "ScriptedLM, weights 1111", not'):
+        run_searches(made()[0], QUESTIONS[:2], tmp_path)

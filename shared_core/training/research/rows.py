@@ -281,5 +281,5 @@ def _read(make: Callable[[Any], T], where: str, value: Any) -> T:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{where}: no row of this kind ({type(error).__name__}: {error}).",
-            hint="Rows are written by `selfreflect research-data`: sft.jsonl, dpo.jsonl, rloo.jsonl.",
+            hint="Rows are written by `selfreflect train research-data`: sft.jsonl, dpo.jsonl, rloo.jsonl.",
         ) from error
