@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shared_core.errors import InputError
-from shared_core.evaluation.compare.comparing import compare, merge
+from shared_core.evaluation.compare import compare, merge
 from shared_core.support.run_log import RUN, RunLog
 from shared_core.training.labelling import Labelled, label_all, open_log
 from shared_core.training.research.searches import run_searches, searches_log, settings_of
