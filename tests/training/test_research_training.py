@@ -363,7 +363,8 @@ def test_rloo_with_the_utility_as_reward(prompts: list[Prompted], checkpoint: Pa
     settings = OnlineSettings(**ONLINE)
     result = train_online(prompts[:1], checkpoint, tmp_path / "m", reward, settings, progress=lambda *_: None)
     assert result.steps == 2
-    assert result.card["online"]["reward"]["last"] == pytest.approx(result.card["online"]["reward"]["last"])
+    assert isinstance(result.card["online"]["reward"]["last"], float)
+    assert reward.unknown < 16
 
 
 def test_what_cannot_be_trained_is_refused(prompts: list[Prompted], checkpoint: Path, tmp_path: Path) -> None:
@@ -384,7 +385,7 @@ def test_the_command_trains_on_preferences_and_online(run: Path, checkpoint: Pat
         app, [*base, "dpo", "-r", str(run / "dpo.jsonl"), "-o", str(tmp_path / "dpo"), "--batch-size", "4", *options]
     )
     assert done.exit_code == 0, done.output
-    assert "pairs told apart" in done.output
+    assert "pairs in the right order" in done.output
     online = ["rloo", "-r", str(run / "rloo.jsonl"), "-o", str(tmp_path / "rloo"), "--batch-size", "8"]
     online += ["--samples", "4", "--max-new-tokens", "8", "--set", 'research.published.evaluation="logits"']
     done = CliRunner().invoke(app, [*base, *online, *options])
