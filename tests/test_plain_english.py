@@ -37,7 +37,6 @@ EXEMPT = {
     "README.md",
     "benchmarks/check.py",
     "benchmarks/critic.py",
-    "benchmarks/documents.py",
     "benchmarks/index_costs.py",
     "benchmarks/lab",
     "benchmarks/large_index.py",

@@ -199,7 +199,7 @@ def test_a_full_disk_is_called_so(docs: Path, tmp_path: Path, monkeypatch: pytes
     result = run(docs, "--index", tmp_path / "i")
     assert result.exit_code == 1
     assert "disk is full" in result.stderr
-    assert "Make room" in result.stderr
+    assert "Free some space" in result.stderr
     assert "away" not in result.stderr
 
 
