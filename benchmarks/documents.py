@@ -115,7 +115,7 @@ def pypdf(path: Path) -> str:
 
 
 def compare_pdfs(folder: Path, quick: bool) -> dict[str, float]:
-    """Seconds on the wall, file by file in turn, and the share of letters that stand in words of more than 18."""
+    """Seconds on the wall, file by file in turn, and the share of letters in words of more than 18."""
     paths = sorted(folder.glob("*.pdf"))[:: 10 if quick else 1]
     readers: dict[str, Callable[[Path], str]] = {"ours": ours, "pdfium": pdfium}
     if importlib.util.find_spec("pypdf") is not None:
