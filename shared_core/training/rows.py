@@ -1,4 +1,4 @@
-"""Rows of supervised fine-tuning: what a pipeline sends to a model, and what it should get back.
+"""Rows of supervised fine-tuning: a prompt as a pipeline sends it, and the completion to learn.
 
 A row keeps which parts of its prompt are untrusted, so that training reads it exactly as inference does: the same
 ``Encoder`` makes the ids of both.
@@ -37,34 +37,34 @@ _HINT = 'Each line: {"role": …, "prompt": […], "completion": […], "untrust
 
 
 class Grouped(Protocol):
-    """What may be kept apart to evaluate on."""
+    """A row that can be held out with its group."""
 
     @property
     def group(self) -> str:
-        """Equal for what teaches about one thing."""
+        """Key of the rows that must be on one side of a split."""
         ...
 
 
 class Trainable(Protocol):
-    """What a recipe can train on."""
+    """A row that a recipe can train on."""
 
     @property
     def role(self) -> str:
-        """Of the model that it is for."""
+        """Role of the model that the row is for."""
         ...
 
     @property
     def source(self) -> str:
-        """What it was made from."""
+        """Id of the source that the row was made from."""
         ...
 
     @property
     def group(self) -> str:
-        """Rows of one group teach about one thing: they are all trained on, or all evaluated on."""
+        """Key of rows about one thing, which are all trained on or all evaluated on."""
         ...
 
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
-        """Token ids and labels of equal length; labels are ``IGNORED`` where nothing counts."""
+        """Encode as token ids and labels of equal length; labels are ``IGNORED`` outside the loss."""
         ...
 
 
@@ -95,16 +95,16 @@ class TrainingRow:
 
     @property
     def key(self) -> tuple[str, str, str, bool]:
-        """Equal for rows that teach the same."""
+        """Key that is equal for rows that teach the same."""
         return (self.role, json.dumps(_store(self.prompt)), self.completion, self.ends)
 
     @property
     def group(self) -> str:
-        """Its source; where it names none, it stands for itself."""
+        """The source; a row without one is a group of its own."""
         return self.source or repr(self.key)
 
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
-        """Token ids and labels, as the model sees and answers them.
+        """Encode as token ids and labels, as the model reads and writes them.
 
         The prompt's ids are those of inference. What a model writes is text, never a control token, so the completion
         is encoded as untrusted; EOS follows where the row ends. Prompt and completion are encoded apart: at inference
@@ -126,11 +126,11 @@ class TrainingRow:
         return prompt + answer, [IGNORED] * len(prompt) + answer
 
     def render(self) -> dict[str, str]:
-        """``prompt`` and ``completion`` as texts, for models without a chat template (BOS and EOS aside)."""
+        """Render ``prompt`` and ``completion`` as texts, for models without a chat template (without BOS and EOS)."""
         return {"prompt": plain_text(self.prompt), "completion": self.completion}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; ``prompt`` and ``completion`` are in TRL's format, conversational for chats.
+        """Return plain values; ``prompt`` and ``completion`` are in TRL's format, conversational for chats.
 
         Where the output so far belongs to the prompt, its last message is the assistant's, to be continued.
         """
@@ -147,7 +147,7 @@ class TrainingRow:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TrainingRow:
-        """The reverse of ``to_dict``; KeyError, TypeError or InputError if it is not that."""
+        """Reverse ``to_dict``; KeyError, TypeError or InputError for anything else."""
         prompt, completion = data["prompt"], data["completion"]
         if not isinstance(prompt, str):
             (completion,) = (m["content"] for m in completion)
@@ -161,7 +161,7 @@ class TrainingRow:
 
 
 def _store(prompt: Prompt) -> tuple[Any, list[list[list[int]]]]:
-    """Messages (or one text) and, for each of them, the ranges of its text that are untrusted."""
+    """Store a prompt as messages (or one text) with the untrusted ranges of each."""
     messages: list[dict[str, str]] = []
     untrusted: list[list[list[int]]] = []
     for part in prompt.parts:
@@ -236,7 +236,7 @@ def write_json_lines(values: Iterable[Mapping[str, Any]], path: str | Path) -> i
 
 
 def read_rows(path: str | Path) -> list[TrainingRow]:
-    """The rows of a file that ``write_rows`` wrote.
+    """Read the rows of a file that ``write_rows`` wrote.
 
     Raises:
         DocumentError: the file cannot be read.
@@ -253,7 +253,7 @@ def _row(where: str, value: Any) -> TrainingRow:
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[str, Any]]:
-    """(place, value) of each line that is not blank; DocumentError or InputError as ``read_rows``."""
+    """Yield (place, value) of each line that is not blank; DocumentError or InputError as ``read_rows``."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""From questions and passages alone to answers for ReClaim's rows: a model writes, with marks, or declines.
+"""Have a model write answers with citation marks, or decline: sources for ReClaim's rows from questions and passages.
 
-What it wrote is no label yet: ``build_rows`` has sentences selected for each clause, looks them up verbatim and has
-them judged. Where the passages do not answer, declining is what is to be learnt.
+The text is not a label yet: ``build_rows`` has sentences selected for each clause, looks them up word for word and has
+them judged. Where the passages do not answer, the rows teach to decline.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXAMPLE = (
 
 
 class AnswerSettings(Settings):
-    """How answers are written."""
+    """Settings of written answers."""
 
     top_k: int = Field(5, ge=1, description="Passages retrieved for a question.")
     max_sentences: int = Field(3, ge=1)
@@ -41,7 +41,7 @@ class AnswerSettings(Settings):
 
 
 def answer_prompt(question: str, passages: Sequence[Passage], most: int) -> Prompt:
-    """For a model that writes answers with marks, or declines."""
+    """Build the prompt for an answer with citation marks."""
 
     def ours(text: str) -> Prompt:
         return Prompt.trusted(text, role="user")
@@ -61,8 +61,11 @@ def answer_prompt(question: str, passages: Sequence[Passage], most: int) -> Prom
 def write_answer(
     question: str, passages: tuple[Passage, ...] | None, unrelated: str, options: AnswerSettings
 ) -> Flow[dict[str, Any]]:
-    """``sources``: answers as ``read_sources`` reads them, one for the question, and one that declines on the passages
-    of an ``unrelated`` question if the model finds no answer in them.
+    """Have a model answer a question from passages, and perhaps decline on those of an ``unrelated`` question.
+
+    Returns:
+        ``sources``: answers as ``read_sources`` reads them, one for the question, and one that declines if the model
+        finds no answer in the unrelated passages.
 
     Raises:
         GenerationError: the reply was cut off before its first sentence ended, or is empty.

@@ -1,4 +1,4 @@
-"""From labels to references: cited sentences found in the passages and joined as the pipeline's grammar joins them."""
+"""Turn labels into references: find cited sentences in the passages and join them as the pipeline's grammar does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Cited:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Cited spans, or the problem that there is with them."""
+    """Cited spans, or the problem with them."""
 
     spans: tuple[Span, ...] = ()
     cited: Cited | None = None
@@ -55,24 +55,24 @@ class SentenceBook:
         self.first = {s.text: s for s in reversed(self.index.sentences)}
 
     def sentences_of(self, numbers: Sequence[int]) -> tuple[Span, ...]:
-        """The sentences of passages by their numbers (from 1); of all if none is given."""
+        """Return the sentences of passages by their numbers (from 1); of all passages if none is given."""
         wanted = {self.passages[n - 1].id for n in numbers if 1 <= n <= len(self.passages)}
         return tuple(s for s in self.index.sentences if not numbers or s.passage_id in wanted)
 
     def word_edges(self, passage_id: str) -> set[int]:
-        """Where words, white space and marks of a passage start and end."""
+        """Return the offsets at which words, white space and marks of a passage start or end."""
         if passage_id not in self._edges:
             chunks = grammar.chunk_text(self.texts[passage_id], "word")
             self._edges[passage_id] = {0, *accumulate(map(len, chunks))}
         return self._edges[passage_id]
 
     def look_up(self, selection: Selection) -> Found:
-        """A model's selection."""
+        """Take over a model's selection."""
         return Found(selection.spans, stage="selection", problem=selection.problem, detail=selection.detail)
 
 
 def read_labels(book: SentenceBook, segment: Segment) -> Found:
-    """The spans that a segment's labels name: numbers of sentences, or texts looked for verbatim."""
+    """Look up the spans that a segment's labels name: numbers of sentences, or texts to find word for word."""
     spans: list[Span] = []
     for label in segment.sentences or ():
         if isinstance(label, int):
@@ -96,7 +96,7 @@ def read_labels(book: SentenceBook, segment: Segment) -> Found:
 def cite(
     book: SentenceBook, spans: Sequence[Span], mode: Literal["sentence", "span"], min_sentences: int, max_sentences: int
 ) -> Found:
-    """One reference of the spans, as the grammar of ``mode`` writes it, or the problem.
+    """Join spans into one reference, as the grammar of ``mode`` writes it, or name the problem.
 
     Sentences come in the order of the passages, each text once; those that follow each other keep the passage's own
     white space between them, others are joined by one space.
@@ -122,7 +122,7 @@ def cite(
 
 
 def _whole_sentences(book: SentenceBook, spans: Sequence[Span]) -> list[Span] | None:
-    """The sentences that the spans are made of, sorted; ``None`` if one starts or ends inside of a sentence."""
+    """Split spans into their sentences, sorted; ``None`` if a span starts or ends inside a sentence."""
     found: dict[str, Span] = {}
     for span in spans:
         start = book.number.get((span.passage_id, span.start))
@@ -152,7 +152,7 @@ def _join(book: SentenceBook, sentences: Sequence[Span]) -> str:
 
 
 def _one_span(book: SentenceBook, spans: Sequence[Span]) -> str | None:
-    """The text from the first span to the last, if nothing but white space stands between them in one passage.
+    """Return the text from the first to the last span, if they share a passage with only white space between them.
 
     It has to start and end between words, as the grammar of spans has it.
     """
@@ -166,7 +166,7 @@ def _one_span(book: SentenceBook, spans: Sequence[Span]) -> str | None:
 
 
 def citable_claim(text: str, max_chars: int) -> str:
-    """What keeps a text from being a claim, in a word; empty if nothing does.
+    """Name the reason why a text cannot be a claim; empty if it can.
 
     A claim ends at the tags and at the lead of a reference: text that holds one could not be read back.
     """

@@ -40,7 +40,7 @@ Stage = Literal["source", "selection", "string match", "claim", "entailment", "p
 
 
 class RowSettings(Settings):
-    """How rows are made from answers."""
+    """Settings of ReClaim's rows."""
 
     segments: Literal["sentence", "clause"] = Field("clause", description="What becomes one claim.")
     mode: Literal["sentence", "span"] = Field("sentence", description="What may be cited, as in ReclaimSettings.")
@@ -66,7 +66,7 @@ class RowSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Something left out, and why.
+    """A segment, answer or row that was left out, with the reason.
 
     Attributes:
         source: id of the answer.
@@ -109,11 +109,11 @@ class RowReport:
     judge: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         return asdict(self)
 
     def summary(self) -> str:
-        """For people, one line each."""
+        """Summarise the counts for people, one per line."""
         lines = [
             f"{self.sources} answers: {self.segments} segments, {self.pairs} pairs of {self.answers} answers",
             f"rows: {', '.join(f'{n} {role}' for role, n in self.rows.items()) or 'none'}; {self.ends} teach the end, "
@@ -136,7 +136,7 @@ class RowSet:
 
 @dataclass
 class _Work:
-    """One answer on its way."""
+    """State of one answer while its rows are made."""
 
     source: SourceAnswer
     segments: int = 0
@@ -214,7 +214,7 @@ def _settle(source: SourceAnswer, result: _Work | Exception) -> _Work:
 
 
 def _pairs(source: SourceAnswer, settings: RowSettings, can_select: bool, can_judge: bool) -> Flow[_Work]:
-    """Segments, their citations, the filters and the policy."""
+    """Cut an answer into segments, cite, filter, and apply the policy for dropped segments."""
     work = _Work(source)
     if source.declines:
         return work
@@ -248,7 +248,7 @@ def _pairs(source: SourceAnswer, settings: RowSettings, can_select: bool, can_ju
 def _select(
     work: _Work, book: SentenceBook, asked: Mapping[int, Segment], can_select: bool, settings: RowSettings
 ) -> Flow[dict[int, Found]]:
-    """The model's selections by segment; what cannot be asked is dropped."""
+    """Ask the model for citations of each segment; drop segments that have nothing to choose from."""
     clauses, numbers = [], []
     for i, segment in asked.items():
         unknown = [n for n in segment.passages if not 1 <= n <= len(work.source.passages)]
@@ -271,7 +271,7 @@ def _select(
 def _check_entailment(
     work: _Work, cited: Sequence[tuple[int, Cited, str]], settings: RowSettings
 ) -> Flow[list[tuple[int, Cited, str]]]:
-    """Those whose reference supports the clause; unknown is not supported."""
+    """Keep the clauses that their references entail; an unknown score counts as not entailed."""
     if not cited:
         return []
     pairs = tuple((c.reference, text) for _, c, text in cited)
@@ -337,7 +337,7 @@ def _rows(work: _Work, settings: RowSettings) -> Iterator[TrainingRow]:
 
 
 def _drop_repeats(works: Sequence[_Work]) -> Iterator[_Work]:
-    """The answers; one that was there before has its segments dropped."""
+    """Yield the answers, and drop the segments of those that occurred before."""
     seen: dict[Any, str] = {}
     for work in works:
         s = work.source

@@ -28,7 +28,7 @@ _NONE = re.compile(r"none\s*\.?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was selected for one clause: spans, none at all (``problem`` says why).
+    """Selection for one clause: its spans, or none, with the ``problem``.
 
     Attributes:
         spans: the sentences, in the order named.
@@ -42,7 +42,7 @@ class Selection:
 
 
 def selection_prompt(question: str, clause: str, sentences: Sequence[Span], passages: Sequence[Passage]) -> Prompt:
-    """The prompt for one clause; sentences are numbered from S1 in the order given."""
+    """Build the prompt for one clause; sentences are numbered from S1 in the order given."""
     titles = {p.id: p.title for p in passages}
     prompt = Prompt.trusted(_TASK, role="user")
     last = None
@@ -64,7 +64,7 @@ def select_citations(
     *,
     seed: int | None = 0,
 ) -> Flow[list[Selection]]:
-    """A selection for each clause, all asked at once. Each clause comes with the sentences it may choose from."""
+    """Ask for a selection for each clause, all at once. Each clause comes with the sentences to choose from."""
     params = SamplingParams(max_tokens=64, seed=seed)
     requests = tuple(
         Generate(selection_prompt(question, clause, sentences, passages), params, model="selection")
@@ -84,7 +84,7 @@ def _read(reply: object, sentences: Sequence[Span]) -> Selection:
 
 
 def parse_selection(reply: str, sentences: Sequence[Span]) -> Selection:
-    """The sentences that a reply names; a problem instead if it names none, one that is not there, or anything else."""
+    """Parse the sentence numbers of a reply; a reply with no numbers, unknown numbers or other text is a problem."""
     text = reply.strip()
     if _NONE.fullmatch(text):
         return Selection((), "no sentence selected", text)

@@ -69,7 +69,7 @@ class SourceAnswer:
     declines: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no row can be made from."""
+        """Refuse a source that no row can be made from."""
         if not self.question.strip():
             raise InputError(f"The source {self.id!r} has no question.", hint=_SHAPE)
         if not self.passages:
@@ -81,7 +81,7 @@ class SourceAnswer:
 
 
 def segment_answer(answer: str, unit: Unit = "clause") -> list[Segment]:
-    """Cut an answer into sentences or clauses, and take its marks off.
+    """Cut an answer into sentences or clauses, and remove its marks.
 
     Clauses end at the ends of sentences, at marks inside of them, and at semicolons. A mark belongs to the segment
     that it stands in or directly behind. Commas, dashes and colons at the edges of a clause are taken off; a stretch
@@ -105,7 +105,7 @@ def segment_answer(answer: str, unit: Unit = "clause") -> list[Segment]:
 
 
 def _without_marks(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
-    """The text without marks, and the marks with their places in it."""
+    """Remove the marks, and return them with their places in the remaining text."""
     text, marks, last = "", [], 0
     for match in _MARKS.finditer(answer):
         text += answer[last : match.start()]
@@ -129,8 +129,10 @@ def _clause_cuts(text: str, start: int, end: int, marks: Sequence[tuple[int, lis
 
 
 def read_sources(path: str | Path) -> list[SourceAnswer]:
-    """Sources from JSON lines: ``question``; ``passages`` (objects or texts; also ``references``); ``answer`` or
-    ``segments`` or ``declines``; ``id`` (else the number of the line).
+    """Read sources from JSON lines.
+
+    Each line has ``question``; ``passages`` (objects or texts; also ``references``); ``answer`` or ``segments`` or
+    ``declines``; ``id`` (else the number of the line).
 
     Raises:
         DocumentError: the file cannot be read.
@@ -181,7 +183,7 @@ def _flag(value: Any) -> bool:
 
 
 def read_passage(number: int, value: Any) -> Passage:
-    """A passage as files of rows hold it: a text, or an object; TypeError, KeyError or AttributeError if it is none."""
+    """Read a passage, given as a text or an object; TypeError, KeyError or AttributeError for anything else."""
     if isinstance(value, str):
         return Passage(str(number), value)
     return Passage(str(value.get("id", number)), _text(value["text"]), _text(value.get("title") or ""))

@@ -1,1 +1,1 @@
-"""Training data by ReSearch: ``searches`` runs the search over many questions, ``rows`` makes rows of what it found."""
+"""Training data by ReSearch: ``searches`` searches many questions, ``rows`` makes rows of the candidates."""

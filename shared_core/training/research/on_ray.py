@@ -30,7 +30,7 @@ _RESTARTS = 2
 
 @dataclass(frozen=True, slots=True)
 class OnRay:
-    """Where searches are carried out; call it with an engine and batches of questions.
+    """A carrier of searches on Ray; call it with an engine and batches of questions.
 
     Attributes:
         workers: engines at work at the same time.
@@ -44,14 +44,14 @@ class OnRay:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could never run."""
+        """Refuse numbers of workers or GPUs that could never run."""
         if self.workers < 1 or self.gpus < 0:
             raise InputError(f"Ray needs a worker at least, and gpus of 0 or more, not {self}.")
 
     def __call__(
         self, engine: SelfReflectEngine, batches: Sequence[Sequence[Question]], abstention: str
     ) -> Generator[BatchResult, None, None]:
-        """What each batch came to, as soon as it is done: in any order.
+        """Yield the result of each batch as soon as it is done, in any order.
 
         Raises:
             MissingDependencyError: ray is not installed.
@@ -132,7 +132,7 @@ class _Worker:
 
 
 def _packed(engine: SelfReflectEngine) -> bytes:
-    """The engine as bytes, by value where its parts are of the program that runs."""
+    """Pickle the engine, by value where its parts are defined in the running program."""
     if engine.settings.expected_answerable == "auto":
         raise InputError(
             "expected_answerable='auto' depends on the questions asked before, which each worker sees others of.",

@@ -1,11 +1,11 @@
-"""The reward of RLOO: what an answer that the model in training sampled is worth, by the pieces of the pipeline.
+"""The reward of RLOO: the expected utility of a sampled answer, judged by the pipeline's parts.
 
 An answer is cut into claims, each claim is judged once, by the passages or by self-evaluation, and the expected utility
 of the whole answer over the spread of utilities is its reward. Who judges is an engine of its own, the model as it was
 before training for instance: a model that judged itself while it learns would learn to believe itself. For the same
 reason what it writes in training is no source to judge claims by; those are the candidates of the search.
 
-A reward that cannot be told is unknown (``None``), and TRL leaves such an answer out of the step. It is not 0: that is
+An unknown reward is ``None``, and TRL leaves such an answer out of the step. It is not 0: that is
 what abstaining is worth.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """An answer to judge: which row's, its text, and whether the model ended it (else it was cut off)."""
+    """An answer to judge: its row, its text, and whether the model ended it (else it was cut off)."""
 
     source: str
     text: str
@@ -41,7 +41,7 @@ class Sampled:
 
 @dataclass
 class UtilityReward:
-    """Rewards of sampled answers; keeps what it learns of claims from step to step.
+    """Reward function for sampled answers; remembers judged claims from step to step.
 
     Args:
         engine: of the pipeline ``research``, whose model splits and judges; its target accuracy is ρ*.
@@ -49,7 +49,7 @@ class UtilityReward:
         scale: what a utility is divided by; the standard deviation of the rows' utilities if not given.
 
     Attributes:
-        unknown: answers so far whose reward could not be told.
+        unknown: answers so far whose reward is unknown.
         judged: claims so far that the engine was asked about.
 
     Raises:
@@ -68,7 +68,7 @@ class UtilityReward:
     def __post_init__(self) -> None:
         settings = self.engine.settings
         if settings.pipeline != "research":
-            raise InputError("A reward is told by an engine of the pipeline research.")
+            raise InputError("The reward needs an engine of the pipeline research.")
         closed = settings.research.closed_book
         if any(bool(row.passages) == closed for row in self.rows):
             raise InputError(
@@ -84,10 +84,10 @@ class UtilityReward:
             self.scale = spread([utility for row in self.rows for _, utility in row.candidates])
 
     def __call__(self, answers: Sequence[Sampled]) -> list[float | None]:
-        """The reward of each answer, in their order; ``None`` where it cannot be told.
+        """Compute the reward of each answer, in order; ``None`` where it is unknown.
 
         Raises:
-            GenerationError: not one of them can be told.
+            GenerationError: every one is unknown.
             SelfReflectError: what would fail at every answer (a capability that the judge lacks, …).
         """
         grouped: dict[str, list[int]] = {}
@@ -140,7 +140,7 @@ class UtilityReward:
         return expected_utility(state.probabilities(candidate), state.target)
 
     def _state(self, source: str) -> Search:
-        """What is known of a row's claims, and the sentences that its search wrote."""
+        """Restore the judged claims of a row, and the sentences that its search wrote."""
         if source not in self._states:
             row = self._rows[source]
             run = QuestionRun(self.engine.settings, self.engine.context)
@@ -160,7 +160,7 @@ def _sentences(texts: Sequence[str]) -> list[Candidate]:
 
 
 def _is_unknown(state: Search, claim: str) -> bool:
-    """Nobody could say; what no sentence of the passages speaks of is known to be unsupported."""
+    """Return whether a claim could not be judged; one that no sentence is about counts as unsupported."""
     judged = state.claims.get(claim_key(claim))
     if judged is None or judged.support is not None:
         return judged is None

@@ -1,4 +1,4 @@
-"""Rows for SFT, DPO and RLOO from searches (Piché et al.): a model learns to say what it knows, and no more.
+"""Rows for SFT, DPO and RLOO from searches (Piché et al.): a model learns to claim what it knows, and no more.
 
 Abstaining is a candidate like the others, of utility 0: where nothing that was written is worth more, it is what is
 learned, and what is worth less is learned to be avoided.
@@ -25,7 +25,7 @@ PAIRS = 2
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A candidate as it was written: its claims, what is known of each, and what it is worth as a whole."""
+    """A candidate with its claims, the probability of each, and its utility as a whole."""
 
     text: str
     utility: float
@@ -36,7 +36,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What the search over one question found.
+    """Result of the search over one question.
 
     Attributes:
         id: of the question in its file.
@@ -57,7 +57,7 @@ class Searched:
     passages: tuple[Passage, ...] = ()
 
     def ranked(self) -> list[Scored]:
-        """The distinct candidates and abstaining, the best first; of equal ones abstaining, then the first written."""
+        """Rank the distinct candidates and abstaining, best first; ties go to abstaining, then to the first written."""
         distinct: dict[str, Scored] = {self.abstention: Scored(self.abstention, 0.0)}
         for candidate in self.candidates:
             if candidate.claims:  # what makes no claim abstains in words of its own
@@ -65,7 +65,7 @@ class Searched:
         return sorted(distinct.values(), key=lambda c: -c.utility)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         stored = TrainingRow(ROLE, self.prompt, "x").to_dict()
         return {
             "id": self.id,
@@ -80,7 +80,7 @@ class Searched:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Searched:
-        """The reverse of ``to_dict``; KeyError, TypeError or ValueError if it is not that."""
+        """Reverse ``to_dict``; KeyError, TypeError or ValueError for anything else."""
         completion = [{"role": "assistant", "content": "x"}] if not isinstance(data["prompt"], str) else "x"
         row = TrainingRow.from_dict({**data, "role": ROLE, "completion": completion})
         candidates = tuple(
@@ -104,7 +104,7 @@ def _passages(data: Sequence[Mapping[str, str]]) -> tuple[Passage, ...]:
 
 @dataclass(frozen=True)
 class Rows:
-    """What was made of searches.
+    """Rows of all three kinds, and their counts.
 
     Attributes:
         sft: the best answer of each (or the abstention).
@@ -122,7 +122,7 @@ class Rows:
 
 
 def make_rows(searches: Sequence[Searched], *, pairs: int = PAIRS) -> Rows:
-    """Rows of all three kinds from searches.
+    """Make rows of all three kinds from searches.
 
     Raises:
         InputError: ``pairs`` below 1.
@@ -147,7 +147,7 @@ def make_rows(searches: Sequence[Searched], *, pairs: int = PAIRS) -> Rows:
 
 
 def preferences(search: Searched, *, pairs: int = PAIRS) -> list[dict[str, Any]]:
-    """Each of the ``pairs`` best before each of the ``pairs`` worst that is worth strictly less."""
+    """Pair each of the ``pairs`` best candidates with each of the ``pairs`` worst of strictly lower utility."""
     ranked = search.ranked()
     best, worst = ranked[:pairs], ranked[::-1][:pairs]
     stored = search.to_dict()
@@ -182,7 +182,7 @@ def _online(search: Searched) -> dict[str, Any]:
 
 
 def spread(utilities: Sequence[float]) -> float:
-    """Standard deviation, by which a utility is divided to be a reward; 1 where there is none."""
+    """Compute the standard deviation that utilities are divided by to be rewards; 1 where it is 0."""
     if not utilities:
         return 1.0
     mean = sum(utilities) / len(utilities)
@@ -195,35 +195,35 @@ def spread(utilities: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """A row of ``dpo.jsonl``: both answers end where they end."""
+    """A row of ``dpo.jsonl``; both answers end with EOS."""
 
     chosen: TrainingRow
     rejected: TrainingRow
 
     @property
     def role(self) -> str:
-        """Of the model that it is for."""
+        """Role of the model that the row is for."""
         return ROLE
 
     @property
     def source(self) -> str:
-        """What it was made from."""
+        """Id of the question that the row was made from."""
         return self.chosen.source
 
     @property
     def group(self) -> str:
-        """What belongs together when rows are kept apart: the pairs of one question."""
+        """Group for holding out rows: the pairs of one question."""
         return self.source
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Preference:
-        """Of a line; KeyError, TypeError or ValueError if it is none."""
+        """Read a line's values; KeyError, TypeError or ValueError for anything else."""
         return cls(_answer(data, data["chosen"]), _answer(data, data["rejected"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Prompted:
-    """A row of ``rloo.jsonl``: what is asked, and what is known of it before training.
+    """A row of ``rloo.jsonl``: a prompt, and the claims judged before training.
 
     Attributes:
         prompt: the model is to answer.
@@ -245,7 +245,7 @@ class Prompted:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Prompted:
-        """Of a line; KeyError, TypeError or ValueError if it is none."""
+        """Read a line's values; KeyError, TypeError or ValueError for anything else."""
         return cls(
             _answer(data, "x").prompt,
             data["question"],
@@ -266,12 +266,12 @@ def _answer(data: Mapping[str, Any], text: Any) -> TrainingRow:
 
 
 def read_preferences(path: str | Path) -> list[Preference]:
-    """The rows of a ``dpo.jsonl``; DocumentError if it cannot be read, InputError for a line that is no such row."""
+    """Read the rows of a ``dpo.jsonl``; DocumentError if it cannot be read, InputError for a line of another kind."""
     return [_read(Preference.from_dict, where, value) for where, value in read_json_lines(path)]
 
 
 def read_prompted(path: str | Path) -> list[Prompted]:
-    """The rows of an ``rloo.jsonl``; errors as ``read_preferences``."""
+    """Read the rows of an ``rloo.jsonl``; errors as ``read_preferences``."""
     return [_read(Prompted.from_dict, where, value) for where, value in read_json_lines(path)]
 
 

@@ -1,4 +1,4 @@
-"""Searches over many questions, logged as they are done: a run that was killed goes on where it stopped.
+"""Searches over many questions, logged as they are done: a killed run resumes where it stopped.
 
 A folder holds ``searches.jsonl``, one search per line, and ``searches.json``, the configuration that they were made
 with (``support.run_log``). A question that failed is searched again by the next run.
@@ -61,7 +61,7 @@ def settings_of(folder: str | Path) -> tuple[SelfReflectSettings | None, bool]:
 
 
 def options_of(settings: SelfReflectSettings, abstention: str) -> dict[str, Any]:
-    """The part of a run's configuration that is known before models and documents are loaded."""
+    """Return the part of a configuration that is known before models and documents are loaded."""
     return {"settings": settings.model_dump(mode="json", exclude=_FREE), "abstention": abstention}
 
 
@@ -83,7 +83,7 @@ def _settings_of_0_1_0(old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _upgraded(old: Mapping[str, Any], engine: SelfReflectEngine) -> dict[str, Any]:
-    """A configuration of 0.1.0 in today's form: it recorded five settings, and models by their names."""
+    """Convert a configuration of 0.1.0, which recorded five settings and the names of models."""
     recorded = _settings_of_0_1_0(old)
     settings = SelfReflectSettings(**{**recorded, "pipeline": "research"})  # which knows settings by former names, too
     now = engine.settings.model_dump(mode="json", exclude=_FREE)

@@ -1,4 +1,4 @@
-"""From a question to rows for Self-RAG's critic and generator (Asai et al. 2023, section 3.2).
+"""Label a question for Self-RAG's critic and generator (Asai et al. 2023, section 3.2).
 
 A model says whether the question needs a passage, which of the retriever's passages are relevant, writes an answer
 (unless one is given), says of each sentence whether it needs a new passage, how far passages support it, and how useful
@@ -52,7 +52,7 @@ __all__ = ["LabelSettings", "Subject", "label"]
 
 
 class LabelSettings(Settings):
-    """How questions are labelled."""
+    """Settings of labelling."""
 
     critic: Literal["prompted", "tokens"] = Field(
         "prompted", description="Who judges is any model, or a critic trained on such rows."
@@ -73,7 +73,7 @@ class LabelSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is labelled.
+    """A question to label, with an answer and passages where they are given.
 
     Attributes:
         instruction: the question.
@@ -99,8 +99,11 @@ class _Verdict:
 
 
 def label(subject: Subject, options: LabelSettings, resources: Resources) -> Flow[dict[str, Any]]:
-    """Everything that is known of a question, as plain values: ``labels`` (the critic's) and ``outputs`` (the
-    generator's); ``unknown`` counts verdicts that the model did not give.
+    """Label a question: verdicts for the critic's rows, and outputs for the generator's.
+
+    Returns:
+        Plain values: ``labels`` (the critic's), ``outputs`` (the generator's), and ``unknown``, the number of verdicts
+        that the model did not give.
 
     The role ``judge`` judges, by prompts with worked examples or (``critic="tokens"``) by its reflection tokens; the
     role ``default`` writes.
@@ -132,7 +135,7 @@ def label(subject: Subject, options: LabelSettings, resources: Resources) -> Flo
 
 
 class _Work:
-    """One question's labels as they come."""
+    """Labels of one question while they are made."""
 
     def __init__(self, subject: Subject, options: LabelSettings, resources: Resources) -> None:
         self.subject, self.options = subject, options
@@ -154,7 +157,7 @@ class _Work:
             raise missing_tokens(name, f"{name} is no critic that was trained with reflection tokens")
 
     def ask(self, asked: Sequence[Asked]) -> Flow[list[_Verdict]]:
-        """All at once; what is known goes to the labels."""
+        """Ask for verdicts, all at once, and add the known ones to the labels."""
         if not asked:
             return []
         if self.vocabulary is not None:
@@ -173,7 +176,7 @@ class _Work:
         return found
 
     def _ask_tokens(self, asked: Sequence[Asked], vocabulary: ReflectionVocabulary) -> Flow[list[dict[str, float]]]:
-        """Of a trained critic, as its rows ask it: one token each, of which only the verdicts are looked at."""
+        """Ask a trained critic in the form of its rows: one token each, of which only the verdicts count."""
         requests = []
         for one in asked:
             verdicts = vocabulary.of(TASKS[one.task])
@@ -192,7 +195,7 @@ class _Work:
     # --- writing -----------------------------------------------------------------------------------------------
 
     def write(self, passages: Sequence[Passage]) -> Flow[str]:
-        """An answer from passages, or from what the model knows; empty if it says that they do not help."""
+        """Have an answer written from passages, or from memory; empty if the model says that they do not help."""
         prompt = _writing(self.subject.instruction, passages, self.options.max_sentences)
         params = SamplingParams(max_tokens=self.options.max_tokens, seed=self.options.seed)
         (found,) = yield from ask_all([Generate(prompt, params)], self.run)
@@ -211,7 +214,7 @@ class _Work:
     # --- rows --------------------------------------------------------------------------------------------------
 
     def assemble(self, text: str, found: _Shelf, relevance: dict[str, str | None], retrieves: bool) -> Flow[None]:
-        """The answer's sentences, each with its passage and verdicts; and how useful it is."""
+        """Assemble the generator's output: each sentence with its passage and verdicts, then the usefulness."""
         plain = strip_reflection_tokens(text)  # a verdict that is part of an answer's text would be taught as one
         sentences = [plain[a:b].strip() for a, b in split_sentences(plain)][: self.options.max_sentences]
         if not sentences:
@@ -239,7 +242,7 @@ class _Work:
     def _choose(
         self, sentences: Sequence[str], moves: Sequence[str | None], relevance: dict[str, str | None], found: _Shelf
     ) -> Flow[list[str | None]]:
-        """Each sentence as the generator is to write it; ``None`` where a verdict is missing."""
+        """Choose a passage for each sentence and write it with its verdicts; ``None`` where one is missing."""
         given: dict[int, _Shelf] = dict.fromkeys(range(len(sentences)), found)
         if self.subject.passages is None:
             fresh = [i for i, move in enumerate(moves) if move == RETRIEVAL and i]
@@ -268,12 +271,12 @@ class _Work:
         return written
 
     def decline(self, passage: Passage) -> None:
-        """What a passage that does not help is answered with."""
+        """Add an output that declines to answer from a passage."""
         said = f"{_paragraph(passage)}{IRRELEVANT}{self.options.abstention}{UTILITY_TOKENS[0]}"
         self.outputs.append({"output": said, "declines": True})
 
     def decline_unrelated(self) -> Flow[None]:
-        """Declining on what answers another question, if it is found irrelevant."""
+        """Add an output that declines on another question's passage, if the model finds it irrelevant."""
         found: tuple[Passage, ...] = yield Retrieve(self.subject.unrelated, 1)
         if not found:
             return
@@ -289,7 +292,7 @@ def _segment(
     useless: Sequence[Passage],
     last: Passage | None,
 ) -> tuple[str | None, Passage | None]:
-    """A sentence as it is to be written, ``None`` if a verdict is missing; and the passage at hand behind it.
+    """Write a sentence with its passage and verdicts (``None`` if one is missing), and return the current passage.
 
     Of the passages that were judged the one that supports it best is taken, the surer first; when the model continues,
     the one at hand.
@@ -308,7 +311,7 @@ def _segment(
 
 
 def _paragraph(passage: Passage) -> str:
-    """A passage's own closing tag is text that would end it: it is taken out of what is taught."""
+    """Wrap a passage in its tags; its own closing tags are removed, since they would end it."""
     text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
     return f"{RETRIEVAL}{PARAGRAPH_START}{text.replace(PARAGRAPH_END, ' ')}{PARAGRAPH_END}"
 
@@ -323,7 +326,7 @@ def _first(asked: Asked, result: object) -> dict[str, float]:
 
 
 def _normalised(row: dict[str, float]) -> dict[str, float]:
-    """Shares of the verdicts; empty where nothing is known."""
+    """Normalise log-probabilities to shares of the verdicts; empty where none is known."""
     finite = {t: v for t, v in row.items() if math.isfinite(v)}
     if not finite:
         return {}

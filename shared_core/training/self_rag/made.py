@@ -1,4 +1,4 @@
-"""From what was labelled to files of rows: each once, contradictions left out, classes counted and thinned."""
+"""Turn labels into files of rows: repeats and contradictions left out, classes counted and thinned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Made", "RowSettings", "make_rows", "write_made"]
 
 
 class RowSettings(Settings):
-    """Which of the labels become rows."""
+    """Settings that choose which labels become rows."""
 
     relevance_share: float = Field(
         0.3, gt=0, le=1, description="Of the relevance rows, of which there are as many as passages (the paper: 0.3)."
@@ -47,10 +47,10 @@ class Made:
 
 
 def make_rows(records: Sequence[Mapping[str, Any]], settings: RowSettings | None = None, name: str = "") -> Made:
-    """The rows of records as ``label`` makes them, in their order; thinning depends on nothing but what a row says.
+    """Make the rows of records that ``label`` made, in their order; thinning depends only on a row's text.
 
     Args:
-        records: of a journal.
+        records: of a run log.
         settings: what is left out.
         name: of the data set, in the generator's rows.
     """
@@ -100,6 +100,6 @@ def _lot(row: CriticRow) -> bytes:
 
 
 def write_made(made: Made, folder: Path) -> None:
-    """``critic.jsonl`` and ``generator.jsonl`` in the published form."""
+    """Write ``critic.jsonl`` and ``generator.jsonl`` in the published form."""
     write_json_lines(map(asdict, made.critic), folder / "critic.jsonl")
     write_json_lines(map(asdict, made.generator), folder / "generator.jsonl")

@@ -1,4 +1,4 @@
-"""Training Self-RAG's critic and generator on rows: the tokens are added first, then the recipe of ``recipes``."""
+"""Train Self-RAG's critic and generator on rows: add the tokens, then follow ``recipes``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ is not the paper's, the rows that are added to the embeddings are trained beside
 
 
 def self_rag_recipe(**changes: Any) -> TrainingSettings:
-    """The paper's settings with changes.
+    """Make the paper's settings, with changes.
 
     Raises:
         SettingsError: a change is out of range or unknown.
@@ -81,7 +81,7 @@ def train_self_rag(
 
 
 def _add_tokens(model: Any, tokenizer: Any) -> Sequence[int]:
-    """The ids of those that were missing."""
+    """Add the reflection tokens, and return the ids of those that were missing."""
     known = set(tokenizer.get_vocab())
     ids = add_reflection_tokens(model, tokenizer).ids
     return [i for token, i in ids.items() if token not in known]

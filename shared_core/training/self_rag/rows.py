@@ -62,7 +62,7 @@ class GeneratorRow:
     dataset_name: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what teaches nothing, or whose passages do not close."""
+        """Refuse a row that teaches nothing, or whose passages do not close."""
         if not self.instruction.strip():
             raise InputError("A row of the generator needs an instruction.")
         if all(masked for _, masked, _ in _pieces(self.output)):
@@ -70,21 +70,21 @@ class GeneratorRow:
 
     @property
     def role(self) -> str:
-        """What it trains."""
+        """Role of the model that the row is for."""
         return "generator"
 
     @property
     def source(self) -> str:
-        """Where it is from."""
+        """Data set that the row is from."""
         return self.dataset_name
 
     @property
     def group(self) -> str:
-        """Rows of one instruction belong together."""
+        """Key of the rows of one instruction."""
         return self.instruction
 
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
-        """Token ids and labels, the prompt as at inference; labels are -100 where nothing counts.
+        """Encode as token ids and labels, the prompt as at inference; labels are -100 outside the loss.
 
         Raises:
             InputError: a reflection token is not one token of the tokenizer, or it has no EOS.
@@ -139,27 +139,27 @@ class CriticRow:
 
     @property
     def role(self) -> str:
-        """What it trains."""
+        """Role of the model that the row is for."""
         return "critic"
 
     @property
     def source(self) -> str:
-        """Which task it is of."""
+        """Task of the row."""
         return self.task
 
     @property
     def group(self) -> str:
-        """Rows that judge the same belong together."""
+        """Key of the rows that judge the same."""
         return self.input
 
     def prompt(self) -> Prompt:
-        """As the critic is asked; no text of it becomes a control token."""
+        """Build the critic's prompt; none of the row's text becomes a control token."""
         asked = Prompt.trusted("### Instruction:\n") + Prompt.untrusted(self.instruction)
         asked += Prompt.trusted("\n\n### Input:\n") + Prompt.untrusted(self.input)
         return asked + Prompt.trusted("\n\n### Response:\n")
 
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
-        """Token ids and labels: only the verdict and the end count. InputError as for ``GeneratorRow``."""
+        """Encode as token ids and labels: only verdict and EOS count. InputError as for ``GeneratorRow``."""
         ids = encoder.encode(self.prompt())
         if encoder.single_id(self.output) is None:
             raise InputError(
@@ -178,7 +178,7 @@ def _eos(encoder: Encoder) -> int:
 
 
 def _pieces(output: str) -> list[tuple[str, bool, bool]]:
-    """(text, whether it is inside a passage, whether it is a reflection token), in order; InputError if one is open.
+    """Split an output into (text, inside a passage, is a reflection token); InputError for an open passage.
 
     What a passage says is text, other reflection tokens among it; it ends at the first ``</paragraph>``.
     """
@@ -207,7 +207,7 @@ def _pieces(output: str) -> list[tuple[str, bool, bool]]:
 
 
 def read_generator_rows(path: str | Path) -> list[GeneratorRow]:
-    """Rows of ``{"instruction", "output", "dataset_name"}``; DocumentError or InputError (it names the line)."""
+    """Read rows of ``{"instruction", "output", "dataset_name"}``; DocumentError, or InputError with the line."""
     return [
         _made(where, lambda v: GeneratorRow(v["instruction"], v["output"], str(v.get("dataset_name", ""))), value)
         for where, value in read_json_lines(path)
@@ -215,7 +215,7 @@ def read_generator_rows(path: str | Path) -> list[GeneratorRow]:
 
 
 def read_critic_rows(path: str | Path) -> list[CriticRow]:
-    """Rows of ``{"instruction", "input", "output", "task"}``; DocumentError or InputError (it names the line)."""
+    """Read rows of ``{"instruction", "input", "output", "task"}``; DocumentError, or InputError with the line."""
     return [
         _made(where, lambda v: CriticRow(v["instruction"], v["input"], v["output"].strip(), v["task"]), value)
         for where, value in read_json_lines(path)
@@ -232,7 +232,7 @@ def _made(where: str, make: Any, value: Any) -> Any:
 
 
 def balance(rows: Iterable[CriticRow | GeneratorRow]) -> dict[str, dict[str, int]]:
-    """How often each verdict is taught: by task for critic rows, by token for generator rows (outside of passages)."""
+    """Count the verdicts taught: by task for critic rows, by token for generator rows (outside passages)."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         if isinstance(row, CriticRow):
@@ -244,5 +244,5 @@ def balance(rows: Iterable[CriticRow | GeneratorRow]) -> dict[str, dict[str, int
 
 
 def without_repetitions(rows: Sequence[Any]) -> list[Any]:
-    """Each row once, in order of first appearance."""
+    """Keep each row once, in order of first appearance."""
     return list(dict.fromkeys(rows))

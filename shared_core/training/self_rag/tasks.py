@@ -1,4 +1,4 @@
-"""The critic's five tasks as they are asked: of any language model with worked examples, or of a trained critic.
+"""Prompts of the critic's five tasks: with worked examples for any model, or in the form of a trained critic.
 
 What is judged is untrusted text. The examples are ours, and of a world of their own.
 """
@@ -94,7 +94,7 @@ _EXAMPLES: Mapping[Task, Sequence[tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One verdict to be had.
+    """A verdict to ask for.
 
     Attributes:
         task: which of the five.
@@ -105,14 +105,14 @@ class Asked:
     input: str
 
     def question(self) -> CriticQuestion:
-        """For any model: the task, worked examples, what is judged."""
+        """Build the prompt for any model: the task, worked examples, the text to judge."""
         told = f"{INSTRUCTIONS[self.task]} {_REPLIES[self.task]}\n\n"
         told += "".join(f"{given}\nVerdict: {verdict}\n\n" for given, verdict in _EXAMPLES[self.task])
         prompt = Prompt.trusted(told, role="user") + Prompt.untrusted(self.input, role="user")
         return CriticQuestion(prompt + Prompt.trusted("\nVerdict:", role="user"), WORDS[self.task])
 
     def row(self, verdict: str) -> CriticRow:
-        """What teaches this verdict (and, whatever the verdict, how a trained critic is asked)."""
+        """Make the row that teaches this verdict; its prompt is the one for a trained critic."""
         return CriticRow(INSTRUCTIONS[self.task], self.input, verdict, self.task)
 
 
@@ -121,27 +121,27 @@ def _whole(passage: Passage) -> str:
 
 
 def ask_retrieval(instruction: str) -> Asked:
-    """Is a passage needed at all?"""
+    """Ask whether a passage is needed at all."""
     return Asked("retrieval", f"Instruction: {instruction}")
 
 
 def ask_again(instruction: str, before: Sequence[str], passage: Passage, sentence: str) -> Asked:
-    """Does a later sentence need a new passage, the one at hand, or none?"""
+    """Ask whether a later sentence needs a new passage, the current one, or none."""
     said = " ".join(before)
     head = f"Instruction: {instruction}\nWritten so far: {said}\nPassage: {_whole(passage)}"
     return Asked("multi_retrieval", f"{head}\nNext sentence: {sentence}")
 
 
 def ask_relevance(instruction: str, passage: Passage) -> Asked:
-    """Does a passage help?"""
+    """Ask whether a passage helps."""
     return Asked("relevance", f"Instruction: {instruction}\nPassage: {_whole(passage)}")
 
 
 def ask_support(passage: Passage, sentence: str) -> Asked:
-    """How far does a passage support a sentence?"""
+    """Ask how far a passage supports a sentence."""
     return Asked("groundedness", f"Passage: {_whole(passage)}\nStatement: {sentence}")
 
 
 def ask_utility(instruction: str, response: str) -> Asked:
-    """How useful is a response?"""
+    """Ask how useful a response is."""
     return Asked("utility", f"Instruction: {instruction}\nResponse: {response}")
