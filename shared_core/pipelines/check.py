@@ -1,10 +1,10 @@
-"""Checking an answer that was made elsewhere: is each of its claims supported by the passages?
+"""Check an answer made elsewhere: do the passages support each of its claims?
 
-The answer is cut into claims (``abstention.statements``). Each is held against the windows of the passages that are
-most like it: those given, or what the retriever finds for it. Whoever judges is the engine's judge, else the critic;
-what neither can judge the model is asked. A claim's support is that of the window that supports it best, and no more
-than what the window that contradicts it most leaves. It is the probability that the passages support the claim; whether
-the claim answers the question, checking does not ask.
+The answer is cut into claims (``abstention.statements``). Each is compared with the windows of the passages most like
+it, of the passages given or of those that the retriever finds for it. The engine's judge decides, else the critic; the
+model is asked about claims that neither can judge. A claim's support is that of the window that supports it best, but
+no more than 1 - P(contradicted) by the window that contradicts it most. It is the probability that the passages support
+the claim; whether the claim answers the question is not checked.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ CONTRADICTED = "contradicted"
 STACK_LEFT_OUT = "the calibration of claims is of a pipeline's own answers; checking applies that of support only"
 VERDICTS: tuple[ClaimVerdict, ...] = ("supported", "contradicted", "unsupported", "unknown")
 BATCH = 32
-"""Claims judged at once."""
+"""Claims of one batch: judges run them together, and events of one batch arrive before the next begins."""
 WINDOWS = 3
-"""Windows that a claim is held against."""
-_QUERIES = 64  # retrievals at once
-_SENTENCES = 4  # of a window, tried one by one for the citation
-_NEARLY = 0.8  # a sentence supports as well as its window where it has so large a share of its support
-_REFUTED = 0.5  # above it the passages rather say otherwise than support the claim or say nothing about it
+"""Windows that a claim is compared with: the right one is among the first three nearly always (docs/check.md)."""
+_QUERIES = 64  # retrievals in one batch
+_SENTENCES = 4  # of the decisive window that are tried one by one for the citation
+_NEARLY = 0.8  # a sentence replaces its window as the citation if it keeps this share of the window's support
+_REFUTED = 0.5  # above it, contradiction is more probable than support and silence together
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What was found about one statement: probabilities, ``None`` where unknown, and the sentences to show."""
+    """The judgement of one statement: probabilities in [0, 1] or ``None``, and the sentences to cite."""
 
     supported: float | None = None
     refuted: float | None = None
@@ -59,7 +59,7 @@ class _Judged:
 
     @property
     def support(self) -> float | None:
-        """Where one passage supports and another contradicts, the more doubtful word counts."""
+        """The support; if one passage supports and another contradicts, the lower of the two probabilities."""
         if self.supported is None or self.refuted is None or self.refuted <= _REFUTED:
             return self.supported
         return min(self.supported, 1 - self.refuted)
@@ -72,17 +72,20 @@ def check(
 
     Args:
         answer: its text.
-        question: that it answers; empty if there is none. What cannot stand alone ("1871.") is judged with it.
+        question: that it answers; empty if there is none. Fragments such as "1871." are judged together with it.
         passages: to check against; ``None`` retrieves ``top_k`` for each claim, and for the question.
         run: of this answer.
-        necessary: also ask whether the model states each claim because of what it cites (``Claim.necessity``).
+        necessary: also test whether the model states each claim because of what it cites (``Claim.necessity``).
 
     Returns:
-        The same text with its claims at their places: ``kept`` where the support is above the target accuracy, else
+        The same text with its claims at their offsets: ``kept`` if the support is above the target accuracy, else
         ``flagged``. ``confidence`` is the weakest claim's; unknown if a claim's support is, unless another one is below
-        the target anyway. ``abstained`` means here that no claim is supported. ``metadata`` has ``passing`` (all are),
-        ``verdicts`` and ``shares`` (how many claims came out how), ``unchecked`` (ranges of the text that state nothing
-        or are code, headings, lists of sources) and ``judged_by``.
+        the target anyway. ``abstained`` means here that no claim is supported. ``metadata`` has ``passing`` (all claims
+        are supported), ``verdicts`` and ``shares`` (the number and share of claims with each verdict), ``unchecked``
+        (ranges of the text that state nothing, or are code, headings or lists of sources) and ``judged_by``.
+
+    Raises:
+        CapabilityError: ``necessary`` is asked for, and the model cannot score given texts.
     """
     if necessary:
         require_scores(run.abilities)
@@ -90,7 +93,7 @@ def check(
     yield run.note(
         "split",
         f"{len(cut.found)} claims",
-        "what is code, a heading, a question or a list of sources is not checked" if cut.left_out else "",
+        "code, headings, questions and lists of sources are not checked" if cut.left_out else "",
         claims=len(cut.found),
         left_out=len(cut.left_out),
     )
@@ -101,7 +104,7 @@ def check(
         passages, near = yield from _look_up(cut.found, question, run)
     evidence = Evidence(passages)
     claims: list[Claim] = []
-    known: dict[tuple[str, str], _Judged] = {}  # an answer that says the same twice is judged once
+    known: dict[tuple[str, str], _Judged] = {}  # a statement that is repeated is judged once
     for batch in _batches(list(zip(cut.found, near, strict=True)), BATCH):
         fresh = {_key(s): (s, ids) for s, ids in batch if _key(s) not in known}
         if evidence.windows and not isinstance(run.trace.limit, DeadlineError):
@@ -124,12 +127,12 @@ def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _query(statement: Statement, question: str) -> str:
-    """What to look for: the statement with what it cannot be understood without."""
+    """Word the query: the statement with the context it cannot be understood without."""
     return joined((question if statement.fragment else "", statement.context, statement.plain))
 
 
 def _hypothesis(statement: Statement, question: str) -> str:
-    """What is judged: the statement by itself, but a fragment with the line or the question that it completes."""
+    """Word the claim for the judge: the statement alone, or a fragment after the line or question it completes."""
     return joined((statement.context or question, statement.plain)) if statement.fragment else statement.plain
 
 
@@ -139,7 +142,7 @@ def _hypothesis(statement: Statement, question: str) -> str:
 def _look_up(
     statements: Sequence[Statement], question: str, run: QuestionRun
 ) -> Flow[tuple[tuple[Passage, ...], list[list[str]]]]:
-    """Passages for the question and for each statement, in batches; and for each statement the ids of its own."""
+    """Retrieve for the question and each statement; return all passages, and for each statement the ids of its own."""
     queries = list(dict.fromkeys([*([question] if question and statements else []),
                                   *(_query(s, question) for s in statements)]))  # fmt: skip
     found: dict[str, Sequence[Passage]] = {}
@@ -167,7 +170,7 @@ def _judge_batch(
     said = [_hypothesis(s, question) for s, _ in items]
     around = [[f"{question}\n{w.passage.title}\n{w.passage.text}" for w in some] for some in windows]
     told = yield from _ask([[(w.text, claim) for w in some] for some, claim in zip(windows, said)], run, around)
-    told = yield from _ask_what_contradicts(windows, said, told, run)
+    told = yield from _ask_critic_for_contradiction(windows, said, told, run)
     spans = yield from _choose_sentences(windows, said, told, evidence, run)
     facts = [
         [compare_claim(claim, w.text, text) for w, text in zip(some, texts, strict=True)]
@@ -215,10 +218,10 @@ def _ask(
     return [[next(told) for _ in some] for some in pairs]
 
 
-def _ask_what_contradicts(
+def _ask_critic_for_contradiction(
     windows: Sequence[Sequence[Window]], said: Sequence[str], told: list[list[Verdict | None]], run: QuestionRun
 ) -> Flow[list[list[Verdict | None]]]:
-    """Where a judge supports no claim and cannot say whether something contradicts it, the critic's word on that."""
+    """Ask the critic for contradictions of claims that a judge without refutations does not support."""
     target = run.settings.target_accuracy
     open_ = [i for i, some in enumerate(told) if any(some) and all(v is None or v.refuted is None for v in some)
              and (_most(v.supported for v in some if v) or 0.0) <= target]  # fmt: skip
@@ -245,7 +248,7 @@ def _with_refutation(judged: Verdict | None, by_critic: Verdict | None) -> Verdi
 def _ask_the_model(
     windows: Sequence[Sequence[Window]], said: Sequence[str], judged: list[_Judged], run: QuestionRun
 ) -> Flow[list[_Judged]]:
-    """What nobody else can judge, the model: one question for each claim, with its windows together."""
+    """Ask the model about claims that neither judge nor critic could judge: one prompt each, with all its windows."""
     unknown = [i for i, j in enumerate(judged) if j.supported is None and windows[i]]
     method = model_method(run.abilities)
     if not unknown or method is None or run.trace.limit is not None:
@@ -271,10 +274,10 @@ def _choose_sentences(
     evidence: Evidence,
     run: QuestionRun,
 ) -> Flow[list[tuple[Span, ...]]]:
-    """For each claim the sentence, or the two, that support it best: of the window that does.
+    """Choose for each claim one sentence to cite, or two: those that support it best, of the window that does.
 
-    Where a window contradicts it more than any supports it, the sentence that does; where nothing is known or none
-    supports it, the one most like it.
+    If a window contradicts the claim more than any supports it, the sentence that contradicts it; if nothing is known
+    or none supports it, the sentence most like it.
     """
     decisive = [_decisive(some, verdict) for some, verdict in zip(windows, told, strict=True)]
     like = [evidence.like(claim, d.window.sentences) if d.window else [] for claim, d in zip(said, decisive)]
@@ -289,19 +292,20 @@ def _choose_sentences(
                 scores[i], chosen[i] = found[best], candidates[i][best]
 
     target = run.settings.target_accuracy
-    open_ = [i for i, d in enumerate(decisive) if (d.against or (d.word or 0.0) > target) and len(like[i]) > 1]
+    open_ = [i for i, d in enumerate(decisive) if (d.against or (d.probability or 0.0) > target) and len(like[i]) > 1]
+    # First single sentences; then, for claims that no single one supports nearly as well as the window, pairs.
     yield from improve({i: [(span,) for span in like[i][:_SENTENCES]] for i in open_})
-    open_ = [i for i in open_ if scores[i] < _NEARLY * (decisive[i].word or 0.0)]
+    open_ = [i for i in open_ if scores[i] < _NEARLY * (decisive[i].probability or 0.0)]
     yield from improve({i: [_in_order(chosen[i][0], s) for s in like[i][:3] if s != chosen[i][0]] for i in open_})
     return chosen
 
 
 @dataclass(frozen=True, slots=True)
 class _Decisive:
-    """The window that counts, and how far it supports (or, if ``against``, contradicts) the claim."""
+    """The window that decides, and its probability of supporting (if ``against``, contradicting) the claim."""
 
     window: Window | None = None
-    word: float | None = None
+    probability: float | None = None
     against: bool = False
 
 
@@ -323,7 +327,7 @@ def _in_order(one: Span, other: Span) -> tuple[Span, ...]:
 def _score(
     items: Sequence[tuple[Sequence[tuple[Span, ...]], str, _Decisive]], run: QuestionRun
 ) -> Flow[list[list[float]]]:
-    """How far each candidate supports (contradicts) its claim; -1 where that is unknown."""
+    """Score how far each candidate supports (or contradicts) its claim, in [0, 1]; -1 if that is unknown."""
     pairs = [
         [(titled(d.window.passage, " ".join(s.text for s in spans)), claim) for spans in some if d.window]
         for some, claim, d in items
@@ -402,7 +406,7 @@ def _conclude(
 
 
 def _weakest(claims: Sequence[Claim], target: float) -> float | None:
-    """All claims hold only if the weakest does. One that is unknown makes that unknown, unless another one fails."""
+    """Return the support of the weakest claim; unknown if a claim is, unless another one is below the target anyway."""
     known = [c.support for c in claims if c.support is not None]
     least = min(known, default=None)
     return least if least is not None and (len(known) == len(claims) or least <= target) else None

@@ -1,9 +1,9 @@
-"""The engine's default: the parts of the published systems that the model at hand allows for, one after the other.
+"""The engine's default pipeline: parts of the published systems in sequence, as far as the model's abilities allow.
 
-Without a language model: quote (``extractive``). With one: ask first whether it knows (SeaKR's gate, where calibrated),
-re-rank candidates by what answers (critic, reader; or SeaKR's uncertainty where that is asked for), write each claim
-after a verbatim quote (ReClaim), estimate every claim's support, where none is worth showing read the passages once
-more for a short answer, keep what raises expected utility at the target accuracy (ReSearch).
+Without a language model it quotes (``extractive``). With one it asks first whether the model knows by itself (SeaKR's
+gate, if calibrated), re-ranks candidates by how well they answer (critic or reader; SeaKR's uncertainty on request),
+writes each claim after a verbatim quote (ReClaim), estimates every claim's support, reads the passages again for a
+short answer if no claim is worth showing, and keeps the claims that raise expected utility (ReSearch).
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ from shared_core.uncertainty import final_answer
 
 
 def composed(question: str, run: QuestionRun) -> Flow[Answer]:
-    """See the module. The trace holds ``gate rerank write support keep``, and
-    ``read again`` where nothing quoted was worth showing, then ``answer`` or ``abstain``."""
+    """Answer with the parts that the model's abilities allow for (see the module).
+
+    The trace holds ``gate rerank write support keep``, ``read again`` if no quoted claim was worth showing, then
+    ``answer`` or ``abstain``.
+    """
     if run.abilities.model("default") is None:
         return (yield from extractive(question, run))
     settings = run.settings
@@ -42,6 +45,7 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
         request = DecisionRequest(question, [own], (), pipeline="composed", calibrated=True, layout=assemble_uncited)
         return (yield from decide(request, run))
     method = _rerank_method(run)
+    # A re-ranker can only promote what it is given: twice as many candidates as will be read.
     wanted = settings.top_k if method == "none" else settings.candidates or 2 * settings.top_k
     found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
     yield Report(Retrieved(question, found))
@@ -59,7 +63,7 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
 
 
 def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
-    """The model's own answer where a calibrated gate says that it knows; ``None`` where passages are needed.
+    """Return the model's own answer if a calibrated gate says that it knows; ``None`` if passages are needed.
 
     Only with ``allow_answers_without_citation``. An uncalibrated gate decides nothing here: such an answer needs a
     confidence that means something.
@@ -81,7 +85,7 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
     prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
     try:
         (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question)
-    except BudgetError as error:  # what it would have said is unknown, and so it is looked up
+    except BudgetError as error:  # whether it knows is unknown, and unknown means: retrieve
         yield run.note("gate", "retrieve", error.message)
         return None
     wanted, reason = decide_retrieval(draft, threshold, settings.seakr)
@@ -94,7 +98,7 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
 
 
 def _rerank_method(run: QuestionRun) -> str:
-    """By what costs a pass of the shipped parts; a model's uncertainty costs hundreds of generations."""
+    """Choose the cheapest re-ranker available; the model's uncertainty, hundreds of generations, only as the last."""
     if run.settings.rerank != "auto":
         return run.settings.rerank
     if run.abilities.critic is not None:
@@ -106,7 +110,7 @@ def _rerank_method(run: QuestionRun) -> str:
 
 
 def _rerank(question: str, found: Sequence[Passage], method: str, run: QuestionRun) -> Flow[list[Passage]]:
-    """The ``top_k`` best; as they were found where the budget does not suffice to rank them."""
+    """Return the ``top_k`` best passages; in the order found if the budget does not suffice to rank them."""
     if method == "none":
         return list(found)
     ways = {"reading": rerank_by_reading, "critic": rerank_by_rating, "uncertainty": rerank_by_uncertainty}
@@ -120,7 +124,7 @@ def _rerank(question: str, found: Sequence[Passage], method: str, run: QuestionR
     except SelfReflectError as error:
         if run.settings.rerank != "auto" or method == "uncertainty":
             raise
-        yield run.note("rerank", "left out", error.message, method=method)  # as good as without reader and critic
+        yield run.note("rerank", "left out", error.message, method=method)  # go on as if there were no re-ranker
         return list(found[: run.settings.top_k])
     kept = ranked[: run.settings.top_k]
     yield run.note("rerank", f"{len(kept)} of {len(found)} passages", kept[0].reason, method=method)

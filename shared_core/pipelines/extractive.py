@@ -1,4 +1,4 @@
-"""The extractive writer: answers in the documents' own sentences, without any language model."""
+"""Answer with the documents' own sentences, without any language model: the embedded default."""
 
 from __future__ import annotations
 
@@ -20,24 +20,29 @@ from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Ret
 
 _LOG = logging.getLogger(__name__)
 QUOTES = 10
-"""Quotes asked of the reader at most, and at least one for each passage."""
-_NEARLY = 0.8  # a further quote is as good as the first where its probability is so large a share of it
+"""Quotes asked of the reader; more if there are more passages, so that each can show its best sentence."""
+_NEARLY = 0.8  # a further quote is shown if its probability is at least this share of the first one's
 
 
 class UnusableReplies(GenerationError):
-    """Every reply of a model was empty or of no use, and the passages were not said to be lacking."""
+    """No reply of a model could be used, and it did not decline to answer either."""
 
 
 def find_unusable(claims: Sequence[Claim], run: QuestionRun, *, pruned: bool = False) -> UnusableReplies | None:
-    """What is wrong with a model that wrote about passages and did not decline; ``None`` where something can be shown.
+    """Return an error if nothing that a model wrote about passages can be used; ``None`` if something can.
 
-    Nothing was written at all, or nothing of what was written stands in any passage: it has no quote, and no other
-    witness speaks for it. ``pruned``: there was something, and the search gave all of it up as unsupported.
+    Unusable means: nothing was written, or no claim has a quote and none is sure enough without one. A model that
+    declined to answer is the caller's to tell apart.
+
+    Args:
+        claims: that the model wrote, weighed.
+        run: of the question.
+        pruned: there were claims, and a search gave all of them up as unsupported.
     """
     target = run.settings.target_accuracy
     if any(c.citations or (c.support is not None and c.support > target) for c in claims):
         return None
-    what = "stands in no passage" if claims else "is supported by no passage" if pruned else "is empty"
+    what = "is in no passage" if claims else "is supported by no passage" if pruned else "is empty"
     return UnusableReplies(
         f"What {run.abilities.model_name('default')} wrote {what}.",
         hint="See what it replies to a plain question; a larger model keeps to the passages.",
@@ -47,9 +52,9 @@ def find_unusable(claims: Sequence[Claim], run: QuestionRun, *, pruned: bool = F
 def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
     """Retrieve, quote the sentences that answer, keep those whose support is above the target.
 
-    The trace holds the decisions ``retrieve``, ``read``, ``rerank`` (where reading changed the order of the passages
-    or left some out), ``keep`` and ``answer`` or ``abstain``. The confidence is that of the first quote, which answers
-    by itself; further quotes are shown where they are nearly as sure.
+    The trace holds the decisions ``retrieve``, ``read``, ``rerank`` (if reading changed the order of the passages or
+    left some out), ``keep`` and ``answer`` or ``abstain``. The confidence is that of the first quote, which answers by
+    itself; further quotes are shown if they are nearly as sure.
     """
     found, result = yield from read_best(question, run)
     if not found:
@@ -58,6 +63,7 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
     calibration = run.abilities.calibrations.get("confidence")
     claims = claims_from(result.readings, by_id, calibration)[: run.settings.max_claims]
     first = claims[0].support if claims else None
+    # Quotes are alternatives here, not parts of one answer: one far below the first is more likely to mislead.
     nearly = {i for i, c in enumerate(claims) if c.support is not None and first and c.support >= _NEARLY * first}
     claims = [_with_signals(c, result) for c in claims]
     for claim in claims:
@@ -79,10 +85,10 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
 def answer_without_model(
     question: str, error: UnusableReplies, passages: Sequence[Passage], run: QuestionRun, *, pipeline: str
 ) -> Flow[Answer]:
-    """What is answered where a model's replies are of no use: the documents' own sentences.
+    """Answer with the documents' own sentences after a model whose replies could not be used.
 
-    Log, trace and ``metadata["answered_by"]`` say so. Where the reader is not asked (``signals="support_only"``), an
-    abstention.
+    Log, trace and ``metadata["answered_by"]`` say so. Without a reader (``signals="support_only"`` asks none) this is
+    an abstention.
     """
     _LOG.warning("%s The embedded default answers instead.", error.message)
     yield run.note("write", "replies unusable", error.message)
@@ -99,7 +105,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     """Retrieve, read, and keep the ``top_k`` passages with the best quotes.
 
     Returns:
-        The passages, best first, and the readings of them, best first.
+        The passages, best first, and their readings, best first.
     """
     settings = run.settings
     rerank = settings.rerank != "none"
@@ -111,7 +117,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
         return (), ReadResult(())
     expected = run.abilities.expected.value
     result: ReadResult = yield Read(question, found, max(QUOTES, len(found), settings.max_claims), expected)
-    if result.answerable is not None and not 0 <= result.answerable <= 1:
+    if result.answerable is not None and not 0 <= result.answerable <= 1:  # NaN, from a reader of the user's own
         result = dataclasses.replace(result, answerable=None)
     run.abilities.expected.see(result)
     yield run.note(
@@ -141,12 +147,12 @@ def _with_signals(claim: Claim, result: ReadResult) -> Claim:
 def claims_from(
     readings: Sequence[Reading], passages: Mapping[str, Passage], calibration: Calibration | None
 ) -> list[Claim]:
-    """One claim for each distinct quote; ``calibration`` (of this app's own questions) replaces the shipped one."""
+    """Make one claim of each distinct quote; ``calibration``, fitted on the app's own questions, is applied to all."""
     claims: list[Claim] = []
     seen: dict[str, int] = {}
     for reading in readings:
         text = one_line(reading.quote.text)
-        if text in seen:  # the same sentence in another passage: a second place, not a second claim
+        if text in seen:  # the same sentence in another passage is a second place, not a second claim
             claims[seen[text]] = _add_place(claims[seen[text]], reading.quote)
             continue
         support = reading.probability

@@ -1,4 +1,4 @@
-"""What a question costs, counted as it goes, and kept within the budgets of the settings."""
+"""Count the usage of a question as it runs, and keep it within the budgets of the settings."""
 
 from __future__ import annotations
 
@@ -27,14 +27,31 @@ T = TypeVar("T")
 
 
 class Meter:
-    """Watches the flows of one question.
+    """Counts and limits the usage of one question's flows.
 
-    A request to a model goes out only if it fits the budget whole; otherwise the flow is thrown ``BudgetError``, which
-    says what was left undone. ``max_calls`` is never exceeded by requests as we count them (a backend may need several
-    calls for one); what a request will cost in tokens nobody knows, so the one that reaches ``max_tokens`` is the last.
+    A request to a model goes out only if it fits the budget whole; otherwise ``BudgetError`` is raised in the flow,
+    with what was left undone. ``max_calls`` is never exceeded by requests as counted here (a backend may need several
+    calls for one). How many tokens a request will use is not known before, so the one that reaches ``max_tokens`` is
+    the last.
 
     Args:
-        settings: whose budgets hold.
+        settings: with ``max_calls`` and ``max_tokens``.
+
+    Example:
+        >>> from shared_core.lm import Prompt, ScriptedLM
+        >>> from shared_core.runtime.flow import Resources, run
+        >>> def ask_twice() -> Flow[str]:
+        ...     first = yield Generate(Prompt.trusted("Where is Aster?"))
+        ...     try:
+        ...         yield Generate(Prompt.trusted("Are you sure?"))
+        ...     except BudgetError:
+        ...         return f"{first.text} (one call only)"
+        ...     return first.text
+        >>> meter = Meter(SelfReflectSettings(max_calls=1))
+        >>> run(meter.watch(ask_twice()), Resources({"default": ScriptedLM(lambda request: "In the valley.")}))
+        'In the valley. (one call only)'
+        >>> meter.usage.calls
+        1
     """
 
     def __init__(self, settings: SelfReflectSettings) -> None:
@@ -46,12 +63,12 @@ class Meter:
 
     @property
     def usage(self) -> Usage:
-        """The cost so far, with the seconds since this meter was made."""
+        """The usage so far, with the seconds since this meter was made."""
         return dataclasses.replace(self._usage, seconds=time.perf_counter() - self._start)
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """All that was retrieved so far, in the order in which it was found."""
+        """All passages retrieved so far, in the order in which they were found."""
         return tuple(self._passages.values())
 
     def watch(self, flow: Flow[T]) -> Flow[T]:
@@ -96,6 +113,6 @@ class Meter:
             self._passages.update((p.id, p) for p in result if isinstance(p, Passage))
 
     def _count_failures(self, request: Request, error: Exception) -> None:
-        """A request that failed was made, unless it never went out or was refused for what it asks."""
+        """Count a request that failed, unless it never went out or was refused for what it asks."""
         if not isinstance(error, (LimitError, CapabilityError, ContextOverflowError)):
             self._calls += sum(isinstance(leaf, (Generate, Score, HiddenStates)) for leaf in leaves_of(request))

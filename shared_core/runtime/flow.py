@@ -133,7 +133,7 @@ def intercept(
 
 
 class _Clock:
-    """The time that the flows of one call have, from now on; ``None``: as long as they take."""
+    """The deadline of one call's flows, in seconds from now; ``None`` for no deadline."""
 
     def __init__(self, seconds: float | None) -> None:
         if seconds is not None and not seconds > 0:
@@ -142,11 +142,11 @@ class _Clock:
         self._start = time.monotonic()
 
     def left(self) -> float | None:
-        """Seconds to the deadline, 0 after it."""
+        """Return the seconds left, 0 after the deadline; ``None`` without one."""
         return None if self.seconds is None else max(0.0, self._start + self.seconds - time.monotonic())
 
     def error(self, late: Sequence[LeafRequest]) -> DeadlineError:
-        """The error of a flow whose requests were not done in time."""
+        """Make the error for a flow whose requests were not done in time."""
         return DeadlineError(
             f"The time of {self.seconds:g} s is over; left undone: {describe(late)}.",
             hint="Give more time (deadline=…), a faster model, fewer samples or fewer passages.",
@@ -154,11 +154,11 @@ class _Clock:
 
 
 _LATE_REQUESTS = 100
-"""What a flow may ask for after its deadline, each time in vain, before it is ended."""
+"""Requests that a flow may still make after its deadline, all refused, before it is ended by force."""
 
 
 class _Track(Generic[T]):
-    """One flow on its way: what it waits for, or how it ended."""
+    """The state of one flow: the request it waits for, or its value or error."""
 
     def __init__(self, flow: Flow[T], on_event: Callable[[Event], None], clock: _Clock) -> None:
         self.flow = flow
@@ -185,7 +185,7 @@ class _Track(Generic[T]):
             error = self.clock.error(late)
             results = [error if result is LATE else result for result in results]
             self.late += 1
-            if self.late > _LATE_REQUESTS:  # it catches the error and asks again
+            if self.late > _LATE_REQUESTS:  # the flow catches the error and asks again, for ever
                 self.request, self.error = None, error
                 return
         errors = [r for r in results if isinstance(r, BaseException)]
@@ -221,7 +221,7 @@ def _ignore(event: Event) -> None:
 
 
 def _drive(tracks: Sequence[_Track[T]]) -> Generator[list[LeafRequest], list[Any], None]:
-    """Yield the batch that all waiting flows ask for, be sent its results; until none waits. Closes the flows."""
+    """Yield the requests of all waiting flows as one batch, and send each flow its results, until none waits."""
     try:
         while waiting := [t for t in tracks if not t.done]:
             batch = [leaf for t in waiting for leaf in t.leaves]
@@ -290,7 +290,7 @@ async def arun(
     *,
     deadline: float | None = None,
 ) -> T:
-    """``run`` without blocking the event loop."""
+    """Run one flow as ``run`` does, without blocking the event loop."""
     clock = _Clock(deadline)
     track = _Track(flow, on_event, clock)
     async for _ in _apump(_drive([track]), resources, clock):
@@ -310,7 +310,7 @@ def stream(flow: Flow[T], resources: Resources, *, deadline: float | None = None
 
 
 async def astream(flow: Flow[T], resources: Resources, *, deadline: float | None = None) -> AsyncGenerator[Event, None]:
-    """``stream`` without blocking; the flow's result is whatever its last event carries."""
+    """Yield events as ``stream`` does, without blocking; the last event carries the flow's result."""
     events: list[Event] = []
     clock = _Clock(deadline)
     track = _Track(flow, events.append, clock)
@@ -336,7 +336,7 @@ def run_many(
     *,
     deadline: float | None = None,
 ) -> list[T | Exception]:
-    """Run many flows at once: requests waiting at the same time become one batch. A failing flow gives its error."""
+    """Run many flows at once, with one batch for requests of a kind; a flow that fails leaves its error as result."""
     clock = _Clock(deadline)
     tracks = _tracks(flows, on_event, clock)
     for _ in _pump(_drive(tracks), resources, clock):
@@ -351,7 +351,7 @@ async def arun_many(
     *,
     deadline: float | None = None,
 ) -> list[T | Exception]:
-    """``run_many`` without blocking the event loop."""
+    """Run many flows as ``run_many`` does, without blocking the event loop."""
     clock = _Clock(deadline)
     tracks = _tracks(flows, on_event, clock)
     async for _ in _apump(_drive(tracks), resources, clock):

@@ -1,4 +1,4 @@
-"""Requests: what a flow may ask for, and what it is given for it."""
+"""Requests that a flow may yield, and the results it is sent for them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Embed:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Tell whoever listens that something happened. Result: ``None``, at once."""
+    """Report an event to whoever listens. Result: ``None``, at once."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Carry several requests out at once, as one batch where they are of a kind. Result: a list, in order.
+    """Carry out several requests at once, those of one kind as one batch. Result: a list, in order.
 
     Attributes:
         requests: of any kinds, but not ``Report`` or ``Together``.
@@ -58,14 +58,14 @@ Flow = Generator[Request, Any, T]
 
 
 def leaves_of(request: Request) -> tuple[LeafRequest, ...]:
-    """What is to be carried out for a request: its parts, itself, or nothing (a report)."""
+    """Return the requests to carry out: the parts of ``Together``, the request itself, or nothing for a report."""
     if isinstance(request, Together):
         return request.requests
     return () if isinstance(request, Report) else (request,)
 
 
 def describe(requests: Sequence[LeafRequest]) -> str:
-    """Requests in words, for traces and errors: ``2 Generate (claim), 1 Retrieve``."""
+    """Describe requests for traces and errors: ``2 Generate (claim), 1 Retrieve``."""
     roles = ((type(r).__name__, getattr(r, "model", "default")) for r in requests)
     counts = Counter(kind if role == "default" else f"{kind} ({role})" for kind, role in roles)
     return ", ".join(f"{count} {name}" for name, count in counts.items())

@@ -1,4 +1,4 @@
-"""Resources: models, retriever, reader, judge and embedder, and how requests are carried out with them."""
+"""Resources: the models, retriever, reader, judges and embedder of an engine; they carry out requests."""
 
 from __future__ import annotations
 
@@ -21,12 +21,24 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 LATE: Any = object()
-"""In place of the result of a request that was not done in time."""
+"""The result of a request that was not done in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What requests are carried out with. ``models`` maps ``Generate.model`` to a backend; ``default`` stands in."""
+    """The parts that carry out requests, blocking or async, batch by batch.
+
+    Attributes:
+        models: backends by the role that requests name (``Generate.model``); ``default`` serves every other role.
+        retriever, reader, embedder: for ``Retrieve``, ``Read`` and ``Embed``.
+        judge, critic: for ``Judge``: the engine's own support scorer, and the shipped one (which also serves ``Rate``).
+
+    Example:
+        >>> from shared_core.lm import Prompt, ScriptedLM
+        >>> resources = Resources({"default": ScriptedLM(lambda request: request.prompt.text.upper())})
+        >>> [reply.text for reply in resources.execute([Generate(Prompt.trusted("a")), Generate(Prompt.trusted("b"))])]
+        ['A', 'B']
+    """
 
     models: Mapping[str, LanguageModel] = field(default_factory=dict)
     retriever: Retriever | None = None
@@ -36,19 +48,20 @@ class Resources:
     embedder: Embedder | None = None
 
     def model(self, role: str) -> LanguageModel:
-        """The model of that role; CapabilityError if there is none."""
+        """Return the model with that role, else the default model; raises CapabilityError if there is neither."""
         found = self.models.get(role) or self.models.get("default")
         if found is None:
             raise CapabilityError("text", "none", hint="Give one: lm=…, or use pipeline='composed'.")
         return found
 
     def execute(self, requests: Sequence[LeafRequest], seconds: float | None = None) -> list[Any]:
-        """Results (or errors, as values) of the requests, in order; those of a kind go out as one batch.
+        """Carry out the requests, those of one kind as one batch; return results (or errors, as values) in order.
 
-        What is not done after so many ``seconds`` is ``LATE``: it is waited for no longer, and nothing more is begun.
+        Requests not done after ``seconds`` have the result ``LATE``; the rest is not begun. A call that hangs is left
+        behind in its thread.
         """
         results: list[Any] = [LATE] * len(requests)
-        over = threading.Event()
+        over = threading.Event()  # tells the thread left behind not to begin the next group
 
         def work() -> None:
             for group in _groups(requests):
@@ -65,7 +78,7 @@ class Resources:
         return results[:]
 
     async def aexecute(self, requests: Sequence[LeafRequest], seconds: float | None = None) -> list[Any]:
-        """``execute`` without blocking; batches of different kinds run at the same time."""
+        """Carry out requests as ``execute`` does, without blocking; batches of different kinds run at the same time."""
         results: list[Any] = [LATE] * len(requests)
         if seconds is not None and seconds <= 0:
             return results
@@ -75,7 +88,7 @@ class Resources:
             done, _ = await asyncio.wait(tasks, timeout=seconds)
         finally:
             for task in tasks:
-                task.cancel()  # those that are late; all, if the caller itself is cancelled
+                task.cancel()  # late ones; all of them, if the caller itself was cancelled
         for group, task in zip(groups, tasks):
             for i, value in zip(group, task.result() if task in done else ()):
                 results[i] = value
@@ -84,7 +97,7 @@ class Resources:
     def _execute_group(self, group: list[Any]) -> list[Any]:
         try:
             return _check_count(group, self._call(group))
-        except Exception as error:  # handed to the flows that asked, which know what to do
+        except Exception as error:  # raised inside the flows that asked, where they may catch it
             return [error] * len(group)
 
     async def _aexecute_group(self, group: list[Any]) -> list[Any]:
@@ -173,9 +186,9 @@ def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
         try:
             found = retriever.retrieve_many([r.query for r in group], **_keywords(group[0]))
             return [tuple(passages) for passages in found]
-        except Exception:  # of one query, most likely: each is asked by itself, and fails by itself
+        except Exception:  # most likely of one query: retrieve each alone, so that only that one fails
             logger.warning(
-                "%s.retrieve_many failed for %d queries; each is asked by itself.",
+                "%s.retrieve_many failed for %d queries; each is retrieved separately.",
                 type(retriever).__name__,
                 len(group),
                 exc_info=True,
@@ -197,7 +210,7 @@ async def _aretrieve(retriever: Any, request: Retrieve) -> tuple[Passage, ...] |
 
 
 def _judge_all(judge: SupportScorer, group: list[Judge]) -> list[Any]:
-    """One batch for all of them: as verdicts where one wants these and the judge gives them."""
+    """Judge all pairs as one batch: as verdicts if a request wants them and the judge can give them."""
     pairs, sizes = [pair for request in group for pair in request.pairs], [len(r.pairs) for r in group]
     if not any(r.verdicts for r in group):
         return _split(judge.score(pairs), sizes, tuple)
@@ -205,10 +218,9 @@ def _judge_all(judge: SupportScorer, group: list[Judge]) -> list[Any]:
         verdicts = judge.judge(pairs)
     else:
         verdicts = [None if p is None else Verdict(p) for p in judge.score(pairs)]
-    told = _split(verdicts, sizes, tuple)
     return [
-        t if r.verdicts else tuple(None if v is None else v.supported for v in t)
-        for r, t in zip(group, told, strict=True)
+        found if request.verdicts else tuple(None if v is None else v.supported for v in found)
+        for request, found in zip(group, _split(verdicts, sizes, tuple), strict=True)
     ]
 
 

@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration.calibration import Calibration
-from shared_core.errors import DeadlineError, InputError, PassageError, RetrievalError
+from shared_core.errors import BudgetError, DeadlineError, InputError, PassageError, RetrievalError
 from shared_core.facades.checker import SelfReflectChecker
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.check import BATCH
+from shared_core.pipelines.check import BATCH, check
+from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import WINDOW, Evidence
 from shared_core.reading.base import Verdict
+from shared_core.runtime import flow
+from shared_core.runtime.flow import Resources
 from shared_core.types import Answer, Claim, ClaimSealed, Finished, Passage
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, WordCritic
 
@@ -380,3 +384,16 @@ def test_events_end_with_the_answer() -> None:
     told: list[Any] = []
     (answer,) = checker().check_many([LIT], passages=[PASSAGES], on_event=lambda i, e: told.append(e))
     assert told[-1] == Finished(answer)  # type: ignore[arg-type]
+
+
+def test_after_a_limit_the_model_is_not_asked_about_what_nobody_else_can_judge() -> None:
+    lm = ScriptedLM(lambda request: "95")
+    made = QuestionRun(abilities=Abilities.of(Resources({"default": lm})))
+    asked = flow.run(check("The lamp was lit in 1871.", "", PASSAGES, made), Resources({"default": lm}))
+    assert [c.verdict for c in asked.claims] == ["supported"]
+    before, spent = len(lm.requests), QuestionRun(abilities=made.abilities)
+    spent.trace.limit = BudgetError("spent")
+    left = flow.run(check("The lamp was lit in 1871.", "", PASSAGES, spent), Resources({"default": lm}))
+    assert len(lm.requests) == before
+    assert [c.verdict for c in left.claims] == ["unknown"]
+    assert left.reason == "out of budget"

@@ -7,10 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
+from shared_core.citation import CitationIndex
+from shared_core.errors import GrammarError
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.reclaim.loop import _cut_reference, _Draft, _reference_grammar, _write_claim
+from shared_core.pipelines.reclaim.prompts import claim_prompt, numbered_prompt, reference_prompt
 from shared_core.pipelines.reclaim.tidying import is_heading, is_placeholder, tidy
-from shared_core.types import Passage
+from shared_core.runtime import flow
+from shared_core.runtime.flow import Resources
+from shared_core.settings import ReclaimSettings
+from shared_core.types import Citation, Passage
 from tests.fakes import Shelf, published
 
 TITLES = ("Orsk Bridge", "Aster", "")
@@ -116,3 +124,51 @@ def test_a_heading_is_neither_offered_nor_taken_as_a_quote() -> None:
     assert "heading" in asked[1]
     assert answer.text == "Maren Tolvard charted the reef. [1]"
     assert answer.numbered_spans()[0].text == "She charted the reef."
+
+
+# --- decoding under a grammar ----------------------------------------------------------------------------------------
+
+
+def test_the_grammar_of_references_holds_no_heading() -> None:
+    draft = _Draft("Who charted the reef?", [MAREN], QuestionRun())
+    assert draft.left_out == {"# Maren Tolvard, navigator (1779–1851) [1]"}
+    grammar = _reference_grammar(draft)
+    assert grammar is not None
+    assert "charted" in grammar.lark
+    assert "1779" not in grammar.lark
+
+
+def test_passages_without_any_sentence_are_an_error_and_no_end_of_the_answer() -> None:
+    draft = _Draft("Who charted the reef?", [Passage("empty", " \n ")], QuestionRun())
+    with pytest.raises(GrammarError):
+        _reference_grammar(draft)
+    draft.left_out.add("x")  # something was there, and has been used up
+    assert _reference_grammar(draft) is None
+
+
+@pytest.mark.parametrize(
+    ("cut", "quote"), [("She charted the re", "She charted the"), ("She", None), ("Nobody cha", None)]
+)
+def test_a_stretch_of_words_that_was_cut_off_keeps_its_whole_words(cut: str, quote: str | None) -> None:
+    found = _cut_reference(cut, CitationIndex([MAREN]), ReclaimSettings(mode="span"))
+    assert (found.quote if isinstance(found, Citation) else None) == quote
+
+
+@pytest.mark.parametrize("echo", ["one sentence", "…", "quoted sentences."])
+def test_a_claim_model_that_repeats_the_form_claims_nothing(echo: str) -> None:
+    lm = ScriptedLM([echo, "[1] She charted it."])
+    draft = _Draft("Who charted the reef?", [MAREN], QuestionRun())
+    written = [flow.run(_write_claim(draft, "She charted the reef."), Resources({"default": lm})) for _ in range(2)]
+    assert written == ["", "She charted it."]
+
+
+def test_the_forms_of_prompts_hold_nothing_to_copy() -> None:
+    passages = [MAREN]
+    prompts = [
+        reference_prompt("Q?", passages, ()),
+        claim_prompt((), "It was 1822."),
+        numbered_prompt("Q?", CitationIndex(passages).sentences, passages),
+    ]
+    for prompt in prompts:
+        form = next(line for line in prompt.text.splitlines() if "<claim>" in line)
+        assert tidy(form.split("<claim>")[1].split("</claim>")[0]) == ""
