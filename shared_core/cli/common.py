@@ -252,12 +252,16 @@ def open_index(docs: Sequence[Path], index: Path | None, vectors: str | None) ->
     return opened
 
 
-def build_model(model: str | None, base_url: str | None) -> LanguageModel | None:
+def build_model(model: str | None, base_url: str | None, dtype: str | None = None) -> LanguageModel | None:
     """Build the backend that ``--model`` and ``--base-url`` name; ``None`` for the embedded default.
 
     Raises:
-        InputError: ``--model`` is a path that does not exist.
+        InputError: ``--model`` is a path that does not exist, or ``--dtype`` has no effect or does not exist.
     """
+    if dtype is not None and (base_url is not None or model is None):
+        raise InputError(
+            "--dtype has no effect without a model in this process.", hint="Leave it out, or give --model."
+        )
     if base_url is not None:
         from shared_core.lm.openai import OpenAICompatibleLM
 
@@ -268,7 +272,7 @@ def build_model(model: str | None, base_url: str | None) -> LanguageModel | None
             raise InputError(f"There is no model at {model}.", hint="Check --model: a folder, or a name on the hub.")
         from shared_core.lm.transformers import TransformersLM
 
-        return TransformersLM(model)
+        return TransformersLM(model, dtype=dtype)
     return None
 
 
@@ -285,6 +289,7 @@ def build(
     model: str | None,
     base_url: str | None,
     settings: SelfReflectSettings,
+    dtype: str | None = None,
     judge: str | None = None,
     trace_prompts: Path | None = None,
     **parts: Any,
@@ -299,7 +304,7 @@ def build(
     """
     from shared_core.facades.engine import SelfReflectEngine
 
-    lm = build_model(model, base_url)
+    lm = build_model(model, base_url, dtype)
     tracer = None if trace_prompts is None else _trace(lm, trace_prompts)
     lm = tracer or lm
     if judge is not None:

@@ -53,6 +53,13 @@ Model = Annotated[
         "--model", "-m", help="transformers model: hub name, path, GGUF file, smollm2; or the name on the server."
     ),
 ]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        help="Weights of a model in this process: float32 (the default on a CPU), bfloat16 (faster on CPUs that "
+        "compute in it), float16 or auto."
+    ),
+]
 BaseUrl = Annotated[
     str | None, typer.Option("--base-url", help="OpenAI-compatible server (vLLM, llama.cpp, Ollama, …).")
 ]
@@ -93,6 +100,7 @@ class DocumentOptions:
     index: Index = None
     vectors: Vectors = None
     model: Model = None
+    dtype: Dtype = None
     base_url: BaseUrl = None
     top_k: TopK = _DEFAULTS.top_k
     judge: JudgePath = None
@@ -109,6 +117,7 @@ class DocumentOptions:
             index=self.index,
             vectors=self.vectors,
             model=self.model,
+            dtype=self.dtype,
             base_url=self.base_url,
             settings=settings,
             judge=self.judge,

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from shared_core.cli import app
 from shared_core.errors import CapabilityError, InputError, ModelLoadError
 from shared_core.lm.base import Capture, Generate, Generation, HiddenStates, Prompt, SamplingParams, States
 from shared_core.lm.transformers import TransformersLM
@@ -238,3 +240,32 @@ def test_a_module_without_a_vector_for_each_token_is_refused_and_harms_nobody(
     assert isinstance(refused, CapabilityError)
     assert "residual" in refused.hint
     assert isinstance(fine, Generation)
+
+
+# --- dtypes
+
+
+def test_a_dtype_is_named_and_one_that_does_not_exist_is_refused(
+    tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any
+) -> None:
+    import torch
+
+    saved(tiny_model, tiny_tokenizer, tmp_path)
+    assert TransformersLM(str(tmp_path), device="cpu").model.dtype == torch.float32
+    assert TransformersLM(str(tmp_path), device="cpu", dtype="bfloat16").model.dtype == torch.bfloat16
+    with pytest.raises(InputError, match="float7"):
+        TransformersLM(str(tmp_path), device="cpu", dtype="float7")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [([], "no effect"), (["--base-url", "http://127.0.0.1:9/v1"], "no effect"), (["--model", "MODEL"], "float7")],
+)
+def test_a_dtype_on_the_command_line_that_has_no_effect_or_does_not_exist(
+    more: list[str], says: str, tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any
+) -> None:
+    saved(tiny_model, tiny_tokenizer, tmp_path / "model")
+    more = [str(tmp_path / "model") if word == "MODEL" else word for word in more]
+    result = CliRunner().invoke(app, ["ask", "Who?", "--docs", str(tmp_path), "--dtype", "float7", *more])
+    assert result.exit_code == 2
+    assert says in " ".join(result.output.split())

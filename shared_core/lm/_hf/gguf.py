@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from shared_core.errors import InputError, ModelLoadError
+from shared_core.errors import ModelLoadError
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,6 @@ def load_gguf(file: Path, read: Callable[[str, Any], T], device: str, dtype: Any
     Raises:
         ModelLoadError: the file is not GGUF, damaged, of an architecture that transformers does not read, or without
             chat template; ``gguf`` is not installed; or the copy cannot be written.
-        InputError: there is no such dtype.
     """
     import platformdirs
     from filelock import FileLock
@@ -138,10 +137,7 @@ def _resolve_dtype(dtype: Any, device: str) -> Any:
         return torch.float32
     if dtype is None or dtype == "auto":
         return torch.bfloat16
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not isinstance(found, torch.dtype):
-        raise InputError(f"There is no dtype {dtype!r}.", hint="Use 'float32', 'bfloat16', 'float16' or 'auto'.")
-    return found
+    return dtype
 
 
 def _write_copy(file: Path, folder: Path, dtype: Any, *, with_tokenizer: bool) -> None:

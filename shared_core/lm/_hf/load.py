@@ -28,10 +28,12 @@ def load(
         quantization: a configuration of transformers.
 
     Raises:
+        InputError: there is no such dtype.
         ModelLoadError: there is no such model, the path is not a checkpoint, weights are missing, a GGUF file cannot
             be read, or the hub cannot be reached.
     """
     device = device or default_device()
+    dtype = check_dtype(dtype)
     file = find_gguf(name)
     if file is None:
         return _load_checkpoint(name, tokenizer, device, dtype, trust_remote_code, quantization)
@@ -183,6 +185,22 @@ def default_dtype(device: str | None) -> Any:
     import torch
 
     return torch.float32 if (device or default_device()).startswith("cpu") else "auto"
+
+
+def check_dtype(dtype: Any) -> Any:
+    """Return a dtype of torch by its name; ``None`` and ``"auto"`` unchanged.
+
+    Raises:
+        InputError: there is no such dtype.
+    """
+    import torch
+
+    if dtype is None or dtype == "auto":
+        return dtype
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if isinstance(found, torch.dtype):
+        return found
+    raise InputError(f"There is no dtype {dtype!r}.", hint="Use 'float32', 'bfloat16', 'float16' or 'auto'.")
 
 
 def default_cache_bytes(device: Any) -> int:
