@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 from rich.table import Table
@@ -20,7 +20,7 @@ from shared_core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared_core.evaluation.compare import Comparison, Estimate, Shard
+    from shared_core.evaluation.compare import Comparison, Estimate, FigureOptions, Shard
     from shared_core.evaluation.dataset import Question
     from shared_core.evaluation.runner import AnswersMany
 
@@ -48,7 +48,7 @@ def ask_all(
     shard: Shard | None,
     batch_size: int,
     about: Mapping[str, Any],
-    **options: Any,
+    **options: Unpack[FigureOptions],
 ) -> Comparison:
     """Ask with a progress bar; answers in the folder survive an interruption. Arguments as ``evaluation.compare``."""
     from shared_core.evaluation.compare import compare

@@ -3,6 +3,16 @@
 from shared_core.evaluation.compare.figures import Estimate
 from shared_core.evaluation.compare.outcomes import ComparisonRow, Measure
 from shared_core.evaluation.compare.page import Comparison
-from shared_core.evaluation.compare.run import Shard, compare, merge, missing_shards
+from shared_core.evaluation.compare.run import FigureOptions, Shard, compare, merge, missing_shards
 
-__all__ = ["Comparison", "ComparisonRow", "Estimate", "Measure", "Shard", "compare", "merge", "missing_shards"]
+__all__ = [
+    "Comparison",
+    "ComparisonRow",
+    "Estimate",
+    "FigureOptions",
+    "Measure",
+    "Shard",
+    "compare",
+    "merge",
+    "missing_shards",
+]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.compare.outcomes import ComparisonRow, Measure, row_of
@@ -22,6 +21,27 @@ from shared_core.support.run_log import require_same
 
 Shard = tuple[int, int]
 """Number of the shard from 1, and how many there are."""
+
+
+class FigureOptions(TypedDict, total=False):
+    """Options of the figures of a comparison.
+
+    >>> options: FigureOptions = {"targets": (0.5, 0.9), "resamples": 200}
+
+    Attributes:
+        targets: target accuracies ρ* at which accuracy, coverage and utility are given; by default 0.5, 0.7, 0.8, 0.9
+            and those of the systems.
+        baseline: configuration that the others are compared with; by default the first.
+        resamples, level, seed: of the bootstrap; 1,000 draws, 95 % and 0 by default. No intervals with 0 draws.
+    """
+
+    targets: Sequence[float]
+    baseline: str
+    resamples: int
+    level: float
+    seed: int
+
+
 _Write = Callable[[Sequence[ComparisonRow]], None]
 _Batch = list[tuple[int, Question]]
 
@@ -33,15 +53,11 @@ def compare(
     folder: str | Path | None = None,
     batch_size: int = 16,
     shard: Shard | None = None,
-    targets: Sequence[float] = (),
-    baseline: str = "",
-    resamples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
     measures: Mapping[str, Measure] | None = None,
     made_with: Mapping[str, Mapping[str, Any]] | None = None,
     about: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    **options: Unpack[FigureOptions],
 ) -> Comparison:
     """Ask every system every question, judge the answers, and compare.
 
@@ -56,14 +72,11 @@ def compare(
         folder: of this run, made if missing, or of an earlier one to continue. ``save`` adds files to it.
         batch_size: questions asked at once.
         shard: (i, n) asks every n-th question, beginning with the i-th; ``merge`` combines shards.
-        targets: target accuracies ρ* at which accuracy, coverage and utility are given; by default 0.5, 0.7, 0.8, 0.9
-            and those of the systems.
-        baseline: configuration that the others are compared with; by default the first.
-        resamples, level, seed: of the bootstrap; no intervals with 0 resamples.
         measures: custom figures by name.
         made_with: descriptions by name, for systems that ``describe`` does not know.
         about: more facts for ``run.json``.
         progress: called as ``progress(done, total)`` at the start and after every batch of every system.
+        options: targets, baseline and bootstrap, see ``FigureOptions``.
 
     Raises:
         InputError: no systems, no questions, ids that are not distinct, an unknown shard, or a system that does not
@@ -76,15 +89,12 @@ def compare(
         raise InputError("There is nothing to compare: name at least one system.")
     if batch_size < 1:
         raise SettingsError(f"batch_size must be at least 1, not {batch_size!r}.")
-    if resamples < 0:
-        raise SettingsError(f"resamples must be at least 0, not {resamples!r}.")
+    if options.get("resamples", 0) < 0:
+        raise SettingsError(f"resamples must be at least 0, not {options['resamples']!r}.")
     known: Known = {}
     described = {n: (made_with or {}).get(n) or describe(system, known) for n, system in systems.items()}
-    compared = functools.partial(
-        Comparison, targets=targets, baseline=baseline, resamples=resamples, level=level, seed=seed
-    )
     # Invalid arguments are refused before anything is asked.
-    compared(Run(described, (), [ComparisonRow(name, 0, Record("", "", (), None)) for name in described]))
+    Comparison(Run(described, (), [ComparisonRow(name, 0, Record("", "", (), None)) for name in described]), **options)
     several = len(systems) > 1
     seen = {n: warn_fitted_on(system, [q for _, q in chosen], n if several else "") for n, system in systems.items()}
     session = _session(questions, shard, batch_size, {"fitted_on": seen, **(about or {})})
@@ -103,16 +113,18 @@ def compare(
             if progress is not None:
                 progress(len(done) + len(rows), total)
     run = Run(before.configurations, before.sessions, [*before.rows, *rows])
-    return compared(run, only=frozenset(q.id for _, q in chosen))
+    return Comparison(run, only=frozenset(q.id for _, q in chosen), **options)
 
 
-def merge(folders: Sequence[str | Path], output: str | Path | None = None, **options: Any) -> Comparison:
+def merge(
+    folders: Sequence[str | Path], output: str | Path | None = None, **options: Unpack[FigureOptions]
+) -> Comparison:
     """Merge shards of one evaluation, or evaluations of other configurations on the same questions.
 
     Args:
         folders: of runs; a single one is read again.
         output: folder for all their answers; by default none is written.
-        options: as for ``Comparison``.
+        options: targets, baseline and bootstrap, see ``FigureOptions``.
 
     Raises:
         InputError: no folders, a folder that is not a run's, different configurations of one name, or one id for

@@ -383,7 +383,7 @@ def _bind_support(job: FitJob) -> Mapping[str, BindingValue]:
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """How one purpose is fitted.
+    """Recipe for one purpose: where its rows come from, and how they are fitted.
 
     Attributes:
         event: what the probability is of.
@@ -424,4 +424,4 @@ PURPOSES: Mapping[str, Purpose] = {
         _fit_guarantee,
     ),
 }
-"""What can be fitted, by name; ``gate`` comes before ``answer``, which may need it."""
+"""Recipes by name; ``gate`` comes before ``answer``, which may need it."""
