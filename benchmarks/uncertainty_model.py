@@ -16,7 +16,7 @@ import numpy as np
 from shared_core import uncertainty as u
 from shared_core.lm.base import BaseLanguageModel, Capture, Generation, Prompt, SamplingParams
 from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.measure import measure
 from shared_core.runtime.flow import Generate, Resources, run
 from shared_core.settings import SeakrSettings, SelfReflectSettings
@@ -71,8 +71,8 @@ class Lab:
     def decide(self, prompts: list[list[int]]) -> list[float]:
         """The pipeline's own measuring: greedy and k samples of every prompt in one batch, states captured, scored."""
         resources = Resources(models={"default": self.lm})
-        gauge = choose_gauge(self.settings(), Abilities.of(resources))
-        found = run(measure([Prompt.tokens(p) for p in prompts], gauge), resources)
+        chosen = choose_estimator(self.settings(), Abilities.of(resources))
+        found = run(measure([Prompt.tokens(p) for p in prompts], chosen), resources)
         return [m.uncertainty for m in found]
 
     # --- the usual way -----------------------------------------------------------------------------------------
@@ -192,11 +192,11 @@ def token_cost(lab: Lab, quick: bool) -> Figures:
     found: Figures = {}
     for name in u.ESTIMATORS:
         settings = SelfReflectSettings(seakr=SeakrSettings(estimator=name, samples=K, max_step_tokens=STEPS))
-        gauge = choose_gauge(settings, context)
+        chosen = choose_estimator(settings, context)
         lab.lm.clear_cache()
         meter = Meter(lab.lm)
         run(
-            measure([Prompt.tokens(prompt)], gauge),
+            measure([Prompt.tokens(prompt)], chosen),
             Resources(models={"default": meter}, embedder=Letters(), critic=Silent()),
         )
         found[f"tokens_{name}"] = float(meter.tokens - PROMPT - STEPS)

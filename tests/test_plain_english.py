@@ -60,17 +60,11 @@ EXEMPT = {
     "docs/retrieval.md",
     "docs/seakr.md",
     "docs/self_rag.md",
-    "shared_core/abstention",
-    "shared_core/citation",
-    "shared_core/cli/train.py",
-    "shared_core/cli/training_options.py",
     "shared_core/lm",
     "shared_core/pipelines",
     "shared_core/reading",
-    "shared_core/reflection",
     "shared_core/runtime",
     "shared_core/training",
-    "shared_core/uncertainty",
 }
 """Folders and files that do not pass yet: their owners take them out here once they do."""
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpan:
-    """A claim as it stands in an answer: ``answer[start:end] == text``."""
+    """A claim at its place in an answer: ``answer[start:end] == text``."""
 
     text: str
     start: int
@@ -48,7 +48,7 @@ def split_claims(text: str, splitter: SentenceSplitter = split_sentences) -> lis
 
 
 def claim_key(text: str) -> str:
-    """What two claims share that say the same in the same words: compatibility form, case, spaces, final stops."""
+    """Reduce a claim to a key that equal wordings share: compatibility form, case, spaces, final stops."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).strip(" .!;,。")
 

@@ -32,7 +32,7 @@ _MARGINAL = "It is an average over calibration sets and questions"
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What may be said about answers filtered by a threshold.
+    """A statement that holds for answers filtered by a threshold.
 
     Attributes:
         kind: the method.

@@ -1,8 +1,8 @@
-"""An answer that somebody wrote, cut into the statements that can be checked.
+"""Cut a written answer into the statements that can be checked.
 
-Answers of chat models are Markdown with marks of citations in it. What states something is told apart from what does
-not (code, headings, questions, lists of sources), and each statement from the marks around and in it. Nothing is lost
-in silence: what is no statement is ``left_out``. Linear in the text.
+Answers of chat models are Markdown with marks of citations in it. Statements are separated from everything else
+(code, headings, questions, lists of sources), and from the marks around and in them. Nothing is lost silently: the
+rest is ``left_out``. Linear in the text.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _LEANING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement as it stands in a text: ``source[start:end] == text``.
+    """A statement at its place in a text: ``source[start:end] == text``.
 
     Attributes:
         text: as written, without the marks of lists and citations around it.

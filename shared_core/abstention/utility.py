@@ -21,7 +21,7 @@ from shared_core.abstention import checks as _checks
 
 
 class Selection(NamedTuple):
-    """What ``select_answer`` chose.
+    """The choice of ``select_answer``.
 
     Attributes:
         index: of the chosen candidate, ``None`` to abstain.
@@ -71,7 +71,7 @@ def expected_utility(probabilities: Iterable[float | None], target_accuracy: flo
 
 
 def claim_gain(probability: float | None, target_accuracy: float) -> float:
-    """What one claim adds to the expected utility: (p-ρ*)/(1-ρ*); -λ if p is unknown. Raises as expected_utility."""
+    """Compute a claim's gain in expected utility: (p-ρ*)/(1-ρ*); -λ if p is unknown. Raises as expected_utility."""
     return expected_utility([probability], target_accuracy)
 
 

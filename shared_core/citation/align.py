@@ -94,7 +94,7 @@ def _find(
 
 
 def _piecewise(text: str, passages: Sequence[Passage], threshold: float) -> Citation | None:
-    """Parts between ellipses, else sentences, each found by itself; in one passage if they all stand in one."""
+    """Find parts between ellipses, else sentences, one by one; in a single passage if it holds them all."""
     parts = [part for part in _ELLIPSIS.split(text.strip(_WRAPPERS)) if part.strip()]
     if len(parts) < 2:
         parts = [text[start:end] for start, end in split_sentences(text)]
@@ -240,7 +240,7 @@ def _fuzzy(needle: str, passages: Sequence[Passage], threshold: float) -> list[S
 
 
 def _votes(needle: str, hay: str, width: int) -> Counter[int]:
-    """How many seeds (short pieces of the needle) the hay holds near each diagonal; buckets overlap by half."""
+    """Count the seeds (short pieces of the needle) that the hay holds near each diagonal; buckets overlap by half."""
     size = len(needle)
     length = _SEED if size >= 4 * _SEED else max(3, size // 4)
     rare: Counter[int] = Counter()

@@ -43,7 +43,7 @@ _WORD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """How an interleaved answer is laid out (ReClaim, Xia et al. 2024): prefix, quote, middle, claim, suffix, repeated.
+    """Layout of an interleaved answer (ReClaim, Xia et al. 2024): prefix, quote, middle, claim, suffix, repeated.
 
     Attributes:
         prefix: before each quote.
@@ -101,7 +101,7 @@ def sentence_rules(runs: Sequence[Run], least: int, most: int) -> list[str]:
     """Terminals so that ``QUOTE`` is ``least`` … ``most`` sentences.
 
     Sentences that follow each other in their passage are joined by its own white space or by one space, all others by
-    one space. Each sentence's text stands in the grammar once.
+    one space. The grammar holds each sentence's text once.
     """
     names: dict[str, str] = {}
     for run in runs:

@@ -179,7 +179,7 @@ class CitationIndex:
     # --- offsets -----------------------------------------------------------------------------------------------
 
     def resolve(self, quote: str) -> Citation | None:
-        """Where a quote stands: exact occurrences only (``match="verbatim"``), all of them.
+        """Find a quote's exact occurrences only (``match="verbatim"``), all of them.
 
         White space and the layout's tags around the quote are ignored. A text that occurs in a passage as it is
         gives one span for each occurrence. Otherwise it may be whole sentences joined by white space, as grammars

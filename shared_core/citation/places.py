@@ -1,4 +1,4 @@
-"""Where a quote stands, for people: file, page, section, and the place in the file's text."""
+"""Describe a quote's place for people: file, page, section, offsets in the file's text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared_core.types import MetadataValue, Passage, Span
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a quote stands.
+    """The place of a quote in its document.
 
     Attributes:
         source: the file's name, else the document's title, else the passage's id.
@@ -39,7 +39,7 @@ class Place:
 
 
 def find_place(passage: Passage, span: Span | None = None, *, pages_from_zero: bool = False) -> Place:
-    """Where a passage, or a span of it, stands.
+    """Find the place of a passage, or of a span of it, in its document.
 
     The passage's metadata tell: ``source``, ``section``, ``start``; ``page_label`` or ``page``, and where it runs over
     a page's end ``page_end_label`` or ``page_end`` with ``page_break``, the place in its text where that page begins.
@@ -47,7 +47,7 @@ def find_place(passage: Passage, span: Span | None = None, *, pages_from_zero: b
     Args:
         passage: of which.
         span: of the passage; ``None`` takes all of it.
-        pages_from_zero: ``page`` counts from 0 where no ``page_label`` stands beside it, as with LangChain's loaders.
+        pages_from_zero: ``page`` counts from 0 unless there is a ``page_label``, as with LangChain's loaders.
     """
     metadata = passage.metadata
     start, end = (0, len(passage.text)) if span is None else (span.start, span.end)

@@ -14,7 +14,7 @@ from shared_core.facades.arguments import as_settings, no_retriever
 from shared_core.facades.defaults import default_critic, default_embedder, default_reader
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.reading.expected import ExpectedShare
 from shared_core.retrieval.base import Embedder, Retriever
@@ -111,7 +111,7 @@ def compares_meanings(settings: SelfReflectSettings, context: Abilities) -> bool
     """Whether the uncertainty estimator compares meanings of samples, which needs an embedder or a judge."""
     if context.model("default") is None:
         return False
-    return bool(choose_gauge(settings, context).estimator.needs & {"similarity", "entailment"})
+    return bool(choose_estimator(settings, context).estimator.needs & {"similarity", "entailment"})
 
 
 def require_retriever(retriever: object) -> None:

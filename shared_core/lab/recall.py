@@ -9,7 +9,7 @@ from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.lab.questions import Question
 from shared_core.lab.setup import LabSetup
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
@@ -77,7 +77,7 @@ def measure_answers(
         stepwise: ask for the steps that lead to the answer, which are measured too.
     """
     engine = setup.engine(SelfReflectSettings(seakr=options or SeakrSettings()))
-    gauge = choose_gauge(engine.settings, engine.context, also=also)
+    chosen = choose_estimator(engine.settings, engine.context, also=also)
     prompt_of, limit = (_chain_prompt, CHAIN_TOKENS) if stepwise else (short_prompt, TOKENS)
     found = []
     for start in range(0, len(questions), _BATCH):
@@ -85,8 +85,8 @@ def measure_answers(
         read = passages[start : start + _BATCH] if passages is not None else [()] * len(some)
         prompts = [prompt_of(q, p) for q, p in zip(some, read)]
         asked = [q.text for q in some]
-        results = run(measure(prompts, gauge, stop=ANSWER_STOPS, max_tokens=limit, question=asked), engine.resources)
-        found += [_measured(q, m, gauge.estimator.name, stepwise) for q, m in zip(some, results)]
+        results = run(measure(prompts, chosen, stop=ANSWER_STOPS, max_tokens=limit, question=asked), engine.resources)
+        found += [_measured(q, m, chosen.estimator.name, stepwise) for q, m in zip(some, results)]
     return found
 
 

@@ -17,7 +17,7 @@ from shared_core.pipelines.decision.keeping import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import assemble_uncited
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, extractive
-from shared_core.pipelines.gating.choose import choose_gauge, choose_threshold, gauge_report
+from shared_core.pipelines.gating.choose import choose_estimator, choose_threshold, estimator_report
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
@@ -75,16 +75,16 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
     if not settings.allow_answers_without_citation:
         yield run.note("gate", "retrieve", "an answer from memory would have no quote (allow_answers_without_citation)")
         return None
-    gauge = choose_gauge(settings, context)
-    threshold = choose_threshold(gauge, settings, context)
-    yield gauge_report(gauge, threshold, run.trace)
+    chosen = choose_estimator(settings, context)
+    threshold = choose_threshold(chosen, settings, context)
+    yield estimator_report(chosen, threshold, run.trace)
     if not threshold.decides:
         yield run.note("gate", "retrieve", threshold.source)
         return None
     demos = settings.seakr.demonstrations or demonstrations("simple")
     prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
     try:
-        (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question)
+        (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question)
     except BudgetError as error:  # whether it knows is unknown, and unknown means: retrieve
         yield run.note("gate", "retrieve", error.message)
         return None
@@ -93,7 +93,7 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
     yield run.note("gate", "retrieve" if wanted or not text else "know", reason, draft=draft.text[:200])
     if wanted or not text:
         return None
-    claim = yield from answer_claim(question, text, draft.uncertainty, (), gauge, run)
+    claim = yield from answer_claim(question, text, draft.uncertainty, (), chosen, run)
     return claim if claim.support is not None and claim.support > settings.target_accuracy else None
 
 

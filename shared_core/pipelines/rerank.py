@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
@@ -132,16 +132,16 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
     if not passages:
         return []
     settings = run.settings
-    gauge = choose_gauge(settings, run.abilities)
+    chosen = choose_estimator(settings, run.abilities)
     demos = settings.seakr.demonstrations or demonstrations("simple")
     alone = step_prompt(question, (), (), demos, ANSWER_LEAD)
     prompts = [alone, *(step_prompt(question, (), (p,), demos, ANSWER_LEAD) for p in passages)]
     tolerate = settings.on_overflow == "drop"
-    found = yield from measure(prompts, gauge, stop=ANSWER_STOPS, question=question, tolerate_overflow=tolerate)
+    found = yield from measure(prompts, chosen, stop=ANSWER_STOPS, question=question, tolerate_overflow=tolerate)
     without, measured = found[0], found[1:]
     if without.error is not None:
         raise without.error  # if even the bare question fails, no passage is to blame
-    yield run.note("estimator", gauge.estimator.name, gauge.reason, without_passage=without.known)
+    yield run.note("estimator", chosen.estimator.name, chosen.reason, without_passage=without.known)
     values = [m.uncertainty for m in measured]
     floor = min((-v for v in values if _is_known(v)), default=0.0)
     last = (floor - 1.0 - n for n in itertools.count())  # below every known score, and still in order
@@ -152,7 +152,7 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
         reason = _say_effect(values[i], without.uncertainty) if known else _why_unknown(measured[i])
         if known and not answers:
             reason = "with it the model says that it does not know"
-        by = gauge.estimator.name if gauge.estimator.name == settings.seakr.estimator else gauge.reason
+        by = chosen.estimator.name if chosen.estimator.name == settings.seakr.estimator else chosen.reason
         ranked.append(Ranked(passages[i], -values[i] if answers else next(last), None, None, f"{reason} ({by})"))
     return ranked
 

@@ -38,7 +38,7 @@ UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 class CritiqueWeights(NamedTuple):
-    """How much each part of a critique counts (defaults of the paper's runs)."""
+    """Weights of the parts of a critique (defaults of the paper's runs)."""
 
     relevance: float = 1.0
     support: float = 1.0
@@ -151,7 +151,7 @@ def critique_score(
 
 
 def sequence_score(cumulative_logprob: float, tokens: int, form: Literal["published", "paper"] = "published") -> float:
-    """How likely the segment's text is: ``exp(log p / tokens)`` (published code) or ``log p`` (paper, eq. 4).
+    """Score the likelihood of a segment's text: ``exp(log p / tokens)`` (published code) or ``log p`` (paper, eq. 4).
 
     Unknown (no tokens, NaN, above 0 beyond rounding) is the least likely: 0, or -inf in the paper's form.
     """
@@ -221,7 +221,7 @@ def verdict_mapping(row: ArrayLike, names: Sequence[str]) -> dict[str, float]:
 
 
 def first_position(token_ids: Sequence[int], group_ids: Iterable[int]) -> int | None:
-    """Where a token of the group was first generated; by id, never by searching text. ``None`` if nowhere."""
+    """Find where a token of the group was first generated, by id, never by searching text; ``None`` if nowhere."""
     wanted = set(group_ids)
     return next((i for i, token in enumerate(token_ids) if token in wanted), None)
 

@@ -29,7 +29,7 @@ VERDICT_TOKENS = RETRIEVAL_TOKENS + RELEVANCE_TOKENS + UTILITY_TOKENS + SUPPORT_
 
 @dataclass(frozen=True, slots=True)
 class ReflectionVocabulary:
-    """Which id each reflection token has in a model's vocabulary; all fifteen, no two alike.
+    """Ids of the reflection tokens in a model's vocabulary: all fifteen, no two alike.
 
     Attributes:
         ids: by token.
@@ -110,7 +110,7 @@ class ReflectionVocabulary:
 
 
 def group_logprobs(row: Mapping[str, float], group: Sequence[str]) -> dict[str, float]:
-    """What a position says of one group's tokens; empty where it says nothing that could be trusted.
+    """Read one group's log-probabilities at a position; empty if they cannot be trusted.
 
     A token that is not in the row is impossible there; NaN or +inf among them makes all of it unknown, and so do tokens
     none of which is possible.

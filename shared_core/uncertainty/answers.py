@@ -64,7 +64,7 @@ def _said_before(text: str) -> str:
 
 
 def answer_lead(text: str) -> tuple[int, int] | None:
-    """Where a text says "(so) the answer is", as a half-open range; ``None`` where it does not."""
+    """Find "(so) the answer is" in a text, as a half-open range; ``None`` if it is not there."""
     match = _LEAD.search(text)
     return match.span() if match else None
 

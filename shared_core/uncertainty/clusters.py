@@ -1,4 +1,4 @@
-"""Which samples mean the same: pairs to ask a scorer about, once each, and clusters from its answers."""
+"""Cluster samples by meaning: plan the pairs to score, each once, and cluster by the scores."""
 
 from __future__ import annotations
 

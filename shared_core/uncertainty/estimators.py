@@ -45,7 +45,7 @@ _CAPABILITY: dict[str, tuple[str, ...]] = {  # any one of these names makes the 
 
 
 class Cost(IntEnum):
-    """What an estimate costs beyond the answer itself, cheapest first."""
+    """Cost of an estimate beyond the answer itself, cheapest first."""
 
     ANSWER = 0
     """nothing: read off the answer's own tokens"""

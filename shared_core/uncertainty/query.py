@@ -106,7 +106,7 @@ def certain_words(
     threshold: float = 0.9,
     published: bool = False,
 ) -> tuple[Word, ...]:
-    """The words a query may use: every token has p ≥ threshold, or the word stands in one of the ``known`` texts.
+    """The words a query may use: every token has p ≥ threshold, or one of the ``known`` texts contains the word.
 
     Comparison with known texts is by whole words, without case and punctuation. Words without tokens are left out.
 
@@ -224,7 +224,7 @@ def uncertain_spans(
 def word_attention(
     attention: ArrayLike, words: Sequence[Word], reduce: Literal["max", "mean", "last"] = "max"
 ) -> Float64:
-    """How much attention each word receives within a sentence (DRAGIN), from the last layer's weights.
+    """Compute the attention that each word of a sentence receives (DRAGIN), from the last layer's weights.
 
     Args:
         attention: (heads, T, T), ``[h, q, t]`` the weight that position q gives to t; causal.
@@ -258,7 +258,7 @@ def word_means(values: ArrayLike, words: Sequence[Word]) -> Float64:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Where DRAGIN asks for retrieval: the sentence, its words' values and which of them exceed the threshold."""
+    """Find where DRAGIN asks for retrieval: the sentence, its words' values, and those above the threshold."""
 
     sentence: int
     values: tuple[float, ...]

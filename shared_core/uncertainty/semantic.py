@@ -61,7 +61,7 @@ def discrete_semantic_entropy(cluster_ids: Sequence[Hashable]) -> float:
 
 
 def number_of_semantic_sets(cluster_ids: Sequence[Hashable]) -> float:
-    """How many meanings there are (Lin et al. 2024): 1 … k, as a float; +inf for no samples."""
+    """Number of meanings (Lin et al. 2024): 1 … k, as a float; +inf for no samples."""
     return float(len(set(cluster_ids))) if len(cluster_ids) else math.inf
 
 

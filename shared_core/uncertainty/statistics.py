@@ -1,4 +1,4 @@
-"""What one sampling pass tells: the input of every estimator."""
+"""Statistics of one sampling pass: the input of every estimator."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class SampleStatistics:
         return value
 
     def answer(self) -> Sequence[float]:
-        """Token log-probabilities of the greedy answer; the first sample stands in for it."""
+        """Token log-probabilities of the greedy answer; the first sample's replace them if missing."""
         if self.answer_logprobs is not None:
             return self.answer_logprobs
         if self.token_logprobs is None:

@@ -20,7 +20,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.run_log import RunLog
 from tests.calibration import test_claims as lamps
-from tests.calibration import test_gate as gauges
+from tests.calibration import test_gate as estimators
 from tests.calibration.test_gate import COUNT, QUESTIONS, engine, invoke, reply
 from tests.fakes import FirstSentenceReader
 from tests.pipelines.scripts import scripted
@@ -187,7 +187,7 @@ def test_the_command_goes_on_from_its_rows(monkeypatch: pytest.MonkeyPatch, tmp_
     file = tmp_path / "c.json"
     kept = RunLog(tmp_path / "c.json.rows")
     fit("gate", engine(threshold=None), QUESTIONS, kept=kept)
-    monkeypatch.setattr(gauges, "reply", lambda body: GenerationError("asked again"))
+    monkeypatch.setattr(estimators, "reply", lambda body: GenerationError("asked again"))
     result = invoke(monkeypatch, tmp_path, "--model", "x", "--purpose", "gate", "-o", file)
     assert result.exit_code == 0, result.output
     assert "rows of a run that did not end" in " ".join(result.output.split())

@@ -13,7 +13,7 @@ from shared_core.errors import CapabilityError
 from shared_core.lm.base import Alternative, Attention, Capabilities, Generate, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.reading.base import Verdict
 from shared_core.runtime import flow as flows
@@ -65,8 +65,8 @@ def run(
     values = {"estimator": parts.pop("estimator", "ccp"), "samples": max(len(samples), 2), "allow_fallback": False}
     settings = SelfReflectSettings(seakr=SeakrSettings(**values, **parts.pop("seakr", {})))
     resources = Resources(models={"default": lm}, **parts)
-    gauge = choose_gauge(settings, Abilities.of(resources), also=also)
-    (found,) = flows.run(measure([Prompt.trusted("p")], gauge, question=QUESTION), resources)
+    chosen = choose_estimator(settings, Abilities.of(resources), also=also)
+    (found,) = flows.run(measure([Prompt.trusted("p")], chosen, question=QUESTION), resources)
     return found, lm
 
 
@@ -102,12 +102,12 @@ def test_the_critic_is_the_witness_where_there_is_no_judge_and_this_is_said() ->
     expected = ((0.5 + 0.2) / 1.0) * (0.75 / 0.95)
     assert found.uncertainty == pytest.approx(1 - expected)
     assert ("Selby", "Orm.") in critic.pairs  # the words alone
-    gauge = choose_gauge(
+    chosen = choose_estimator(
         SelfReflectSettings(seakr=SeakrSettings(estimator="ccp")),
         Abilities({"default": ABLE}, {"default": "m"}, critic="critic@7"),
     )
-    assert "critic@7" in gauge.reason
-    assert gauge.binding["meanings"] == "critic"
+    assert "critic@7" in chosen.reason
+    assert chosen.binding["meanings"] == "critic"
 
 
 def test_a_judge_that_tells_no_contradiction_from_silence_denies_what_it_does_not_support() -> None:
@@ -193,7 +193,7 @@ def test_the_critic_does_not_stand_in_where_it_was_not_asked_for() -> None:
     """It compares pairs one by one: a stand-in that takes longer than the estimator that was wanted."""
     context = Abilities({"default": Capabilities()}, {"default": "m"}, critic="critic@7")
     by = {
-        name: choose_gauge(SelfReflectSettings(seakr=SeakrSettings(**values)), context).estimator.name
+        name: choose_estimator(SelfReflectSettings(seakr=SeakrSettings(**values)), context).estimator.name
         for name, values in {
             "auto": {}, "named": {"meanings": "critic"}, "wanted": {"estimator": "discrete_semantic_entropy"},
         }.items()
@@ -261,10 +261,10 @@ def test_rauq_reads_the_attention_of_the_answer() -> None:
 def test_with_a_real_model(tiny_lm: Any, name: str) -> None:
     settings = SelfReflectSettings(seakr=SeakrSettings(estimator=name, samples=4, max_step_tokens=8))
     resources = Resources(models={"default": tiny_lm}, critic=Oracle("critic@7"))
-    gauge = choose_gauge(settings, Abilities.of(resources))
-    assert gauge.estimator.name == name
+    chosen = choose_estimator(settings, Abilities.of(resources))
+    assert chosen.estimator.name == name
     prompts = [Prompt.trusted("Question: Who built the bridge?\nAnswer:"), Prompt.trusted("The river Thale")]
-    first, again = (flows.run(measure(prompts, gauge), resources) for _ in range(2))
+    first, again = (flows.run(measure(prompts, chosen), resources) for _ in range(2))
     for m, n in zip(first, again):
         assert 0 <= m.uncertainty < math.inf
         assert m.uncertainty == pytest.approx(n.uncertainty, abs=1e-4)

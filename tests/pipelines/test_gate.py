@@ -21,7 +21,7 @@ from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.uncertainty import gram_uncertainty
 from tests.fakes import Shelf
 from tests.pipelines.scripts import SURE, UNSURE, WHITE, made, scripted, states
@@ -106,8 +106,8 @@ def test_flare_without_token_probabilities_goes_by_uncertainty_and_says_so() -> 
 @pytest.mark.parametrize("model", ["scripted", "another"])
 def test_calibrated_thresholds_are_bound_to_the_model(model: str) -> None:
     settings = made(threshold=None)
-    gauge = choose_gauge(settings, Abilities({"default": WHITE}, {"default": "scripted"}, has_embedder=True))
-    bound = {"model": "scripted", **gauge.binding}
+    chosen = choose_estimator(settings, Abilities({"default": WHITE}, {"default": "scripted"}, has_embedder=True))
+    bound = {"model": "scripted", **chosen.binding}
     calibrations = {"gate": Calibration("platt", False, bound, slope=-1.0, threshold=0.0, n=50)}
     lm = scripted(lambda body: (" In 1871.\n", SURE), name=model)
     retriever = GatedRetriever(Shelf(), lm, settings, calibrations=calibrations)

@@ -19,7 +19,7 @@ from shared_core.errors import (
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.gating.choose import choose_gate, choose_gauge
+from shared_core.pipelines.gating.choose import choose_estimator, choose_gate
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import STEP_STOPS
 from shared_core.runtime import flow as flows
@@ -60,9 +60,9 @@ def settings(**seakr: Any) -> SelfReflectSettings:
 def run(lm: Any, prompts: Sequence[Prompt] = PROMPTS, also: Sequence[str] = (), **more: Any) -> list[Measurement]:
     judge = more.pop("judge", None)
     options = more.pop("options", settings())
-    gauge = choose_gauge(options, context(lm, judge=judge is not None), also=also)
+    chosen = choose_estimator(options, context(lm, judge=judge is not None), also=also)
     resources = Resources(models={"default": lm}, embedder=Embedder(), judge=judge)
-    return flows.run(measure(prompts, gauge, **more), resources)
+    return flows.run(measure(prompts, chosen, **more), resources)
 
 
 def answering(request: Generate) -> Any:
@@ -272,20 +272,20 @@ def test_a_further_prompt_that_fails_is_unknown() -> None:
     ],
 )
 def test_the_best_that_can_be_had_is_chosen_openly(abilities: Capabilities, embedder: bool, expected: str) -> None:
-    gauge = choose_gauge(settings(), context(ScriptedLM(capabilities=abilities), embedder=embedder))
-    assert gauge.estimator.name == expected
-    assert gauge.reason == "gram as asked for" if expected == "gram" else f"{expected} instead" in gauge.reason
+    chosen = choose_estimator(settings(), context(ScriptedLM(capabilities=abilities), embedder=embedder))
+    assert chosen.estimator.name == expected
+    assert chosen.reason == "gram as asked for" if expected == "gram" else f"{expected} instead" in chosen.reason
 
 
 def test_without_fallback_a_missing_capability_is_an_error() -> None:
     with pytest.raises(CapabilityError) as caught:
-        choose_gauge(settings(allow_fallback=False), context(ScriptedLM()))
+        choose_estimator(settings(allow_fallback=False), context(ScriptedLM()))
     assert caught.value.capability == "hidden_states"
     assert "allow_fallback" in caught.value.hint
     with pytest.raises(CapabilityError):
-        choose_gauge(settings(), Abilities())
+        choose_estimator(settings(), Abilities())
     with pytest.raises(InputError, match="no estimator"):
-        choose_gauge(settings(estimator="guess"), context(ScriptedLM()))
+        choose_estimator(settings(estimator="guess"), context(ScriptedLM()))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from shared_core.calibration import Calibration
 from shared_core.errors import CapabilityError, ContextOverflowError, SettingsError
 from shared_core.lm.base import Attention, Capabilities, Generate, Sample, SamplingParams
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.gating.choose import answer_binding, choose_gauge
+from shared_core.pipelines.gating.choose import answer_binding, choose_estimator
 from shared_core.pipelines.gating.demonstrations import DEMONSTRATIONS, demonstrations
 from shared_core.pipelines.gating.prompts import step_prompt
 from shared_core.pipelines.seakr.answer import cite_answer
@@ -162,9 +162,9 @@ def calibrated(lm: Any, **seakr: Any) -> dict[str, Calibration]:
 
     options = made(**seakr)
     context = Abilities({"default": lm.capabilities}, {"default": lm.name}, has_embedder=True)
-    gauge = choose_gauge(options, context, form="step" if options.seakr.multi_hop else "answer")
-    gate = Calibration("platt", False, {"model": lm.name, **gauge.binding}, slope=-1.0, threshold=0.0, n=9)
-    answer = Calibration("platt", False, answer_binding(gauge, options, context), slope=-1.0, n=9)
+    chosen = choose_estimator(options, context, form="step" if options.seakr.multi_hop else "answer")
+    gate = Calibration("platt", False, {"model": lm.name, **chosen.binding}, slope=-1.0, threshold=0.0, n=9)
+    answer = Calibration("platt", False, answer_binding(chosen, options, context), slope=-1.0, n=9)
     return {"gate": gate, "answer": answer}
 
 
@@ -265,7 +265,7 @@ def test_demonstrations_are_whole_and_pluggable() -> None:
     assert all(r.prompt.text.startswith(DEMO.render()) for r in asked)
 
 
-class Witness:
+class Comparer:
     """Says yes where every long word of the statement stands in the premise and nothing is denied."""
 
     name = "witness"
@@ -293,7 +293,7 @@ def test_a_sentence_that_denies_the_answer_is_not_cited() -> None:
 
 
 def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None:
-    witness = Witness()
+    witness = Comparer()
 
     def reply(body: str) -> Any:
         return " It was painted. So the answer is red.\n", SURE if "1841" in body else 5.0
@@ -315,7 +315,7 @@ def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None
 
 
 def test_an_answer_of_several_steps_is_as_sure_as_its_weakest_step() -> None:
-    class Doubts(Witness):
+    class Doubts(Comparer):
         def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
             self.asked += pairs
             return [0.3 if "built" in statement else 0.9 for _, statement in pairs]

@@ -13,7 +13,7 @@ from benchmarks.lab.measure.setting import Counts, Figures, Lab, mean
 from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.lab.questions import Question
 from shared_core.lab.recall import TOKENS, MeasuredAnswer, measure_answers, short_prompt
-from shared_core.pipelines.gating.choose import choose_gauge
+from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import ANSWER_STOPS
 from shared_core.runtime.budget import Meter
@@ -208,11 +208,11 @@ def _spent(lab: Lab, questions: Sequence[Question], name: str | None) -> _Cost:
     options = _judged_by_critic(name) if name in JUDGED and name is not None else SeakrSettings(allow_fallback=False)
     settings = SelfReflectSettings(seakr=options.replace(estimator=name or options.estimator))
     engine = lab.engine(settings)
-    gauge = choose_gauge(engine.settings, engine.context)
+    chosen = choose_estimator(engine.settings, engine.context)
     found = _Cost()
     for question in questions:
         meter = Meter(settings)
-        flow = measure([short_prompt(question)], gauge, stop=ANSWER_STOPS, max_tokens=TOKENS, draft_only=name is None)
+        flow = measure([short_prompt(question)], chosen, stop=ANSWER_STOPS, max_tokens=TOKENS, draft_only=name is None)
         start = time.perf_counter()
         run(_counted(meter.watch(flow), found), engine.resources)
         found.seconds += time.perf_counter() - start

@@ -273,7 +273,7 @@ def _overlap(claim: Sentence, held: Sentence) -> float:
 
 
 def _in_place(claim: Sentence, nearest: Sentence) -> frozenset[tuple[int, int]]:
-    """Pairs of token numbers (claim, nearest) that stand in the same place between equal neighbours."""
+    """Pair token numbers (claim, nearest) that have the same neighbours in both sentences."""
     a, b = [fold(t.text) for t in claim.tokens], [fold(t.text) for t in nearest.tokens]
     pairs: set[tuple[int, int]] = set()
     for tag, a1, a2, b1, b2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
@@ -285,7 +285,7 @@ def _in_place(claim: Sentence, nearest: Sentence) -> frozenset[tuple[int, int]]:
 def _crossed(
     swaps: frozenset[tuple[int, int]], claim: Sentence, quantity: Quantity, nearest: Sentence, other: Quantity
 ) -> bool:
-    """Whether a token of the one number (or of its unit) stands in the place of one of the other's."""
+    """Return whether a token of one number (or its unit) replaces one of the other's."""
     if quantity.ordinal != other.ordinal:
         return False
     own = [i for i, t in enumerate(claim.tokens) if t.start < quantity.end and t.end > quantity.start]

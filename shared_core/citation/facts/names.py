@@ -123,7 +123,7 @@ def names_of(sentence: Sentence, held: Sequence[Sentence], context: Sequence[Sen
 
 
 def _replacements(claim: Sentence, nearest: Sentence) -> set[tuple[int, int]]:
-    """Starts of tokens (claim, nearest) that stand in the same place between equal neighbours."""
+    """Pair the starts of tokens (claim, nearest) that have the same neighbours in both sentences."""
     a, b = [t.key for t in claim.tokens], [t.key for t in nearest.tokens]
     pairs: set[tuple[int, int]] = set()
     for tag, a1, a2, b1, b2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():

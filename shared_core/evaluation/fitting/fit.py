@@ -31,7 +31,7 @@ from shared_core.evaluation.fitting.asking import Progress
 from shared_core.evaluation.fitting.observe import FitJob, FitOptions, Observation, Observed
 from shared_core.pipelines.confidence import SIGNALS
 from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.gating.choose import Gauge, answer_binding, choose_gauge, form_of
+from shared_core.pipelines.gating.choose import ChosenEstimator, answer_binding, choose_estimator, form_of
 from shared_core.pipelines.research.evaluate import evaluation_binding
 from shared_core.pipelines.support import support_binding
 from shared_core.support.run_log import RunLog
@@ -372,9 +372,9 @@ def _bind_answer(job: FitJob) -> Mapping[str, BindingValue]:
     return answer_binding(estimator, job.engine.settings, context)
 
 
-def _estimator(job: FitJob) -> tuple[Abilities, Gauge]:
+def _estimator(job: FitJob) -> tuple[Abilities, ChosenEstimator]:
     context = observe.run_of(job.engine).abilities
-    return context, choose_gauge(job.engine.settings, context, form=form_of(job.engine.settings))
+    return context, choose_estimator(job.engine.settings, context, form=form_of(job.engine.settings))
 
 
 def _bind_support(job: FitJob) -> Mapping[str, BindingValue]:

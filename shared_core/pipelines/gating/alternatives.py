@@ -1,4 +1,4 @@
-"""What else a model might have written at each place of a sentence, and whether it would have said the same.
+"""Alternative tokens of a model at each place of a sentence, and whether they mean the same.
 
 For claim-conditioned probability (``uncertainty.claims``). The judge of entailment is asked about the sentence so far
 with either word; the shipped critic, where there is no judge, about the two words alone: it goes by words in common,
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from shared_core.citation import split_sentences
 from shared_core.lm.base import Sample
-from shared_core.pipelines.gating.choose import Gauge
+from shared_core.pipelines.gating.choose import ChosenEstimator
 from shared_core.reading.base import Verdict
 from shared_core.runtime.flow import Flow, Judge, Together
 from shared_core.uncertainty import (
@@ -44,7 +44,7 @@ class ClaimUncertainty:
 
     Attributes:
         text: the sentence.
-        start, end: where it stands in the text (code points).
+        start, end: its place in the text (code points).
         uncertainty: in [0, 1], +inf where unknown.
     """
 
@@ -101,7 +101,7 @@ class _Place:
         return not is_content_word(self.word)
 
     def known_class(self, rival: int) -> float | None:
-        """What can be said of a rival without asking anybody; ``None`` where it has to be judged."""
+        """Compare a rival by its words alone; ``None`` if a judge is needed."""
         word, p = self.others[rival], self.logprobs[rival + 1]
         if math.isnan(p) or math.exp(min(p, 0.0)) < LIKELY:
             return NEUTRAL
@@ -110,14 +110,14 @@ class _Place:
         return None if is_content_word(word) else NEUTRAL  # it goes on another way, and gives no other value
 
 
-def judge_alternatives(drafts: Sequence[Sample], gauge: Gauge) -> Flow[list[JudgedAlternatives]]:
+def judge_alternatives(drafts: Sequence[Sample], chosen: ChosenEstimator) -> Flow[list[JudgedAlternatives]]:
     """The alternatives of each text, judged in one batch; nothing for a text of which none are known.
 
     Every pair of words is asked about once. What cannot be judged (another language, with the critic) is unknown.
     """
     places = [_places_of(d) for d in drafts]
-    asked = [_asked(p, gauge) for p in places]
-    requests = tuple(Judge(tuple(dict.fromkeys(a.values())), gauge.inferring, verdicts=gauge.judge) for a in asked)
+    asked = [_asked(p, chosen) for p in places]
+    requests = tuple(Judge(tuple(dict.fromkeys(a.values())), chosen.inferring, verdicts=chosen.judge) for a in asked)
     replies = yield Together(requests)
     found = []
     for draft, rows, pairs, request, reply in zip(drafts, places, asked, requests, replies):
@@ -138,12 +138,12 @@ _Pairs = dict[tuple[int, int], tuple[str, str]]
 """By (row, rival): the pair to be judged."""
 
 
-def _asked(places: Sequence[_Place], gauge: Gauge) -> _Pairs:
+def _asked(places: Sequence[_Place], chosen: ChosenEstimator) -> _Pairs:
     pairs: _Pairs = {}
     for i, place in enumerate(places):
         if place.functional:
             continue
-        before = place.before if gauge.judge else ""
+        before = place.before if chosen.judge else ""
         for j, other in enumerate(place.others):
             if place.known_class(j) is None:
                 pairs[i, j] = (before + other, before + place.word)

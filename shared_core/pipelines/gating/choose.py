@@ -1,4 +1,4 @@
-"""Which estimator, gate and threshold a pipeline goes by: chosen openly, bound to how they were calibrated."""
+"""Choose the uncertainty estimator, gate and threshold of a pipeline, as they were calibrated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Gate = Literal["uncertainty", "flare", "dragin", "always"]
 Form = Literal["answer", "step", "thought"]
 """What is measured: a short answer, one step (sentence) of a chain of thought, or a whole short chain."""
 
-Witness = Literal["judge", "critic", "embedder"]
+Comparer = Literal["judge", "critic", "embedder"]
 """Who compares what two texts mean."""
 
 _COMPARED = frozenset({"similarity", "entailment", "agreement", "answer_similarity", "answer_agreement"})
@@ -42,7 +42,7 @@ _GATE_NEEDS: dict[Gate, tuple[str, ...]] = {
 
 
 def form_of(settings: SelfReflectSettings) -> Form:
-    """What the settings' pipeline measures. SeaKR's simple questions are answered with a chain of thought (paper)."""
+    """Name what the settings' pipeline measures; SeaKR answers simple questions with a chain of thought (paper)."""
     if settings.pipeline != "seakr":
         return "answer"
     if settings.seakr.multi_hop:
@@ -51,7 +51,7 @@ def form_of(settings: SelfReflectSettings) -> Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
+class ChosenEstimator:
     """An estimator as chosen for a model, with how to sample for it.
 
     Attributes:
@@ -59,12 +59,11 @@ class Gauge:
         reason: why this one, for the trace.
         options: how to sample.
         abilities: names of the model's capabilities.
-        witness: who compares meanings; ``None`` where nobody can.
+        comparer: who compares meanings; ``None`` if nobody can.
         judge: whether there is a judge of entailment; where not, the critic is asked whether one word entails another.
         seed: of the samples.
         form: what is measured.
-        measured: what was measured before with the same models, by all that decides what comes out of it; filled and
-            looked into (``measure``).
+        measured: a cache of measurements with the same models, keyed by all that decides their outcome (``measure``).
     """
 
     estimator: Estimator
@@ -72,7 +71,7 @@ class Gauge:
     options: SeakrSettings
     abilities: frozenset[str]
     judge: bool = False
-    witness: Witness | None = "embedder"
+    comparer: Comparer | None = "embedder"
     seed: int | None = 0
     also: tuple[Estimator, ...] = ()
     form: Form = "answer"
@@ -80,7 +79,7 @@ class Gauge:
 
     @property
     def binding(self) -> dict[str, str | int | float | None]:
-        """What a calibration of it is bound to, beside the model: the same prompts, samples and statistics."""
+        """Bind its calibration, beside the model, to prompts, samples and statistics."""
         sampled = self.estimator.cost >= Cost.SAMPLES
         hidden = "hidden_states" in self.estimator.needs
         compared = bool(self.estimator.needs & _COMPARED)
@@ -94,7 +93,7 @@ class Gauge:
             "temperature": options.published.temperature if sampled else None,
             "top_p": options.published.top_p if sampled else None,
             "sample_top_k": options.published.top_k_sampling if sampled else None,
-            "meanings": self.witness if compared else self.inferring if inferred else None,
+            "meanings": self.comparer if compared else self.inferring if inferred else None,
             "layer": options.published.layer if hidden else None,
             "hidden": options.published.hidden if hidden else None,
             "position": options.published.position if hidden else None,
@@ -104,7 +103,7 @@ class Gauge:
 
     @property
     def inferring(self) -> Literal["judge", "critic"]:
-        """Who is asked whether one word entails another."""
+        """Name the judge of whether one word entails another."""
         return "judge" if self.judge else "critic"
 
     @property
@@ -115,14 +114,14 @@ class Gauge:
         return self.options.published.task if self.form == "step" else "simple"
 
 
-def choose_gauge(
+def choose_estimator(
     settings: SelfReflectSettings,
     context: Abilities,
     *,
     role: str = "default",
     also: Sequence[str] = (),
     form: Form = "answer",
-) -> Gauge:
+) -> ChosenEstimator:
     """The estimator of the settings if the model can serve it, else the next best if the settings allow that.
 
     Raises:
@@ -133,10 +132,10 @@ def choose_gauge(
     model = context.model(role)
     if model is None:
         raise CapabilityError("text", "none", hint="Uncertainty needs a language model: SelfReflectEngine(…, lm=…).")
-    witness = choose_witness(settings, context)
+    comparer = choose_comparer(settings, context)
     judged = context.scorer is not None and options.meanings in ("auto", "judge")
     names = list(model.names())
-    if witness is not None:
+    if comparer is not None:
         names.append("similarity")
     if judged or (context.critic is not None and options.meanings in ("auto", "critic")):
         names.append("entailment")
@@ -155,20 +154,20 @@ def choose_gauge(
         )
     extra = tuple(get_estimator(n) for n in also if get_estimator(n).available(names))
     abilities, known = frozenset(model.names()), context.measured
-    gauge = Gauge(estimator, reason, options, abilities, judged, witness, settings.seed, extra, form, known)
-    if gauge.binding["meanings"] == "critic":
+    chosen = ChosenEstimator(estimator, reason, options, abilities, judged, comparer, settings.seed, extra, form, known)
+    if chosen.binding["meanings"] == "critic":
         reason += f"; {context.critic} judges what texts mean, as no model of entailment is at hand"
-        gauge = dataclasses.replace(gauge, reason=reason)
-    return gauge
+        chosen = dataclasses.replace(chosen, reason=reason)
+    return chosen
 
 
-def choose_witness(settings: SelfReflectSettings, context: Abilities) -> Witness | None:
-    """Who compares meanings: whom the settings name, else the first there is of judge, embedder, critic.
+def choose_comparer(settings: SelfReflectSettings, context: Abilities) -> Comparer | None:
+    """Choose who compares meanings: as set, else the first available of judge, embedder, critic.
 
     Returns:
         ``None`` where there is nobody, or not the one that is named.
     """
-    there: dict[Witness, bool] = {
+    there: dict[Comparer, bool] = {
         "judge": context.scorer is not None,
         "embedder": context.has_embedder,
         "critic": context.critic is not None,
@@ -176,7 +175,7 @@ def choose_witness(settings: SelfReflectSettings, context: Abilities) -> Witness
     wanted = settings.seakr.meanings
     if wanted != "auto":
         return wanted if there[wanted] else None
-    return next((witness for witness, has in there.items() if has), None)
+    return next((comparer for comparer, has in there.items() if has), None)
 
 
 def choose_gate(settings: SelfReflectSettings, context: Abilities, role: str = "default") -> tuple[Gate, str]:
@@ -221,11 +220,11 @@ class Threshold:
 
 
 def choose_threshold(
-    gauge: Gauge, settings: SelfReflectSettings, context: Abilities, role: str = "default"
+    chosen: ChosenEstimator, settings: SelfReflectSettings, context: Abilities, role: str = "default"
 ) -> Threshold:
     """The settings' threshold, else the calibrated one, else none.
 
-    The settings' threshold counts for the settings' estimator only, not for one that stands in for it. The paper's
+    The settings' threshold counts for the settings' estimator only, not for one that replaces it. The paper's
     (-6, for Llama 2 7B) is nobody's default: scores depend on model, layer and way of sampling, and below a threshold
     of another model a model that knows nothing would never look anything up.
 
@@ -238,12 +237,12 @@ def choose_threshold(
         return Threshold(value, f"{options.gate}'s, from the settings")
     if options.gate == "always":
         return Threshold(None, "the gate is always open")
-    name = gauge.estimator.name
+    name = chosen.estimator.name
     if options.threshold is not None and name == options.estimator:
         return Threshold(options.threshold, "settings")
     calibration = context.calibrations.get("gate")
     if calibration is not None:
-        calibration.require(model=context.model_identity(role), **gauge.binding)
+        calibration.require(model=context.model_identity(role), **chosen.binding)
         if calibration.threshold is None:
             return Threshold(None, "by the calibration the model knows enough at no uncertainty: retrieving always")
         return Threshold(calibration.threshold, f"calibrated on {calibration.n} questions")
@@ -253,11 +252,11 @@ def choose_threshold(
     )
 
 
-def gauge_report(gauge: Gauge, threshold: Threshold, trace: Trace, gate: str = "") -> Report:
+def estimator_report(chosen: ChosenEstimator, threshold: Threshold, trace: Trace, gate: str = "") -> Report:
     """The trace entry that names the estimator and the threshold, where they are from, and (``gate``) which gate."""
     source = f"threshold: {threshold.source}" if threshold.decides else threshold.source
-    reason = "; ".join(part for part in (gauge.reason, gate, source) if part)
-    return trace.add("estimator", gauge.estimator.name, reason, threshold=threshold.value)
+    reason = "; ".join(part for part in (chosen.reason, gate, source) if part)
+    return trace.add("estimator", chosen.estimator.name, reason, threshold=threshold.value)
 
 
 def with_gate(settings: SelfReflectSettings, gate: Gate) -> SelfReflectSettings:
@@ -267,16 +266,18 @@ def with_gate(settings: SelfReflectSettings, gate: Gate) -> SelfReflectSettings:
     return settings.replace(seakr=settings.seakr.replace(gate=gate))
 
 
-def answer_binding(gauge: Gauge, settings: SelfReflectSettings, context: Abilities) -> dict[str, BindingValue]:
-    """What a calibration of answers is bound to: model and gauge, and how the answers come about."""
+def answer_binding(
+    chosen: ChosenEstimator, settings: SelfReflectSettings, context: Abilities
+) -> dict[str, BindingValue]:
+    """Bind a calibration of answers to the model, the estimator and the way answers are made."""
     options = settings.seakr
     reasoning = "published_code" if options.published.measures_answer else "paper"
     return {
         "model": context.model_identity("default"),
         "pipeline": settings.pipeline,
-        **gauge.binding,
+        **chosen.binding,
         "gate": options.gate,
         "rerank_passages": options.rerank_passages,
-        "reasoning": reasoning if gauge.form == "step" else None,
+        "reasoning": reasoning if chosen.form == "step" else None,
         "published": options.published.form,
     }

@@ -1,4 +1,4 @@
-"""What a model answers without passages and how unsure it is of it, or with passages: what gates are calibrated on."""
+"""Answer without passages (or with them) and measure the uncertainty: the rows that gates are calibrated on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shared_core.errors import ContextOverflowError
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.gating.choose import Form, Gauge, choose_gauge
+from shared_core.pipelines.gating.choose import ChosenEstimator, Form, choose_estimator
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import measure
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
@@ -35,21 +35,21 @@ class Recalled:
 def closed_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[Recalled]:
     """Answer without any passage, in the very prompts that SeaKR's gate measures."""
     settings = run.settings
-    gauge = choose_gauge(settings, run.abilities, form=form)
+    chosen = choose_estimator(settings, run.abilities, form=form)
     options = settings.seakr
     if form == "answer":
         prompt = step_prompt(question, (), (), _demos(settings, "simple"), ANSWER_LEAD)
-        (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question)
+        (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question)
         return Recalled(_real_answer(final_answer(f"the answer is {draft.text}")), draft.uncertainty)
     if form == "thought":
-        return (yield from _think(question, run, gauge))
+        return (yield from _think(question, run, chosen))
     demos = _demos(settings, options.published.task)
     steps: list[str] = []
     worst = float("-inf")
     said: str | None = None
     while said is None and len(steps) < options.max_steps:
         prompt = step_prompt(question, steps, (), demos)
-        (step,) = yield from measure([prompt], gauge, stop=STEP_STOPS, question=question)
+        (step,) = yield from measure([prompt], chosen, stop=STEP_STOPS, question=question)
         worst = max(worst, step.uncertainty)
         if not step.text or step.text in steps:
             break
@@ -60,13 +60,13 @@ def closed_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[
     return Recalled(_real_answer(said), worst)
 
 
-def _think(question: str, run: QuestionRun, gauge: Gauge) -> Flow[Recalled]:
+def _think(question: str, run: QuestionRun, chosen: ChosenEstimator) -> Flow[Recalled]:
     """A whole chain of thought, as simple questions are answered."""
     settings = run.settings
     demos = _demos(settings, "simple")
     prompt = step_prompt(question, (), (), demos)
     limit = 4 * settings.seakr.max_step_tokens
-    (thought,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, max_tokens=limit, question=question)
+    (thought,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, max_tokens=limit, question=question)
     said = final_answer(thought.text)
     if said is None and thought.text:
         said = yield from conclude(question, [thought.text], (), demos, settings)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from shared_core.errors import ContextOverflowError
 from shared_core.lm.base import Capture, Generation, Prompt, Sample, SamplingParams
 from shared_core.pipelines.gating.alternatives import MOST, ClaimUncertainty
-from shared_core.pipelines.gating.choose import Gauge
+from shared_core.pipelines.gating.choose import ChosenEstimator
 from shared_core.pipelines.gating.sentences import finish_sentences
 from shared_core.pipelines.gating.statistics import Drawn, gather
 from shared_core.runtime.flow import Flow, Generate, Together
@@ -22,7 +22,7 @@ from shared_core.uncertainty import Cost, Estimator, SampleStatistics
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What the model would write, and how unsure it is of it.
+    """A draft of the model with its uncertainty.
 
     Attributes:
         greedy: the greedy continuation, with token log-probabilities where the model gives them.
@@ -55,7 +55,7 @@ class Measurement:
 
 def measure(
     prompts: Sequence[Prompt],
-    gauge: Gauge,
+    chosen: ChosenEstimator,
     *,
     stop: tuple[str, ...] = (),
     max_tokens: int | None = None,
@@ -65,13 +65,13 @@ def measure(
     tolerate_overflow: bool = False,
     draft_only: bool = False,
 ) -> Flow[list[Measurement]]:
-    """The greedy continuation and the uncertainty of each prompt; everything of a kind in one batch.
+    """Measure the greedy continuation and the uncertainty of each prompt; requests of a kind go out in one batch.
 
-    What the gauge knows already (``Gauge.measured``) is not asked again, where a seed makes it come out the same.
+    Results in the cache (``ChosenEstimator.measured``) are not asked for again, if a seed makes them repeatable.
 
     Args:
         prompts: to continue.
-        gauge: from ``choose_gauge``.
+        chosen: from ``choose_estimator``.
         stop: ends a continuation; kept in the text.
         max_tokens: at most; ``max_step_tokens`` of the settings if not given.
         question: stands before samples where a judge compares their meanings; one for all prompts, or each its own.
@@ -84,23 +84,23 @@ def measure(
     Raises:
         LanguageModelError: the model failed at a prompt.
     """
-    limit = max_tokens or gauge.options.max_step_tokens
-    estimators = () if draft_only else (gauge.estimator, *gauge.also)
+    limit = max_tokens or chosen.options.max_step_tokens
+    estimators = () if draft_only else (chosen.estimator, *chosen.also)
     needs: set[str] = {need for e in estimators for need in e.needs}
     ask = _Ask(
-        greedy=_greedy(gauge, needs, stop, limit, attention),
-        sampling=_sampling(gauge, needs, stop, limit) if any(e.cost >= Cost.SAMPLES for e in estimators) else None,
+        greedy=_greedy(chosen, needs, stop, limit, attention),
+        sampling=_sampling(chosen, needs, stop, limit) if any(e.cost >= Cost.SAMPLES for e in estimators) else None,
         estimators=tuple(e.name for e in estimators),
         model=model,
     )
     asked = [question] * len(prompts) if isinstance(question, str) else list(question)
-    known = gauge.measured if gauge.seed is not None else None
+    known = chosen.measured if chosen.seed is not None else None
     before = [known.get((*pair, ask)) if known is not None else None for pair in zip(prompts, asked, strict=True)]
     found = [m if isinstance(m, Measurement) else None for m in before]
     open_ = [i for i, m in enumerate(found) if m is None]
     if open_:
         some = [prompts[i] for i in open_], [asked[i] for i in open_]
-        made = yield from _measure(*some, ask, gauge, needs, tolerate_overflow)
+        made = yield from _measure(*some, ask, chosen, needs, tolerate_overflow)
         for i, one in zip(open_, made, strict=True):
             found[i] = one
             if known is not None and one.error is None:
@@ -113,7 +113,7 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What is asked of each prompt, and read off what comes of it."""
+    """The requests for each prompt, and how their results are read."""
 
     greedy: SamplingParams
     sampling: SamplingParams | None
@@ -125,7 +125,7 @@ def _measure(
     prompts: Sequence[Prompt],
     questions: Sequence[str],
     ask: _Ask,
-    gauge: Gauge,
+    chosen: ChosenEstimator,
     needs: set[str],
     tolerate_overflow: bool,
 ) -> Flow[list[Measurement]]:
@@ -146,11 +146,11 @@ def _measure(
         for i, one in zip(fine, drawn):
             found[i] = Measurement(one.draft, math.inf)
         return [m for m in found if m is not None]
-    every = yield from gather(drawn, gauge, needs, [questions[i] for i in fine], ask.model)
+    every = yield from gather(drawn, chosen, needs, [questions[i] for i in fine], ask.model)
     for i, one, gathered in zip(fine, drawn, every):
         told = gathered.statistics
-        others = {e.name: _estimate(e, told, one.draft) for e in gauge.also}
-        uncertainty = _estimate(gauge.estimator, told, one.draft)
+        others = {e.name: _estimate(e, told, one.draft) for e in chosen.also}
+        uncertainty = _estimate(chosen.estimator, told, one.draft)
         found[i] = Measurement(one.draft, uncertainty, one.samples, others, told.empty_samples, claims=gathered.claims)
     return [m for m in found if m is not None]
 
@@ -162,22 +162,24 @@ def _estimate(estimator: Estimator, statistics: SampleStatistics, draft: Sample)
     return estimator.estimate(statistics)
 
 
-def _greedy(gauge: Gauge, needs: set[str], stop: tuple[str, ...], limit: int, attention: bool) -> SamplingParams:
+def _greedy(
+    chosen: ChosenEstimator, needs: set[str], stop: tuple[str, ...], limit: int, attention: bool
+) -> SamplingParams:
     attention = attention or bool(needs & {"attention", "previous_attention"})
     return SamplingParams(
         max_tokens=limit,
         stop=stop,
         include_stop=True,
-        logprobs="token_logprobs" in gauge.abilities,
+        logprobs="token_logprobs" in chosen.abilities,
         token_statistics=attention or "token_statistics" in needs,
         attention=attention,
         alternatives=MOST if "alternatives" in needs else 0,
-        seed=gauge.seed,
+        seed=chosen.seed,
     )
 
 
-def _sampling(gauge: Gauge, needs: set[str], stop: tuple[str, ...], limit: int) -> SamplingParams:
-    options = gauge.options
+def _sampling(chosen: ChosenEstimator, needs: set[str], stop: tuple[str, ...], limit: int) -> SamplingParams:
+    options = chosen.options
     capture = Capture(options.published.layer, options.published.hidden, options.published.position)
     return SamplingParams(
         n=options.samples,
@@ -189,5 +191,5 @@ def _sampling(gauge: Gauge, needs: set[str], stop: tuple[str, ...], limit: int) 
         include_stop=True,
         logprobs="token_logprobs" in needs,
         capture=capture if "hidden_states" in needs else None,
-        seed=gauge.seed,
+        seed=chosen.seed,
     )

@@ -8,10 +8,10 @@ from shared_core.errors import BudgetError
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import (
     Gate,
+    choose_estimator,
     choose_gate,
-    choose_gauge,
     choose_threshold,
-    gauge_report,
+    estimator_report,
     with_gate,
 )
 from shared_core.pipelines.gating.demonstrations import demonstrations
@@ -61,7 +61,7 @@ def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[Gated]:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What the gate found: what to search for if anything, and why."""
+    """The gate's decision: the query, if any, and why."""
 
     query: str
     reason: str
@@ -77,16 +77,16 @@ class _Look:
 def _look(question: str, gate: Gate, why: str, run: QuestionRun) -> Flow[_Look]:
     options = run.settings.seakr
     named = _ESTIMATORS.get(gate, options.estimator)
-    gauge = choose_gauge(run.settings.replace(seakr=options.replace(estimator=named)), run.abilities)
-    threshold = choose_threshold(gauge, run.settings, run.abilities)
-    yield gauge_report(gauge, threshold, run.trace, why)
+    chosen = choose_estimator(run.settings.replace(seakr=options.replace(estimator=named)), run.abilities)
+    threshold = choose_threshold(chosen, run.settings, run.abilities)
+    yield estimator_report(chosen, threshold, run.trace, why)
     if not threshold.decides:  # whatever were measured, it would not keep the gate shut
         yield run.note("gate", "retrieve", threshold.source)
-        return _Look(question, threshold.source, estimator=gauge.estimator.name)
+        return _Look(question, threshold.source, estimator=chosen.estimator.name)
     demos = options.demonstrations or demonstrations("simple")
     prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
-    (draft,) = yield from measure([prompt], gauge, stop=ANSWER_STOPS, question=question, attention=gate == "dragin")
+    (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question, attention=gate == "dragin")
     wanted, reason = decide_retrieval(draft, threshold, options)
     query = formulate(question, draft, [], options) if gate in _ESTIMATORS else question
     yield run.note("gate", "retrieve" if wanted else "know", reason, uncertainty=draft.known, draft=draft.text[:200])
-    return _Look(query, reason, wanted, draft, gauge.estimator.name)
+    return _Look(query, reason, wanted, draft, chosen.estimator.name)

@@ -27,7 +27,7 @@ Place = tuple[int, int]
 def finish_sentences(
     asked: Sequence[Generate], written: Sequence[Generation | Exception]
 ) -> Flow[list[Generation | Exception]]:
-    """What was written, every sample as far as its sentence goes. Errors stay where they are.
+    """Cut every sample at the end of its sentence. Errors stay in place.
 
     A sample that is written on has the tokens and log-probabilities of all its parts, and the hidden state behind the
     last. Its attention weights, where they were asked for, are read again over the whole.

@@ -13,7 +13,7 @@ from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scor
 from shared_core.pipelines.decision.question_run import raise_faults
 from shared_core.pipelines.gating.alternatives import ClaimUncertainty, JudgedAlternatives, judge_alternatives
 from shared_core.pipelines.gating.attended import attended_words
-from shared_core.pipelines.gating.choose import Gauge
+from shared_core.pipelines.gating.choose import ChosenEstimator
 from shared_core.pipelines.gating.prompts import CONFIDENCE_ASK, SUFFICIENCY_ASK, TRUTH_ASK
 from shared_core.reading.base import Verdict
 from shared_core.runtime.flow import Embed, Flow, Generate, Judge, Score, Together
@@ -31,7 +31,7 @@ _BESIDE = {"answer_similarity", "answer_agreement"}
 
 @dataclass(frozen=True, slots=True)
 class _Meanings:
-    """What the texts of one prompt have to do with each other: its samples, and behind them perhaps the greedy answer.
+    """Comparison of the texts of one prompt: its samples, and behind them perhaps the greedy answer.
 
     Attributes:
         similarity, agreement: (n, n) in [0, 1].
@@ -75,7 +75,7 @@ class Gathered:
 
 
 def gather(
-    drawn: Sequence[Drawn], gauge: Gauge, needs: set[str], question: str | Sequence[str], model: str
+    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], question: str | Sequence[str], model: str
 ) -> Flow[list[Gathered]]:
     """The statistics of each prompt, no more than ``needs``; further prompts go out in one batch for each kind.
 
@@ -83,10 +83,10 @@ def gather(
     """
     meanings: Sequence[_Meanings] = [_Meanings()] * len(drawn)
     if needs & _PAIRED:
-        meanings = yield from _compare_meanings(drawn, gauge, needs, question)
+        meanings = yield from _compare_meanings(drawn, chosen, needs, question)
     judged: Sequence[JudgedAlternatives | None] = [None] * len(drawn)
     if "alternatives" in needs:
-        judged = yield from judge_alternatives([d.draft for d in drawn], gauge)
+        judged = yield from judge_alternatives([d.draft for d in drawn], chosen)
     stated: dict[str, Sequence[tuple[str, ...] | None]] = {}
     for name, ask in _ASKS.items():
         stated[name] = [None] * len(drawn)
@@ -94,8 +94,8 @@ def gather(
             stated[name] = yield from _ask_each(drawn, ask, model)
     truth: Sequence[tuple[float, float] | None] = [None] * len(drawn)
     if "p_true" in needs:
-        truth = yield from _ask_for_truth(drawn, gauge, model)
-    as_code = gauge.options.published.follows_code
+        truth = yield from _ask_for_truth(drawn, chosen, model)
+    as_code = chosen.options.published.follows_code
     found = []
     for i, (one, meant, rivals) in enumerate(zip(drawn, meanings, judged)):
         words = attended_words(one.draft) if "attention" in needs else None
@@ -123,7 +123,7 @@ def gather(
                     verbalised=stated["verbalised"][i],
                     sufficiency=stated["sufficiency"][i],
                     p_true=truth[i],
-                    alpha=gauge.options.published.alpha,
+                    alpha=chosen.options.published.alpha,
                 ),
                 rivals.claims if rivals else (),
             )
@@ -152,17 +152,17 @@ def _previous(draft: Sample) -> NDArray[np.float64]:
 
 
 def _compare_meanings(
-    drawn: Sequence[Drawn], gauge: Gauge, needs: set[str], question: str | Sequence[str]
+    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], question: str | Sequence[str]
 ) -> Flow[list[_Meanings]]:
     """Over pairs of different texts only, in one batch."""
     beside = bool(needs & _BESIDE)
     asked = [question] * len(drawn) if isinstance(question, str) else question
-    by_embedder = gauge.witness == "embedder"
+    by_embedder = chosen.comparer == "embedder"
     plans = [
         plan_pairs(
             [s.text for s in d.samples] + [d.draft.text] * beside,
             # The critic goes by words in common, and those of the question are in all of them.
-            question=q if gauge.witness == "judge" else "",
+            question=q if chosen.comparer == "judge" else "",
             symmetric=by_embedder,
         )
         for d, q in zip(drawn, asked)
@@ -170,7 +170,7 @@ def _compare_meanings(
     if by_embedder:
         vectors = yield Together(tuple(Embed(p.unique) for p in plans))
         return [_by_vectors(p, np.asarray(rows, dtype=np.float64), beside) for p, rows in zip(plans, vectors)]
-    judge = gauge.witness == "judge"
+    judge = chosen.comparer == "judge"
     verdicts = judge and bool(needs & {"agreement", "answer_agreement"})
     replies = yield Together(tuple(Judge(p.pairs, "judge" if judge else "critic", verdicts=verdicts) for p in plans))
     return [_by_verdicts(plan, values, beside) for plan, values in zip(plans, replies)]
@@ -214,11 +214,11 @@ def _ask_each(drawn: Sequence[Drawn], ask: str, model: str) -> Flow[list[tuple[s
     return [(r.text,) if isinstance(r, Generation) else ("",) for r in results]
 
 
-def _ask_for_truth(drawn: Sequence[Drawn], gauge: Gauge, model: str) -> Flow[list[tuple[float, float]]]:
+def _ask_for_truth(drawn: Sequence[Drawn], chosen: ChosenEstimator, model: str) -> Flow[list[tuple[float, float]]]:
     """(log P(true), log P(false)) for each."""
     asked = [d.then(TRUTH_ASK) for d in drawn]
     requests: list[Generate | Score]
-    if "score" in gauge.abilities:
+    if "score" in chosen.abilities:
         verdicts = (Prompt.trusted(_TRUE), Prompt.trusted(_FALSE))
         requests = [Score(p, verdicts, model) for p in asked]
     else:

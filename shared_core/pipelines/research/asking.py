@@ -1,4 +1,4 @@
-"""What ReSearch asks of a model: the paper's own prompts (``prompts``: biographies) or task-neutral ones.
+"""ReSearch's prompts: the paper's own prompts (``prompts``: biographies) or task-neutral ones.
 
 Questions, passages and what a model wrote are untrusted: their text never becomes a control token.
 """

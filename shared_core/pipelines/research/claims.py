@@ -65,12 +65,12 @@ class Candidate:
 
 @dataclass
 class Splits:
-    """What sentences were split into so far, so that none is asked about twice, and how it went.
+    """Cache of sentences split into claims, so that none is asked about twice.
 
     Attributes:
         asked: sentences that the splitter was asked about.
-        fallbacks: of these, those that stand for themselves because the reply could not be used.
-        left_out: statements of the splitter's that do not stand in the answer.
+        fallbacks: of these, those taken whole because the reply could not be used.
+        left_out: statements of the splitter's that the answer does not contain.
     """
 
     asked: int = 0

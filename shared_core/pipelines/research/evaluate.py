@@ -1,7 +1,7 @@
-"""How likely is a claim true, by the model's own self-consistency (Piché et al., section 4)?
+"""Estimate P(claim) by the model's own self-consistency (Piché et al., section 4).
 
-Each claim is judged several times, each time beside another random subset of the sentences of earlier candidates; what
-is said is averaged. A reply without a probability is missing: it is counted and told of, and stands for nothing.
+Each claim is judged several times, each time beside another random subset of the sentences of earlier candidates; the
+probabilities are averaged. A reply without a probability is missing: it is counted and reported, and not averaged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SELF_EVALUATION = "self_evaluation"
 
 
 def evaluation_binding(settings: SelfReflectSettings, context: Abilities) -> dict[str, BindingValue]:
-    """What a calibration of self-evaluation holds for: who writes, who judges, and how it is asked."""
+    """Bind a calibration of self-evaluation to writer, judge and prompts."""
     options = settings.research
     return {
         "model": context.model_name("default"),
@@ -52,7 +52,7 @@ def self_evaluation_of(settings: SelfReflectSettings, context: Abilities) -> Cal
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What came of judging claims.
+    """Results of judging claims.
 
     Attributes:
         found: one for each claim that was judged, the first ones in order; fewer than asked where a limit was reached.

@@ -82,7 +82,7 @@ def lay_out(candidate: Candidate, claims: Sequence[Claim], *, marks: bool = True
 
 
 def _between(text: str, *, keep: bool) -> str:
-    """What stands between sentences with claims; ``keep``: words, too."""
+    """Text between sentences with claims; ``keep``: words, too."""
     return " " if not keep and any(c.isalnum() for c in text) else text
 
 

@@ -141,7 +141,7 @@ def _reason(state: Search, claims: Sequence[Claim], verdicts: dict[str, Verdict]
 
 
 def _verdicts(state: Search, claims: Sequence[Claim]) -> Flow[dict[str, Verdict]]:
-    """What is to be said of each claim, by ``claim_key``; the model is asked about what passages do not support."""
+    """Verdicts by ``claim_key``; the model is asked about claims that passages do not support."""
     target, closed = state.target, state.options.closed_book
     found: dict[str, Verdict] = {}
     for claim in claims:

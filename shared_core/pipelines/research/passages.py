@@ -1,4 +1,4 @@
-"""How likely is a claim by the passages? Each claim is given the sentence that says most for it, then weighed.
+"""Estimate P(claim) from the passages: cite the sentence that supports it most, then weigh it.
 
 A claim that shares no word with any sentence has no quote: these documents do not speak of it, which is not to say that
 it is false.
@@ -40,7 +40,7 @@ class Quotes:
 def weigh_claims(
     question: str, claims: Sequence[str], quotes: Quotes, run: QuestionRun, *, first: bool
 ) -> Flow[Weighed]:
-    """The claims with a verbatim quote each, where there is one, and what the witnesses say (``confidence.weigh``).
+    """Cite a verbatim quote for each claim, where there is one, and weigh the claims (``confidence.weigh``).
 
     Args:
         question: as asked.

@@ -32,7 +32,7 @@ def rewrite_prompt(entity: str, facts: Sequence[str]) -> Prompt:
 
 
 def evaluate_prompt(sources: Sequence[str], entity: str, claim: str) -> Prompt:
-    """How probable is a claim, given sentences of earlier answers? The reply is a whole number from 0 to 100."""
+    """Ask for a claim's probability, given sentences of earlier answers; the reply is a number from 0 to 100."""
     asked = _said(" ".join(sources)) + _user(" Based on these sources, what is the probability of the following claim ")
     asked += _user("concerning ") + _said(entity) + _user(" being true? Claim: ") + _said(claim)
     return asked + _user(" Probability:")

@@ -83,7 +83,7 @@ class Search:
         return self.cache.probabilities(candidate.claims)
 
     def shown_by(self, candidate: Candidate) -> list[float | None]:
-        """What each of its claims is shown by: what its sentence is, unless the unsupported is only marked."""
+        """Scores by which its claims are shown: the sentence's, unless unsupported claims are only marked."""
         closed = self.options.closed_book
         known = {key: c.support if c.citations or closed else None for key, c in self.claims.items()}
         if self.run.settings.unsupported_claims == "flag":
@@ -190,7 +190,7 @@ def _round(state: Search) -> Flow[None]:
 def judge_claims(state: Search, claims: Sequence[str]) -> Flow[None]:
     """Ask how likely claims are that nothing is known of: by the passages or, closed book, by the model itself.
 
-    What is found stands in the state's cache and claims; after a limit (``run.trace.limit``) the rest is unknown.
+    Results go into the state's cache and claims; after a limit (``run.trace.limit``) the rest is unknown.
     """
     if claims:
         yield from _weigh(state, claims) if state.passages else _evaluate(state, claims)

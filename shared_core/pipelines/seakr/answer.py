@@ -10,7 +10,7 @@ from dataclasses import replace
 from shared_core.citation import CitationIndex
 from shared_core.pipelines.confidence import Weighed, most_doubtful, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.gating.choose import Gauge, answer_binding
+from shared_core.pipelines.gating.choose import ChosenEstimator, answer_binding
 from shared_core.pipelines.support import ask_model, own_word, support, support_method
 from shared_core.runtime.flow import Flow
 from shared_core.types import Citation, Claim, Passage, Signals, Span
@@ -33,7 +33,7 @@ def answer_claim(
     text: str,
     uncertainty: float,
     passages: Sequence[Passage],
-    gauge: Gauge,
+    chosen: ChosenEstimator,
     run: QuestionRun,
     *,
     grounds: Sequence[Ground] = (),
@@ -48,16 +48,16 @@ def answer_claim(
         question, text: as asked, and answered.
         uncertainty: of the answer.
         passages: kept.
-        gauge, run: as for the pipeline.
+        chosen, run: as for the pipeline.
         grounds: steps with their passages. An answer of several steps is supported as far as its weakest step is.
     """
     statement, others = _statements(question, text, grounds)
     citations = yield from choose_citations(text, statement, passages, run)
     known = uncertainty if math.isfinite(uncertainty) else None
-    yield run.note("uncertainty", gauge.estimator.name, "of the answer", uncertainty=known, answer=text)
+    yield run.note("uncertainty", chosen.estimator.name, "of the answer", uncertainty=known, answer=text)
     calibration = run.abilities.calibrations.get("answer")
     if calibration is not None:
-        calibration.require(**answer_binding(gauge, run.settings, run.abilities))
+        calibration.require(**answer_binding(chosen, run.settings, run.abilities))
         found = calibration.probability(uncertainty)
         yield run.note("support", "calibrated uncertainty", f"on {calibration.n} questions", support=found)
         return Claim(text, found, citations, short_answer=text, signals=Signals(certain=found))
@@ -72,13 +72,13 @@ def answer_claim(
 def weigh_answer(
     question: str, claim: Claim, passages: Sequence[Passage], run: QuestionRun, *, grounds: Sequence[Ground]
 ) -> Flow[Weighed]:
-    """The claim with what the other witnesses say of it, as claims of every pipeline are weighed.
+    """Weigh the claim by the other signals, as claims of every pipeline are weighed.
 
-    An answer of which a calibration says how often it is right keeps that probability, unless a stack was fitted for
-    this pipeline, which then hears it as ``certain``. So does an answer without citations, of which no other witness
-    knows anything, and, without a stack, every answer with ``signals="support_only"``. Reader and critic
-    read one passage beside the question: of an answer that rests on several steps they say nothing by rule, but
-    the model is asked whether it follows from the passages of all steps; a stack hears them even so.
+    An answer with a calibrated probability keeps it, unless a stack was fitted for this pipeline, which then takes it
+    as ``certain``. So does an answer without citations, for which there is no other signal, and, without a stack,
+    every answer with ``signals="support_only"``. Reader and critic read one passage beside the question: for an answer
+    that rests on several steps the rule ignores them and asks the model whether it follows from the passages of all
+    steps; a stack uses them even so.
     """
     context = run.abilities
     fitted = "answer" in context.calibrations
@@ -102,7 +102,7 @@ def state_answer(question: str, text: str) -> str:
 
 
 def _statements(question: str, text: str, grounds: Sequence[Ground]) -> tuple[str, list[Ground]]:
-    """What the cited sentence is to state, and the steps that must hold besides.
+    """Choose the statement for the cited sentence, and the steps that must hold as well.
 
     Where a step gives the answer, it is that step: no single passage states the answer to a question of several steps.
     """
@@ -174,7 +174,7 @@ def _holding(text: str, passages: Sequence[Passage]) -> list[Span]:
 
 
 def _whole_words(text: str) -> re.Pattern[str] | None:
-    """Finds the answer in a folded text; ``None`` for a bare yes or no, which stands in a text without being said."""
+    """Finds the answer in a folded text; ``None`` for a bare yes or no, which a text can contain without saying it."""
     needle = _folded(text).strip(" .")
     return None if needle in ("", "yes", "no") else re.compile(rf"(?<!\w){re.escape(needle)}(?!\w)")
 

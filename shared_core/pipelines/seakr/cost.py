@@ -1,11 +1,11 @@
-"""What SeaKR may cost with a model that gives nothing but text, said once a process before it is spent."""
+"""Warn once a process of SeaKR's cost with a model that returns nothing but text."""
 
 from __future__ import annotations
 
 import logging
 from functools import cache
 
-from shared_core.pipelines.gating.choose import Gauge
+from shared_core.pipelines.gating.choose import ChosenEstimator
 from shared_core.settings import SelfReflectSettings
 from shared_core.uncertainty import Cost
 
@@ -24,10 +24,10 @@ def most_replies(settings: SelfReflectSettings) -> int:
     return measured * (1 + options.samples)
 
 
-def warn_of_cost(gauge: Gauge, settings: SelfReflectSettings, model: str) -> None:
+def warn_of_cost(chosen: ChosenEstimator, settings: SelfReflectSettings, model: str) -> None:
     """Say what a question may take, where samples have to be written out because the model gives only text."""
-    if gauge.estimator.cost >= Cost.SAMPLES and "token_logprobs" not in gauge.abilities:
-        _warn(model, gauge.options.samples, most_replies(settings))
+    if chosen.estimator.cost >= Cost.SAMPLES and "token_logprobs" not in chosen.abilities:
+        _warn(model, chosen.options.samples, most_replies(settings))
 
 
 @cache

@@ -22,13 +22,13 @@ from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN
 from shared_core.pipelines.decision.wording import assemble, assemble_uncited
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.gating.choose import (
-    Gauge,
+    ChosenEstimator,
     Threshold,
+    choose_estimator,
     choose_gate,
-    choose_gauge,
     choose_threshold,
+    estimator_report,
     form_of,
-    gauge_report,
     with_gate,
 )
 from shared_core.pipelines.gating.closed_book import conclude
@@ -47,11 +47,11 @@ from shared_core.uncertainty import choose_answer, final_answer, is_answer, rati
 
 @dataclass
 class _State:
-    """What a run knows so far."""
+    """State of a run."""
 
     question: str
     run: QuestionRun
-    gauge: Gauge
+    chosen: ChosenEstimator
     threshold: Threshold
     demos: Sequence[Demonstration]
     steps: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class _State:
     @property
     def drafts(self) -> bool:
         """Whether a draft is of use: to decide by, or to search with its certain words."""
-        return self.decides or "token_logprobs" in self.gauge.abilities
+        return self.decides or "token_logprobs" in self.chosen.abilities
 
     def prompt(self, extra: Sequence[Passage] = (), lead: str = "") -> Prompt:
         """The steps so far, under no passage but ``extra`` (paper), or under those kept as well (published code)."""
@@ -88,27 +88,27 @@ class _State:
 def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     """The whole loop. The trace holds ``estimator``, then ``gate``, ``query``, ``rerank`` for each step, ``reason``."""
     multi_hop = run.settings.seakr.multi_hop
-    gauge = choose_gauge(run.settings, run.abilities, form=form_of(run.settings))
-    warn_of_cost(gauge, run.settings, run.abilities.model_name("default"))
+    chosen = choose_estimator(run.settings, run.abilities, form=form_of(run.settings))
+    warn_of_cost(chosen, run.settings, run.abilities.model_name("default"))
     gate, why = choose_gate(run.settings, run.abilities)
     run = replace(run, settings=with_gate(run.settings, gate))
-    threshold = choose_threshold(gauge, run.settings, run.abilities)
-    yield gauge_report(gauge, threshold, run.trace, why)
+    threshold = choose_threshold(chosen, run.settings, run.abilities)
+    yield estimator_report(chosen, threshold, run.trace, why)
     options = run.settings.seakr
     demos = options.demonstrations or demonstrations(options.published.task if multi_hop else "simple")
-    state = _State(question, run, gauge, threshold, demos)
+    state = _State(question, run, chosen, threshold, demos)
     weighed = Weighed([])
     try:
         text, uncertainty = yield from _multi_hop(state) if multi_hop else _single_hop(state)
         declined = text is not None and _declines(text)
         if text is not None and is_answer(text) and not declined:
-            claim = yield from answer_claim(question, text, uncertainty, state.kept, gauge, run, grounds=state.grounds)
+            claim = yield from answer_claim(question, text, uncertainty, state.kept, chosen, run, grounds=state.grounds)
             weighed = yield from weigh_answer(question, claim, state.kept, run, grounds=state.grounds)
         # A draft beside which no passage fitted the context is the model's own, and no misreading of any.
         read = state.kept or (state.found and not weighed.claims)
         error = find_unusable(weighed.claims, run) if read and not declined else None
         if any(cite_answer(c.text, state.kept) for c in weighed.claims):
-            error = None  # its words stand there: that a witness refuses them is a verdict, and holds
+            error = None  # its words stand there: that a signal refuses them is a verdict, and holds
         if error is not None and (run.abilities.has_reader or not weighed.claims):
             return (yield from answer_without_model(question, error, state.kept, run, pipeline="seakr"))
     except LimitError as error:
@@ -260,14 +260,14 @@ def _measure_each(
 ) -> Flow[list[Measurement]]:
     """One measurement with each of ``extras``, all in one batch.
 
-    What does not fit the model's context is told by ``error`` (``on_overflow="raise"``: raised). Where not one fits
-    beside the kept passages (published code), these are given up, oldest first, and it is tried again.
+    A prompt that does not fit the model's context has ``error`` set (``on_overflow="raise"``: it is raised). If not one
+    fits beside the kept passages (published code), these are dropped, oldest first, and it is tried again.
     """
     while True:
         prompts = [state.prompt(extra, lead) for extra in extras]
         measured = yield from measure(
             prompts,
-            state.gauge,
+            state.chosen,
             stop=stop,
             question=state.question,
             attention=attention,
@@ -323,7 +323,7 @@ def _from_knowledge(state: _State) -> Flow[tuple[str | None, float]]:
         prompt = step_prompt(state.question, (), passages, state.demos)
         (thought,) = yield from measure(
             [prompt],
-            state.gauge,
+            state.chosen,
             stop=ANSWER_STOPS,
             max_tokens=4 * state.options.max_step_tokens,
             question=state.question,

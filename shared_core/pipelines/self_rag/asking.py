@@ -39,7 +39,7 @@ def ask_all(requests: Sequence[LeafRequest], run: QuestionRun) -> Flow[list[obje
 
 
 def generate_all(requests: Sequence[Generate], run: QuestionRun) -> Flow[list[Generation | None]]:
-    """What the model wrote for each request, ``None`` where it failed, a limit was reached or the context too short.
+    """Generate for each request; ``None`` if it failed, a limit was reached or the context was too short.
 
     Raises:
         LanguageModelError: every request failed, and not for its length: the model cannot be used now.

@@ -1,4 +1,4 @@
-"""Who writes and judges: a model's reflection tokens where it has them, else prompts."""
+"""Choose who writes and judges: a model's reflection tokens if it has them, else prompts."""
 
 from __future__ import annotations
 

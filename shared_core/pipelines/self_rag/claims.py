@@ -38,7 +38,7 @@ def claims_of(segment: WrittenSegment, run: QuestionRun) -> Flow[list[Claim]]:
 
 
 def quote(text: str, passage: Passage, run: QuestionRun) -> Flow[tuple[Citation, ...]]:
-    """What the passage says of it, word for word: the sentences that it repeats, else the nearest, at most two.
+    """Quote the passage for a segment: the sentences that it repeats, else the nearest, at most two.
 
     Nearest is the sentence that holds most of its words, and one more that holds others of them; where none holds any,
     the one of nearest meaning.

@@ -20,7 +20,7 @@ _TOKENS = 5
 
 
 def critic_method(context: Abilities) -> str:
-    """How the critic's answers are read: ``score``, ``logprobs`` or ``votes``."""
+    """Choose how the critic's answers are read: ``score``, ``logprobs`` or ``votes``."""
     found = model_method(context)
     return found if found in ("score", "logprobs") else "votes"
 

@@ -2,7 +2,7 @@
 
 With a model that has reflection tokens its verdicts are read by id (``with_tokens``); any other model is asked by
 prompts (``prompted``). Either way a beam search over passages finds the path of the best critiques (``search``), its
-segments become claims with quotes (``claims``), and what all witnesses say of them decides what is shown.
+segments become claims with quotes (``claims``), and all signals together decide which are kept.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _why_not(claims: Sequence[Claim], shelf: Shelf) -> str:
 
 @dataclass(slots=True)
 class _Sealed:
-    """The claims of the segments that are settled; each is told as soon as it is."""
+    """Claims of settled segments, each reported as soon as it is settled."""
 
     run: QuestionRun
     claims: dict[int, list[Claim]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def _answer(path: WrittenPath) -> str:
 
 
 def _with_path(claims: Sequence[Claim], path: WrittenPath, agreement: float | None) -> list[Claim]:
-    """What is said of the whole answer goes for each of its claims: its use, said at its end, and who agrees."""
+    """Copy whole-answer scores (usefulness, agreement) to each claim."""
     use = path.segments[-1].payload.useful if path.segments else None
     found = []
     for claim in claims:

@@ -1,6 +1,6 @@
 """Writing with any model: it writes, and a prompted critic asks the questions that reflection tokens answer.
 
-The shipped critic is heard beside the model about support: the more doubtful of the two counts. What nobody could judge
+For support the shipped critic counts beside the model: the lower of the two scores is used. Without any judge support
 is unknown, and adds nothing to a segment's score.
 """
 
@@ -54,7 +54,7 @@ class PromptedWriter:
 
     @property
     def by(self) -> str:
-        """Who judges, and how."""
+        """Name the judge and its method."""
         return f"prompted critic ({critic_method(self.run.abilities)})"
 
     def begin(self) -> Flow[Step]:
@@ -118,7 +118,7 @@ class PromptedWriter:
         return Generate(prompt, params)
 
     def _text(self, sample: Sample) -> str:
-        """What was written: in the long form its first sentence; nothing if the passage is said not to help."""
+        """Read the text written: its first sentence in the long form; nothing if the passage does not help."""
         text = re.sub(r"\s+", " ", sample.text).strip()
         if not any(character.isalnum() for character in text):
             return ""
@@ -150,17 +150,17 @@ class PromptedWriter:
         questions = [ask_support(p, t) for p, t in stated]
         useful = [ask_useful(self.question, j.path, t) for j, t in zip(jobs, texts)]
         rows = yield from ask_critic([*questions, *useful], self.run)
-        witness = yield from self._hear_critic([(_whole(p), t) for p, t in stated])
-        supports = iter(zip(rows[: len(questions)], witness))
+        by_critic = yield from self._ask_critic([(_whole(p), t) for p, t in stated])
+        supports = iter(zip(rows[: len(questions)], by_critic))
         found = []
         for job, use in zip(jobs, rows[len(questions) :]):
             support, p = next(supports) if job.passage is not None else ({}, None)
             relevance = self.relevance.get(job.passage.id, {}) if job.passage is not None else {}
             judged = judge_rows({**relevance, **support, **use}, self.run.settings.self_rag)
-            found.append((self._with_witness(judged, p), _contradicted(support, p)))
+            found.append((self._with_critic(judged, p), _contradicted(support, p)))
         return found
 
-    def _hear_critic(self, pairs: Sequence[tuple[str, str]]) -> Flow[list[float | None]]:
+    def _ask_critic(self, pairs: Sequence[tuple[str, str]]) -> Flow[list[float | None]]:
         """P(passage supports statement) by the shipped critic; unknown where there is none."""
         if self.run.abilities.critic is None or not pairs:
             return [None] * len(pairs)
@@ -173,7 +173,7 @@ class PromptedWriter:
             yield self.run.note("critic", "unknown", error.message)
         return [None] * len(pairs)
 
-    def _with_witness(self, judged: Judged, p: float | None) -> Judged:
+    def _with_critic(self, judged: Judged, p: float | None) -> Judged:
         if p is None:
             return judged
         critique = judged.critique
@@ -189,11 +189,11 @@ def _whole(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
-def _contradicted(support: LogProbs, witness: float | None) -> bool:
+def _contradicted(support: LogProbs, by_critic: float | None) -> bool:
     """Whether the model's likeliest verdict is that nothing supports it; where it gives none, the critic's."""
     if support:
         return max(SUPPORT_TOKENS, key=lambda t: support.get(t, float("-inf"))) == NO_SUPPORT
-    return witness is not None and witness < 0.5
+    return by_critic is not None and by_critic < 0.5
 
 
 def _wanted(row: LogProbs) -> float | None:

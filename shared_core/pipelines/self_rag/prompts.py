@@ -1,4 +1,4 @@
-"""What a model without reflection tokens is told: to write the next sentence, and the critic's questions.
+"""Prompts for models without reflection tokens: to write the next sentence, and the critic's questions.
 
 Each critic's question is answered by one of a few words, and each word stands for a reflection token; so its answers
 are scored by the same formulas. Passages, questions and what a model wrote are untrusted: no text of theirs becomes a
@@ -86,7 +86,7 @@ def ask_relevant(question: str, passage: Passage) -> CriticQuestion:
 
 
 def ask_support(passage: Passage, text: str) -> CriticQuestion:
-    """How far does a passage support a sentence?"""
+    """Ask how far a passage supports a sentence."""
     prompt = _ours("Judge only by the passage, not by what you know.\nPassage: ") + _theirs(_whole(passage))
     prompt += _ours("\nStatement: ") + _theirs(text)
     ask = "\nHow far does the passage support the statement? Reply with one word: fully, partly, or no (the passage "
@@ -94,7 +94,7 @@ def ask_support(passage: Passage, text: str) -> CriticQuestion:
 
 
 def ask_useful(question: str, path: WrittenPath, text: str) -> CriticQuestion:
-    """How useful is an answer for its question?"""
+    """Ask how useful an answer is for its question."""
     prompt = _ours("Question: ") + _theirs(question)
     prompt += _ours("\nAnswer: ") + _theirs(f"{said(path)} {text}".strip())
     ask = "\nHow useful is the answer for the question, from 1 (not at all) to 5 (answers it well)? Reply with the "

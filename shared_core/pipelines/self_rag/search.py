@@ -28,7 +28,7 @@ _BY_MODE: dict[str, dict[Move, Move]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How wide and how deep a search is."""
+    """Width and depth of a search."""
 
     width: int
     depth: int
@@ -71,7 +71,7 @@ class Shelf:
             yield Report(Retrieved(query, found))
 
     def of(self, path: WrittenPath) -> tuple[Passage, ...]:
-        """What was found for a path."""
+        """The passages found for a path."""
         return self._found.get(self.query(path), ())
 
 
@@ -121,7 +121,7 @@ def shared(paths: Sequence[WrittenPath]) -> tuple[WrittenSegment, ...]:
 
 
 def _steps(growing: Sequence[WrittenPath], writer: Writer, run: QuestionRun) -> Flow[list[Step]]:
-    """What comes next on each path, as the mode of the settings has it."""
+    """Choose the next step on each path, by the mode of the settings."""
     mode = run.settings.self_rag.mode
     if growing[0].segments:
         steps = yield from writer.ask_next(growing)

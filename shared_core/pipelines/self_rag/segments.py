@@ -1,4 +1,4 @@
-"""What a search for an answer is made of: steps, jobs, segments that were written, and who writes them."""
+"""Parts of a search for an answer: steps, jobs, written segments, and their writer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What is kept with a segment.
+    """Record of a segment.
 
     Attributes:
         text: as a reader should see it.
@@ -73,7 +73,7 @@ class Writer(Protocol):
 
     @property
     def by(self) -> str:
-        """Who judges: ``reflection tokens``, or ``prompted critic`` and how it is read."""
+        """Name the judge: ``reflection tokens``, or ``prompted critic`` and how it is read."""
         ...
 
     @property
@@ -82,11 +82,11 @@ class Writer(Protocol):
         ...
 
     def begin(self) -> Flow[Step]:
-        """What the answer begins with."""
+        """Write the beginning of the answer."""
         ...
 
     def ask_next(self, paths: Sequence[WrittenPath]) -> Flow[list[Step]]:
-        """What comes next on each of the paths, which have segments."""
+        """Write the next segment of each path."""
         ...
 
     def write(self, jobs: Sequence[Job]) -> Flow[list[WrittenSegment | None]]:

@@ -70,7 +70,7 @@ class TokenWriter:
 
     @property
     def by(self) -> str:
-        """Who judges."""
+        """Name of the judge."""
         return "reflection tokens"
 
     @property
@@ -159,7 +159,7 @@ class TokenWriter:
         )
 
     def _after(self, sample: Sample, rows: Sequence[LogProbs], cut: _Cut, job: Job) -> Step:
-        """What the model wants behind the segment."""
+        """Read what the model wants behind the segment."""
         if cut.following is None:
             limit = sample.finish_reason == "length"
             return Step(
@@ -185,7 +185,7 @@ class TokenWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Where a segment ends in a sample.
+    """Find where a segment ends in a sample.
 
     Attributes:
         end: how many of the tokens are the segment.
