@@ -115,6 +115,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     yield Report(Retrieved(question, found))
     if not found:
         return (), ReadResult(())
+    # The prior of "the documents answer", estimated from the questions asked so far, shifts all probabilities.
     expected = run.abilities.expected.value
     result: ReadResult = yield Read(question, found, max(QUOTES, len(found), settings.max_claims), expected)
     if result.answerable is not None and not 0 <= result.answerable <= 1:  # NaN, from a reader of the user's own

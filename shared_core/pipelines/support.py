@@ -67,6 +67,7 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
     method = support_method(context)
     if not pairs:
         return []
+    # One batch for all pairs: they share the judge's pass, or the prompt's prefix in a model's cache.
     found = yield from _within_limits(method, [_Asked(*p) for p in pairs], run)
     calibration = context.calibrations.get("support")
     if calibration is not None:
@@ -230,7 +231,7 @@ def share_of_yes(totals: Sequence[float]) -> float | None:
 
 
 def _score_by_first_token(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
-    params = SamplingParams(max_tokens=3, logprobs=True)
+    params = SamplingParams(max_tokens=3, logprobs=True)  # room for a quotation mark or "**" before the word
     requests = [Generate(a.prompt("logprobs"), params, model="judge") for a in asked]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)
@@ -248,7 +249,7 @@ def yes_of_first_token(generation: Generation) -> float | None:
 
 
 def _score_by_percentage(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
-    params = SamplingParams(max_tokens=12)
+    params = SamplingParams(max_tokens=12)  # "Probability: 95/100" and the like
     requests = [Generate(a.prompt("verbalised"), params, model="judge") for a in asked]
     results = yield Together(tuple(requests), return_errors=True)
     raise_faults(results)

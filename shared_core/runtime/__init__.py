@@ -1,1 +1,1 @@
-"""How a pipeline runs: flows, requests, resources, budget."""
+"""Run pipelines: flows and their drivers, requests, resources, budgets."""

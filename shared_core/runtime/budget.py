@@ -76,6 +76,7 @@ class Meter:
         return intercept(flow, self._admit, self._count)
 
     def _admit(self, request: Request) -> Request:
+        # Only requests to language models: retrieval and the shipped reader and critic cost no calls or tokens.
         asked = [leaf for leaf in leaves_of(request) if isinstance(leaf, (Generate, Score, HiddenStates))]
         if not asked:
             return request
@@ -85,6 +86,7 @@ class Meter:
                 f"{tokens} tokens are spent of max_tokens={self._max_tokens}; left undone: {describe(asked)}.",
                 hint="Raise max_tokens, or ask for less: fewer samples, passages or claims.",
             )
+        # All of a batch or nothing: half a batch of samples would bias what is measured on it.
         left = len(asked) if self._max_calls is None else max(0, self._max_calls - self._calls)
         if len(asked) > left:
             raise BudgetError(
@@ -106,7 +108,7 @@ class Meter:
         usage = getattr(result, "usage", None)
         if isinstance(usage, Usage):
             self._usage = self._usage + usage
-            self._calls += max(1, usage.calls)
+            self._calls += max(1, usage.calls)  # a backend that counts none was called all the same
         elif isinstance(result, Exception):
             self._count_failures(leaf, result)
         elif isinstance(leaf, Retrieve) and isinstance(result, tuple):
@@ -114,5 +116,6 @@ class Meter:
 
     def _count_failures(self, request: Request, error: Exception) -> None:
         """Count a request that failed, unless it never went out or was refused for what it asks."""
+        # These three cost nothing: the request was never sent, or refused unread.
         if not isinstance(error, (LimitError, CapabilityError, ContextOverflowError)):
             self._calls += sum(isinstance(leaf, (Generate, Score, HiddenStates)) for leaf in leaves_of(request))

@@ -203,6 +203,7 @@ class _Track(Generic[T]):
         flow = self.flow
         try:
             request = advance()
+            # Reports and empty batches need no driver: handle them here, so that no batch waits for them.
             while isinstance(request, Report) or (isinstance(request, Together) and not request.requests):
                 if isinstance(request, Report):
                     self.on_event(request.event)
@@ -227,12 +228,13 @@ def _drive(tracks: Sequence[_Track[T]]) -> Generator[list[LeafRequest], list[Any
             batch = [leaf for t in waiting for leaf in t.leaves]
             results = yield batch
             start = 0
+            # Results come back in the order of the batch; each flow takes as many as it asked for.
             for track in waiting:
                 size = len(track.leaves)
                 track.resume(results[start : start + size])
                 start += size
     finally:
-        for track in tracks:
+        for track in tracks:  # also when a driver is stopped early: flows may hold resources in ``finally``
             track.flow.close()
 
 

@@ -136,6 +136,7 @@ class Resources:
             return list(await self.model(first.model).ahidden_states(group))
         if isinstance(first, TokenIds):
             return _split_ids(await self.model(first.model).atoken_ids(_strings(group)), group)
+        # Everything else is computation without an async form: a thread keeps the event loop free.
         if isinstance(first, Retrieve) and hasattr(self.retriever, "aretrieve"):
             return list(await asyncio.gather(*(_aretrieve(self.retriever, r) for r in group)))
         return await in_thread(self._call, group)
@@ -154,6 +155,7 @@ def _require(resource: T | None, name: str) -> T:
 
 
 def _groups(requests: Sequence[LeafRequest]) -> list[list[int]]:
+    # Requests of one kind to one model (or one judge) can share a batch; dicts keep the order of first requests.
     groups: dict[tuple[type, str], list[int]] = {}
     for i, request in enumerate(requests):
         asked = getattr(request, "model", "") or getattr(request, "by", "")
@@ -182,6 +184,7 @@ def _keywords(request: Retrieve) -> dict[str, Any]:
 
 
 def _retrieve_all(retriever: Any, group: list[Retrieve]) -> list[Any]:
+    # One k and one filter for all: ``retrieve_many`` takes no list of them.
     if len(group) > 1 and hasattr(retriever, "retrieve_many") and len({(r.k, repr(r.where)) for r in group}) == 1:
         try:
             found = retriever.retrieve_many([r.query for r in group], **_keywords(group[0]))

@@ -1,1 +1,1 @@
-"""From weighed claims to what is shown: the decision, its reasons and its wording."""
+"""Decide on weighed claims: keep or abstain, the reason for it, and the wording."""

@@ -77,6 +77,7 @@ class Abilities:
             expected=expected if expected is not None else ExpectedShare(),
             stack=stack,
             guarantee=guarantee,
+            # One watch for the engine's life: drift shows over many questions.
             drift=DriftWatch(guarantee.signals) if guarantee is not None else None,
         )
 
@@ -100,5 +101,6 @@ class Abilities:
 
     def model_identity(self, role: str) -> str:
         """Return the identity that calibrations of the model with that role are bound to."""
+        # An identity reads all of a model's weights, so it is computed only when asked for.
         known = role if role in self.identities else "default"
         return self.identities[known] if known in self.identities else self.model_name(role)

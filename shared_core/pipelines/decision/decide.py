@@ -74,7 +74,7 @@ class DecisionRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What was chosen: scores and statuses by claim, the numbers of the kept ones, the best known support."""
+    """The chosen claims: scores and statuses of all, the numbers of the kept ones, the best known support."""
 
     scores: list[float | None]
     claims: tuple[Claim, ...]

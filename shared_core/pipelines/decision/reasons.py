@@ -45,7 +45,7 @@ def reason_of(
         limit: that ended the work, if one did.
         unknown: why supports are unknown, if they are.
     """
-    if limit is not None:
+    if limit is not None:  # whatever was found until then says nothing about the documents
         return limit_reason(limit)
     if not passages:
         return NOTHING_RETRIEVED

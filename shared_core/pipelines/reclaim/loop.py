@@ -183,6 +183,7 @@ def _write_reference(draft: _Draft) -> Flow[Citation | None]:
         block: Generation = yield Generate(prompt, params, model="reference")
         text = block.text.strip()
         quote = text.removeprefix(REFERENCE_LEAD.strip()).strip()
+        # The grammar lets nothing but sentences of the passages in, so the quote resolves to its places exactly.
         if text.endswith(REFERENCE_END.strip()):
             return draft.index.resolve(quote.removesuffix(REFERENCE_END.strip()))
         if block.samples[0].finish_reason != "length":
@@ -212,6 +213,7 @@ def _reference_grammar(draft: _Draft) -> Grammar | None:
         UnusableReplies: every sentence was left out for its length.
     """
     options, pairs = draft.options, draft.pairs
+    # Sentences of earlier references leave the grammar, where each may be cited once only.
     used = () if options.published.reuse else tuple(s.text for s in iter_spans(tuple(draft.claims)))
     try:
         grammar = draft.index.grammar(
@@ -260,6 +262,7 @@ def _longest(index: CitationIndex, options: ReclaimSettings) -> int:
 
     A token is at least one byte long, in byte-level vocabularies and those with byte fallback alike.
     """
+    # UTF-8 bytes; lone surrogates (from broken files) are replaced, as tokenizers do.
     sizes = sorted((len(s.text.encode("utf-8", "replace")) for s in index.sentences), reverse=True)
     count = options.max_sentences if options.mode == "sentence" else len(sizes)
     tags = len((PAIR_GAP + REFERENCE_LEAD + REFERENCE_END).encode())
