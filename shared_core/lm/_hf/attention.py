@@ -40,7 +40,7 @@ def _attention_of(layer: Any) -> Any | None:
 @contextmanager
 def _eager(model: Any) -> Iterator[None]:
     before = model.config._attn_implementation
-    model.set_attn_implementation("eager")
+    model.set_attn_implementation("eager")  # the only implementation that forms (heads, S, S) weights
     try:
         yield
     finally:

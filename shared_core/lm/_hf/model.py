@@ -80,6 +80,7 @@ class Runner:
         if cache is not None and self.cache_name is not None:
             arguments[self.cache_name] = cache
         if self._keeps and not everything:
+            # An integer cuts before the output layer as a view; a tensor of columns copies hidden states first.
             last = keep == [ids.shape[1] - 1] or not columns
             arguments["logits_to_keep"] = 1 if last else torch.tensor(keep, device=ids.device)
         logits = self.run(**arguments)
@@ -189,7 +190,7 @@ class Runner:
 
     def _hook(self, tap: Tap) -> Callable[[Any, Any, Any], None]:
         def hook(module: Any, inputs: Any, output: Any) -> None:
-            states = output[0] if isinstance(output, (tuple, list)) else output
+            states = output[0] if isinstance(output, (tuple, list)) else output  # others: weights, router logits
             rows, width = self._shape
             # Experts take the tokens of all rows as one list, (rows * width, d), and some give that back.
             if isinstance(states, torch.Tensor) and states.dim() == 2 and states.shape[0] == rows * width:
@@ -283,6 +284,7 @@ def _merged(pieces: list[tuple[list[int], torch.Tensor]]) -> torch.Tensor:
         return torch.zeros(0, 0)
     if len(pieces) == 1:
         return pieces[0][1]
+    # Chunks come in order of columns; the caller's order of (row, column) pairs is restored here.
     order = torch.tensor([i for indices, _ in pieces for i in indices])
     rows = torch.cat([r for _, r in pieces])
     return rows[order.argsort().to(rows.device)]

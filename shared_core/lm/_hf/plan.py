@@ -85,6 +85,7 @@ def similar_lengths(lengths: Sequence[int], waste: float = 0.3, floor: int = 32)
     groups: list[list[int]] = []
     for i in order:
         longest = lengths[groups[-1][0]] if groups else 0
+        # A forward pass has a fixed cost, worth about `floor` tokens of padding.
         if groups and lengths[i] >= longest * (1 - waste) - floor:
             groups[-1].append(i)
         else:
@@ -219,7 +220,7 @@ def plan_rows(
     for row, common in zip(alone[1:], shared):
         together = _joined(together, row, common)
         both = _joined(pairs[-1], row, common)
-        if _best(both, cost) <= _best(pairs[-1], cost) + _best(row, cost):
+        if _best(both, cost) <= _best(pairs[-1], cost) + _best(row, cost):  # greedy, left to right
             pairs[-1] = both
         else:
             pairs.append(row)
@@ -227,6 +228,7 @@ def plan_rows(
         return [together] if join else alone
     plans = [[r.spread(w) for r in rows] for rows in (alone, pairs, [together]) for w in _widths(rows)]
     fitting = [p for p in plans if max_slots is None or _held(p) <= max_slots]
+    # If nothing fits, the smallest plan: `waves` cuts it into batches that do.
     return min(fitting, key=lambda p: batch_cost(p, cost)) if fitting else min(plans, key=_held)
 
 

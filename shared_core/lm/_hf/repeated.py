@@ -81,6 +81,7 @@ class Repeated:
     def feed(self, feeds: Sequence[Feed], every: Sequence[bool]) -> torch.Tensor:
         """Feed as ``Forest.feed`` does, with exactly one token for every live branch."""
         row = {branch: r for r, branch in enumerate(self._branches)}
+        # (rows, 1): exactly one token for each row keeps all rows of one length.
         tokens = torch.zeros((len(self._branches), 1), dtype=torch.long, device=self._device)
         for branch, fed in feeds:
             tokens[row[branch], 0] = fed[0]

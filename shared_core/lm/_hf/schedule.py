@@ -54,7 +54,7 @@ class Scheduler:
         """``outputs`` is the size of the vocabulary; ``name`` is the model's, for the log."""
         self._runner, self._suits, self._decoder, self._layout = runner, suits, decoder, layout
         self._max_slots = max(1, cache_bytes // runner.slot_bytes)
-        self._max_branches = max(1, _LOGITS // (4 * outputs))
+        self._max_branches = max(1, _LOGITS // (4 * outputs))  # float32 logits, one row for each branch
         self._cost, self._name = runner.cost, name
         self._warned: set[str] = set()
         self.prefixes = PrefixCache(prefix_bytes)
@@ -133,6 +133,7 @@ class Scheduler:
             anchor = switch.length if long and switch is not None else None
             for rows in self._tree_rows(jobs, members):
                 found.append(Wave(Forest(self._runner, self.prefixes, anchor), rows))
+        # Prompts of a batch are of one length where padding would change logits: the length is part of the key.
         for (way, short, _), members in batches.items():
             rebuilt = None if short or switch is None else switch.length
             for rows in self._plain_rows(jobs, members):
@@ -174,6 +175,6 @@ class Scheduler:
     def _plain_rows(self, jobs: Sequence[Job], members: Sequence[int]) -> list[list[Row]]:
         rows = [
             Row((i,), 0, 0, len(jobs[i].ids), len(jobs[i].ids), jobs[i].width, jobs[i].steps, jobs[i].width)
-            for i in sorted(members, key=lambda i: len(jobs[i].ids))
+            for i in sorted(members, key=lambda i: len(jobs[i].ids))  # neighbours need little padding
         ]
         return waves(rows, self._max_slots, self._max_branches)

@@ -128,7 +128,7 @@ def _merged(
     of_own, own_sum = _kernel(query, key, value, mask, scale)
     of_stem = of_stem.view(shared, rows, folded, size).transpose(0, 1)
     stem_sum = stem_sum.view(shared, rows, folded).transpose(0, 1)
-    share = torch.sigmoid(own_sum - stem_sum)[..., None]
+    share = torch.sigmoid(own_sum - stem_sum)[..., None]  # Zo / (Zs + Zo), from logarithms: no overflow
     return torch.lerp(of_stem, of_own, share.to(of_own.dtype))
 
 
@@ -186,7 +186,7 @@ def _joint(
 ) -> torch.Tensor:
     rows, shared, folded, size = query.shape
     stem, own = stem_key.shape[1], key.shape[2]
-    scores = query.new_empty(rows, shared, folded, stem + own)
+    scores = query.new_empty(rows, shared, folded, stem + own)  # filled in two parts: no concatenation
     # All rows' queries as one matrix for each head: (shared, rows * folded, d) times (shared, d, stem).
     together = query.transpose(0, 1).reshape(shared, rows * folded, size)
     met = torch.bmm(together, stem_key.transpose(1, 2)).view(shared, rows, folded, stem)
@@ -195,6 +195,7 @@ def _joint(
     if mask is not None:  # (rows, 1, w, own), the same for each of the folded heads
         by_head = scores[..., stem:].view(rows, shared, -1, mask.shape[2], own)
         by_head += mask[:, :, None]
+    # float32 as in transformers' eager attention: half precision loses small weights of long prompts.
     weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
     seen = weights[..., :stem].transpose(0, 1).reshape(shared, rows * folded, stem)
     of_stem = torch.bmm(seen, stem_value).view(shared, rows, folded, -1).transpose(0, 1)
