@@ -267,7 +267,11 @@ def test_asking_again_stops_at_the_budget_with_what_was_understood() -> None:
     assert len(lm.requests) == 2
     half = ScriptedLM(lambda request: f"{REPLY}\n<reference>S99</reference><claim>More.</claim>")
     answer = reclaiming(half, Nli(), max_calls=1).answer(QUESTION)
-    assert [c.text for c in answer.kept_claims] == ["The lamp was lit in 1871."]
+    assert [c.text for c in answer.kept_claims] == ["The lamp was lit in 1871."]  # it was not asked for again
+    none = ScriptedLM(lambda request: "<reference>S99</reference><claim>More.</claim>")
+    answer = reclaiming(none, Nli(), max_calls=1).answer(QUESTION)
+    assert answer.abstained
+    assert [c.status for c in answer.claims] == ["dropped"]
     assert "asking again left out" in [d.outcome for d in answer.trace if d.kind == "write"]
 
 
