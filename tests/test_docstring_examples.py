@@ -18,13 +18,11 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 EXEMPT = {
     "shared_core.abstention",
-    "shared_core.calibration",
     "shared_core.citation",
     "shared_core.citation.facts",
     "shared_core.evaluation",
     "shared_core.evaluation.compare",
     "shared_core.lm.chat",
-    "shared_core.reading",
     "shared_core.reflection",
     "shared_core.uncertainty",
 }

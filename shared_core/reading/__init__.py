@@ -1,4 +1,4 @@
-"""Readers and support scorers: what judges passages without writing.
+"""Readers and support scorers: models that judge passages and claims without writing text.
 
 ``ExtractiveReader``, ``CriticSupportScorer`` and ``CrossEncoderSupportScorer`` are loaded when first used.
 """
@@ -23,7 +23,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is exported when it is first asked for."""
+    """Load exported classes at first use."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,4 +1,4 @@
-"""What reads passages without writing: extractive readers and support scorers, as the rest sees them."""
+"""Interfaces of extractive readers and support scorers, with their requests and results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Read:
     """Find the sentences of ``passages`` that answer ``question``. Result: ``ReadResult``.
 
     Attributes:
-        question: as asked.
+        question: the question.
         passages: best first.
-        limit: readings to return at most.
-        expected: share of questions asked that the documents answer, in (0, 1): how likely an answer is before anything
-            is read. ``None``: the share that the reader's calibration assumes.
-        spans: places in the passages to judge, whatever else answers better: quotes that somebody else chose.
+        limit: maximum readings to return.
+        expected: prior probability that the passages answer the question, in (0, 1); ``None`` uses the prior that the
+            reader's calibration assumes.
+        spans: quotes chosen elsewhere, to be judged whatever else answers better.
     """
 
     question: str
@@ -40,10 +40,9 @@ class Reading:
 
     Attributes:
         quote: whole sentence(s) of one passage.
-        probability: calibrated, that the quote holds a right answer to the question, given what was read; ``None``
-            if the reader is not calibrated.
-        score: what the reader ranks by, higher is better; comparable within one result only.
-        short_answer: the words within the quote that answer, where they could be found.
+        probability: calibrated probability that the quote contains a right answer; ``None`` if unknown.
+        score: ranking score, higher is better; comparable within one result only.
+        short_answer: words of the quote that answer, if they could be found.
     """
 
     quote: Span
@@ -59,13 +58,12 @@ class ReadResult:
     Attributes:
         readings: best first.
         answerable: calibrated probability that the passages answer the question at all; ``None`` if unknown.
-        passage_scores: for each passage of the request what its best sentence scores, or less than all of these for a
-            passage that looked too little like answering to be read closely; comparable within one result only. Empty
-            if the reader gives none.
-        expected: the share of answerable questions that probabilities assume; ``None`` if unknown.
-        judged: for each of the request's spans the reading of the best sentence that it overlaps; ``None`` where it
-            overlaps none. Empty if the reader judges no spans.
-        unknown: why probabilities are unknown, where they are.
+        passage_scores: score of the best sentence of each passage of the request; passages that were not read closely
+            score below all others. Comparable within one result only; empty if the reader has none.
+        expected: the prior that the probabilities assume; ``None`` if unknown.
+        judged: reading of the best sentence that each of the request's spans overlaps; ``None`` if it overlaps none.
+            Empty if the reader judges no spans.
+        unknown: reason for unknown probabilities.
     """
 
     readings: tuple[Reading, ...]
@@ -78,7 +76,7 @@ class ReadResult:
 
 @runtime_checkable
 class Reader(Protocol):
-    """An extractive reader."""
+    """Interface of extractive readers."""
 
     @property
     def name(self) -> str:
@@ -86,18 +84,18 @@ class Reader(Protocol):
         ...
 
     def read(self, requests: Sequence[Read]) -> list[ReadResult | SelfReflectError]:
-        """Read for many questions at once; a failing one gives its error as the result."""
+        """Read for many questions together; a failing one gives its error as the result."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of one claim beside its evidence.
+    """Verdict on a claim given its evidence.
 
     Attributes:
         supported: P(the evidence supports the claim), in [0, 1].
-        refuted: P(the evidence says otherwise), in [0, 1 - supported], not calibrated; ``None`` where whoever judges
-            does not tell that apart from saying nothing about it.
+        refuted: P(the evidence contradicts the claim), in [0, 1 - supported], not calibrated; ``None`` if the scorer
+            does not distinguish contradiction from missing support.
     """
 
     supported: float
@@ -106,12 +104,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """How far does each premise support its hypothesis? Result: a tuple of probabilities, ``None`` where unknown.
+    """Score whether each premise supports its hypothesis. Result: a tuple of probabilities, ``None`` if unknown.
 
     Attributes:
         pairs: (premise, hypothesis).
-        by: who is asked: the engine's ``judge``, or the shipped ``critic``.
-        verdicts: the result is a tuple of ``Verdict``, ``None`` where unknown.
+        by: scorer: the engine's ``judge`` or the shipped ``critic``.
+        verdicts: return a tuple of ``Verdict`` instead, ``None`` if unknown.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -121,11 +119,11 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How likely does each passage, by itself, answer the question? Result: a tuple of probabilities, ``None`` unknown.
+    """Rate how likely each passage alone answers the question. Result: a tuple of probabilities, ``None`` if unknown.
 
     Attributes:
-        question: as asked.
-        passages: in any order; each is rated without a look at the others.
+        question: the question.
+        passages: in any order; each is rated independently of the others.
     """
 
     question: str
@@ -134,7 +132,7 @@ class Rate:
 
 @runtime_checkable
 class PassageRater(Protocol):
-    """Says of passages one by one how likely they answer a question."""
+    """Interface for rating how likely single passages answer a question."""
 
     def rate(self, requests: Sequence[Rate]) -> list[list[float | None]]:
         """P(it answers) in [0, 1] for each passage of each request; ``None`` where unknown."""
@@ -157,8 +155,8 @@ class SupportScorer(Protocol):
 
 @runtime_checkable
 class VerdictScorer(SupportScorer, Protocol):
-    """A support scorer that tells evidence against a claim apart from evidence about something else."""
+    """A support scorer that distinguishes evidence against a claim from evidence about something else."""
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
-        """The verdict on each (premise, hypothesis); ``None`` where unknown."""
+        """Judge each (premise, hypothesis); ``None`` if unknown."""
         ...

@@ -1,4 +1,4 @@
-"""A question or claim, prepared once and read beside any number of texts."""
+"""A question or claim, prepared once and then read together with any number of texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Beside:
-    """What the network says of a question or claim beside texts.
+    """Runs the network on a question or claim together with texts.
 
     Args:
         model, weights: as loaded.
@@ -28,7 +28,7 @@ class Beside:
         self.words = self.words_of(asked)
 
     def words_of(self, text: str) -> Words:
-        """The words of any text, with their rarities."""
+        """Split any text into words with their rarities."""
         return words_of(text, self._weights.rarity)
 
     @cached_property
@@ -36,7 +36,7 @@ class Beside:
         return self._model.apart(self._pieces)
 
     def read(self, text: str, title: str = "") -> list[Logits]:
-        """The network's word for each window of a text; nothing where one of the two has no words."""
+        """Return the network's output for each window of a text; nothing if either has no words."""
         if not len(self._pieces.starts):
             return []
         told, of_title, sentences = self.words_of(text), self.words_of(title).content, split_sentences(text)

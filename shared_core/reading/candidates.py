@@ -37,7 +37,7 @@ FIGURES = (
     "nowhere",  # and of the rarest that no passage holds
     "sentence_rarest",  # and of the rarest that neither sentence nor title holds
 )
-"""What probabilities are computed from, for each candidate, in this order."""
+"""Figures of each candidate that probabilities are computed from, in this order."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def log_sum(values: NDArray[np.float64]) -> float:
 
 
 def best_span(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[int, int, float, float]:
-    """The best span of a sentence: first and last token, its logit (mean of its two ends), log share among all spans.
+    """Find the best span of a sentence: first and last token, logit (mean of both ends), log share among all spans.
 
     Args:
         start, end: (n,) logits of the sentence's tokens, n at least 1.
@@ -145,7 +145,7 @@ def figures(candidates: list[Candidate], question: Shape) -> NDArray[np.float64]
 
 
 def distinct(candidates: list[Candidate], texts: list[str]) -> list[Candidate]:
-    """Sorted by score, each sentence once (the same sentence stands in overlapping chunks); ties keep their order."""
+    """Sort by score and keep each sentence once, since overlapping chunks share sentences; ties keep their order."""
     order = sorted(range(len(candidates)), key=lambda i: -candidates[i].score)
     seen: set[str] = set()
     out = []

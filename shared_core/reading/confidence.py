@@ -24,7 +24,7 @@ def logit(p: float) -> float:
 
 
 def shift(p: float, assumed: float, expected: float) -> float:
-    """A probability for a share ``expected`` of positives, fitted where their share was ``assumed``; all in (0, 1).
+    """Adjust a probability fitted with a share ``assumed`` of positives to a share ``expected``; all in (0, 1).
 
     Source: Saerens, Latinne & Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori
     probabilities", equation 2.4.
@@ -35,7 +35,7 @@ def shift(p: float, assumed: float, expected: float) -> float:
 
 
 def estimate_share(probabilities: Sequence[float], assumed: float, steps: int = 200) -> float:
-    """The share of positives among cases without labels, by expectation maximisation.
+    """Estimate the share of positives among unlabelled cases by expectation maximisation.
 
     Args:
         probabilities: of each case, as fitted where the share of positives was ``assumed``.
@@ -84,18 +84,18 @@ class Logistic:
     products: NDArray[np.float64]
 
     def probability(self, rows: NDArray[np.float64], names: Sequence[str]) -> list[float | None]:
-        """A probability for each row of figures (columns ``names``); ``None`` where a figure is not finite."""
+        """Return a probability per row of figures (columns ``names``); ``None`` if a figure is not finite."""
         return [None if np.isnan(z) else sigmoid(float(z)) for z in self.log_odds(rows, names)]
 
     def log_odds(self, rows: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:
-        """(rows,) the logit of each row's probability; NaN where a figure is not finite."""
+        """Return the logits, (rows,); NaN if a figure is not finite."""
         x = rows[:, [list(names).index(name) for name in self.names]]
         s = (np.clip(x, self.low, self.high) - self.mean) / self.scale
         z = self.intercept + s @ self.coefficients + ((s @ self.products) * s).sum(axis=1)
         return np.where(np.isfinite(x).all(axis=1), z, np.nan)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Convert to plain values for JSON."""
         return {
             "intercept": self.intercept,
             "figures": {
@@ -109,7 +109,7 @@ class Logistic:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Logistic:
-        """The reverse of ``to_dict``; CalibrationError if it is none."""
+        """Create a model from what ``to_dict`` returned; CalibrationError for anything else."""
         try:
             table = np.array(list(data["figures"].values()), dtype=np.float64).reshape(-1, 5).T
             mean, scale, low, high, coefficients = table

@@ -1,4 +1,4 @@
-"""The critic: how far does evidence support a claim, without any language model?"""
+"""The critic: scores whether evidence supports a claim, without a language model."""
 
 from __future__ import annotations
 
@@ -27,11 +27,17 @@ from shared_core.types import Passage
 class CriticSupportScorer(Remade):
     """P(evidence supports claim) by the shipped critic; a ``SupportScorer`` and a ``PassageRater``.
 
-    The reader's network with a head of its own, trained on claims that people labelled and on statements made of
-    questions with known answers; beside what it says counts which of the claim's words the evidence holds. Evidence
-    longer than a window counts by the window that supports best. English only: texts in other languages, and empty
-    ones, are unknown (``None``). The same pair gives the same result, whatever else is scored with it. Loaded at first
-    use; may be used from several threads.
+    >>> critic = CriticSupportScorer()
+    >>> evidence = "The lamp of Vessen was lit in 1871."
+    >>> right, wrong = critic.score([(evidence, "The lamp was lit in 1871."), (evidence, "The lamp was lit in 1907.")])
+    >>> right > 0.8 > wrong
+    True
+
+    Combines the reader's network, with a head trained on claims labelled by people and on statements made from
+    questions with known answers, with the share of the claim's words that the evidence contains. Of evidence longer
+    than a window, the window that supports the claim best counts. English only: texts in other languages
+    and empty ones are unknown (``None``). Results do not depend on other pairs of the batch. Loaded at first use;
+    thread-safe.
 
     Args:
         embedder: a ``MiniLMEmbedder`` whose model folder to use; ``None`` looks in the usual places.
@@ -60,7 +66,7 @@ class CriticSupportScorer(Remade):
         return [verdict.supported if verdict else None for verdict in self.judge(pairs)]
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict | None]:
-        """Support (calibrated) and refutation (not), 1 together at most; arguments and errors as for ``score``."""
+        """Return support (calibrated) and refutation (not), at most 1 together; arguments and errors as ``score``."""
         for pair in pairs:
             if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise InputError(f"score takes (premise, hypothesis) pairs of strings, not {pair!r}.")
@@ -76,9 +82,9 @@ class CriticSupportScorer(Remade):
         return load_network(self._path, self._folder)
 
     def figures(self, pairs: Sequence[tuple[str, str]]) -> list[NDArray[np.float64] | None]:
-        """What the verdict on each (evidence, claim) is made of (``evidence.EVIDENCE_FIGURES``); for fitting.
+        """Return the figures behind the verdict on each pair (``evidence.EVIDENCE_FIGURES``), for fitting.
 
-        ``None`` where unknown: other languages than English, and texts without words.
+        ``None`` if unknown: other languages than English, and texts without words.
         """
         return each(self._figures, list(pairs))
 

@@ -1,4 +1,4 @@
-"""A claim beside its evidence, in figures: what the critic's probabilities are made of.
+"""Figures of a claim and its evidence, which the critic's probabilities are computed from.
 
 The network was trained on evidence of a sentence or two. On a page, with most of a claim's words standing somewhere,
 what it says alone is less than what it says together with which words are there; so both count.

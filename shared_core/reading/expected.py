@@ -1,4 +1,4 @@
-"""How many of the questions asked do the documents answer? Stated, or estimated from the questions themselves."""
+"""The share of questions that the documents answer: given by the user, or estimated from the questions asked."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from shared_core.reading.base import ReadResult
 from shared_core.reading.confidence import estimate_share, shift
 
 LEAST = 20
-"""Questions before an estimate counts."""
+"""Minimum questions before the estimate is used."""
 KEPT = 2000
-"""Questions that an estimate looks back on."""
+"""Maximum recent questions in the estimate."""
 USUAL = 0.75
-"""The share where nothing else is stated: most questions to an app are asked because its documents treat of them."""
+"""Default share: most questions to an app are about its documents."""
 
 
 class ExpectedShare:
-    """The share of questions asked that the documents answer. May be used from several threads.
+    """Tracks the share of questions that the documents answer. Thread-safe.
 
     Args:
         stated: the share, in (0, 1); ``auto`` begins at ``USUAL`` and estimates it from the questions asked (without
@@ -41,11 +41,11 @@ class ExpectedShare:
 
     @property
     def value(self) -> float:
-        """The share as it is taken to be now."""
+        """Current estimate of the share."""
         return self._value
 
     def see(self, result: ReadResult) -> None:
-        """Take another question's result into account."""
+        """Add the result of another question."""
         if not self._estimated or result.answerable is None or result.expected is None:
             return
         with self._lock:

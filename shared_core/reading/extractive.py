@@ -1,4 +1,4 @@
-"""The extractive reader: finds the sentences that answer a question, without any language model."""
+"""The extractive reader: finds sentences that answer a question, without a language model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VERIFIED = 3
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found in all passages of a request.
+    """Findings in all passages of a request.
 
     Attributes:
         candidates: all distinct sentences that were read closely, best first.
@@ -57,19 +57,26 @@ class Found:
 
 
 class ExtractiveReader(Remade):
-    """Finds sentences that answer, a short answer in each, and how sure it is; a ``Reader``.
+    """Finds sentences that answer a question, with short answers and probabilities; a ``Reader``.
 
-    A cheap score over all windows of the passages chooses those that are read together with the question in the
-    upper layers of all-MiniLM-L6-v2, trained on for reading (``network``). The best answers are read once more as
-    claims. Scores and surface figures give calibrated probabilities. What the lower layers make of passages is kept
-    for further questions. The same question and passages give the same result, whatever else is read with them.
-    English only: for other languages the ranking is a guess and every probability is ``None``.
+    >>> from shared_core import Passage
+    >>> from shared_core.reading.base import Read
+    >>> lamp = Passage("lamp", "The lamp of Vessen was lit in 1871. The sea is cold.")
+    >>> (result,) = ExtractiveReader().read([Read("When was the lamp of Vessen lit?", (lamp,))])
+    >>> result.readings[0].quote.text, result.readings[0].short_answer.text
+    ('The lamp of Vessen was lit in 1871.', '1871')
+
+    A cheap score selects windows of the passages, which are read together with the question in the upper layers of
+    all-MiniLM-L6-v2, fine-tuned for reading (``network``). The best answers are verified as claims by the critic's
+    head. Scores and surface figures give calibrated probabilities. The lower layers' states of passages are cached for
+    further questions. Results do not depend on other requests of the batch. English only: for other languages the
+    ranking is a guess and every probability is ``None``.
 
     Args:
         embedder: a ``MiniLMEmbedder`` whose model folder to use; ``None`` looks in the usual places.
         weights: file of weights with its JSON beside it, as ``python -m benchmarks.reader`` in a checkout writes them.
         splitter: cuts passages into sentences.
-        cache_passages: how many passages' vectors to keep (about 0.15 MB each).
+        cache_passages: number of passages whose states are cached (about 0.15 MB each).
 
     Raises:
         InputError: ``embedder`` is of another model, or ``cache_passages`` is negative.
@@ -324,7 +331,7 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
 
 
 def _names(passage: Passage, question: str) -> bool:
-    """Whether all words of ``question`` stand in ``passage``: names and key words, of whatever language."""
+    """Whether ``passage`` contains all words of ``question``: names and key words, in any language."""
     return set(words(question)) <= set(words(f"{passage.title} {passage.text}"))
 
 
@@ -335,7 +342,7 @@ def _candidates_at(
     ranked: Sequence[Candidate],
     passages: Sequence[Passage],
 ) -> tuple[int | None, ...]:
-    """For each span the number in ``ranked`` of the best sentence it overlaps, also where that stands elsewhere too."""
+    """For each span the number in ``ranked`` of the best sentence it overlaps, also if it occurs elsewhere too."""
     by_text: dict[str, int] = {}
     for i, c in enumerate(ranked):
         by_text.setdefault(" ".join(passages[c.passage].text[c.start : c.end].split()), i)

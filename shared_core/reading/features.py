@@ -1,4 +1,4 @@
-"""What a reader can see on the surface: words, matches with the question, capitals, numbers, rarity.
+"""Surface features: words, matches with the question, capitals, numbers, rarity.
 
 The embedding model is uncased and blurs names and numbers; these features give back what it loses. All are per token
 of the embedding model (word pieces inherit from their word).
@@ -309,7 +309,7 @@ def _question_features(
 
 
 def asked_kind(question: str) -> str | None:
-    """What a question asks for, as far as its words tell: ``date``, ``number``, ``name``, or ``None``."""
+    """Guess the kind of answer from the question's words: ``date``, ``number``, ``name``, or ``None``."""
     text = question.lower()
     if _ASKS_DATE.search(text):
         return "date"

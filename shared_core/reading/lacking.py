@@ -1,4 +1,4 @@
-"""What a question is like, and which of its words passages lack: figures that probabilities are computed from."""
+"""Figures of a question's form and of its words that passages lack, for probabilities."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Lacking(NamedTuple):
 
 
 def lacking(question: Words, passages: Sequence[NDArray[np.int64]]) -> list[Lacking]:
-    """What each of the passages lacks; ``passages``: the codes of the stems of each, with its title's."""
+    """Compute what each passage lacks; ``passages`` holds the stem codes of each, with its title's."""
     stems, rarity = content_of(question)
     held = np.array([is_among(stems, codes) for codes in passages])
     held = held.reshape(len(passages), len(stems))

@@ -1,4 +1,4 @@
-"""The shipped network, loaded once a process for all readers and critics that use the same files."""
+"""Load the shipped network once per process, for all readers and critics that use the same files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 def load_network(weights: Path, find_folder: Callable[[], Path]) -> tuple[ReadingModel, Weights]:
-    """The network of a file of weights over the embedding model in a folder.
+    """Return the network of a weights file over the embedding model in a folder.
 
     Args:
         weights: file with its JSON beside it.

@@ -1,4 +1,4 @@
-"""The reading network over single texts: what it makes of one never depends on what else is read.
+"""Run the reading network over single texts; the result for one never depends on the others.
 
 Every text and every pair runs by itself, padded to a length of its own, so ``run`` and ``run_many`` give equal answers;
 several cores are used by reading several pairs at a time.
@@ -35,7 +35,7 @@ _PAD = 32  # lengths are multiples of it: a CPU builds its kernels anew for ever
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """A text as the lower layers see it: ``states`` (tokens, D)."""
+    """A text with its states after the lower layers, (tokens, D)."""
 
     pieces: Pieces
     states: Tensor
@@ -64,7 +64,7 @@ def log_odds(support: NDArray[np.float64]) -> float:
 
 
 def model_folder(embedder: Embedder | None) -> Callable[[], Path]:
-    """What finds the folder of the embedding model, its weights checked, when it is needed.
+    """Return a function that finds the embedding model's folder and checks its weights.
 
     Raises:
         InputError: ``embedder`` is no ``MiniLMEmbedder``: the reader's word vectors are those of that model.
@@ -86,7 +86,7 @@ def model_folder(embedder: Embedder | None) -> Callable[[], Path]:
 
 
 class ReadingModel:
-    """The network with its word vectors and tokenizer. Safe from several threads.
+    """The network with its word vectors and tokenizer. Thread-safe.
 
     Args:
         folder: of all-MiniLM-L6-v2, whose word vectors and word pieces are used.
@@ -116,7 +116,7 @@ class ReadingModel:
         self._network = {name: value.to(precision) for name, value in network.items()}
 
     def apart(self, pieces: Pieces) -> Apart:
-        """What the lower layers make of one text."""
+        """Run the lower layers on one text."""
         import torch
 
         from shared_core.reading.network import read_apart
@@ -128,7 +128,7 @@ class ReadingModel:
             return Apart(pieces, read_apart(self._network, self._words, ids, mask)[0, :n])
 
     def score_cheaply(self, asked: Apart, window: Apart, seen: Surface) -> float:
-        """How far a window looks like answering, before both are read together; comparable among windows."""
+        """Score a window before it is read together with the question; comparable among windows."""
         import torch
 
         from shared_core.reading.network import score_cheaply
@@ -137,7 +137,7 @@ class ReadingModel:
             return float(score_cheaply(self._network, self._inputs(asked, window, seen, False)))
 
     def together(self, asked: Apart, window: Apart, seen: Surface, *, claim: bool = False) -> Logits:
-        """What the network says of a question (or claim) beside a window (or evidence)."""
+        """Run the upper layers on a question (or claim) together with a window (or evidence)."""
         import torch
 
         from shared_core.reading.network import forward
@@ -178,7 +178,7 @@ class ReadingModel:
 
 
 def each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """``function`` of each item, in order; on as many cores as this process may use."""
+    """Apply ``function`` to each item, in order, on all cores that this process may use."""
     workers = min(len(items), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     with one_thread():
         if workers < 2:

@@ -1,4 +1,4 @@
-"""The reading network: finds where a window answers a question, and says whether evidence supports a claim.
+"""The reading network: locates answers in a window, and classifies whether evidence supports a claim.
 
 all-MiniLM-L6-v2's six layers, trained on. The lower ``LOWER`` see question and window apart, so a passage's vectors are
 computed once and serve every question; the upper ones read both together (DeFormer: Cao et al., ACL 2020, sec. 3).

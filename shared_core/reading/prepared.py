@@ -1,4 +1,4 @@
-"""What is read: passages cut and prepared once for all questions, questions, and the one placed beside the other."""
+"""Passages, cut and prepared once for all questions, and questions, paired with windows of passages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What of a passage does not depend on the question; ``stems`` are codes of its words and its title's."""
+    """The parts of a passage that do not depend on the question; ``stems`` are codes of its and its title's words."""
 
     sentences: list[tuple[int, int]]
     words: Words
@@ -44,7 +44,7 @@ class Asked:
     shape: Shape
 
     def beside(self, prepared: Prepared, window: Window) -> Surface:
-        """Which words the question and one window of a passage have in common."""
+        """Match the words of the question with one window of a passage."""
         return surface(self.words, self.tokens, prepared.words, window.tokens, prepared.title)
 
 

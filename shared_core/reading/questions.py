@@ -1,4 +1,4 @@
-"""What a question's words tell by themselves: that it asks nothing, that it is English, that a text repeats it."""
+"""Detect from words alone that a text asks nothing, is an English question, or is repeated by a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Support scorers that need no generative model: does a quote (premise) support a claim (hypothesis)?"""
+"""Support scorers without a generative model, which score whether a quote (premise) supports a claim (hypothesis)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROOM = 2  # positions that RoBERTa-like models keep for padding
 
 
 def entailment_label(labels: Mapping[int, str]) -> int:
-    """The class that means "supported", told by its name (``entailment``, ``SUPPORTS``, ``consistent``, …).
+    """The class that means "supported", by its name (``entailment``, ``SUPPORTS``, ``consistent``, …).
 
     Args:
         labels: a classifier's ``id2label``.
@@ -44,6 +44,11 @@ def _means_support(name: str) -> bool:
 
 class CrossEncoderSupportScorer(Remade):
     """P(premise entails hypothesis) by a sequence classifier trained on NLI, from a local folder; a ``SupportScorer``.
+
+    ::
+
+        scorer = CrossEncoderSupportScorer("models/nli-deberta-v3-small")
+        scorer.score([("The lamp was lit in 1871.", "The lamp was lit.")])
 
     Pairs longer than the model reads are unknown (``None``): a cut premise may have lost what supports the claim. So
     are empty texts and outputs that are not finite. The model is loaded at first use. May be used from several threads.
