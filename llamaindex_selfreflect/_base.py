@@ -16,7 +16,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.utils import print_text
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
-from llamaindex_selfreflect._options import SHORTCUTS, EngineOptions, require_known
+from llamaindex_selfreflect._options import SHORTCUTS, EngineOptions, require_known, spells_out
 from llamaindex_selfreflect._question import Question, as_bundle, asked_of
 from llamaindex_selfreflect._response import (
     SelfReflectAsyncStreamingResponse,
@@ -39,6 +39,7 @@ from shared_core.types import Answer, Decided, Decision, Event, Finished
 class ReflectiveQueryEngine(BaseQueryEngine):
     """Base of the query engines; see ``SelfReflectQueryEngine`` for the arguments."""
 
+    @spells_out(EngineOptions)
     def __init__(self, retriever: BaseRetriever | Retriever, **options: Unpack[EngineOptions]) -> None:
         require_known(options, type(self).__name__, "retriever")
         with in_words_of(self, lm="llm"):

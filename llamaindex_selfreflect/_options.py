@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypedDict, TypeVar
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -14,6 +15,7 @@ from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder
 from shared_core.settings import GuaranteeName, PipelineName, SelfReflectSettings
 
+F = TypeVar("F", bound=Callable[..., object])
 OnAbstain = Literal["say", "show", "raise", "fallback"]
 
 
@@ -63,6 +65,7 @@ class CitationOptions(KeywordOptions, total=False):
 
 SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
 """Options that set the setting of the same name."""
+_SWITCHES = ("streaming", "verbose")
 
 
 def require_known(options: Mapping[str, object], owner: str, *own: str) -> None:
@@ -80,3 +83,21 @@ def require_known(options: Mapping[str, object], owner: str, *own: str) -> None:
     for name in options:
         if name not in known:
             raise unknown_argument(name, {*known, *own}, owner)
+
+
+def spells_out(options: type) -> Callable[[F], F]:
+    """Decorate a function that takes ``**options`` so that ``help`` and ``inspect.signature`` list each of them."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        listed = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=False if name in _SWITCHES else None, annotation=kind
+            )
+            for name, kind in options.__annotations__.items()
+        ]
+        vars(function)["__signature__"] = signature.replace(parameters=[*named, *listed])
+        return function
+
+    return decorate

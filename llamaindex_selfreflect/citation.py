@@ -15,7 +15,7 @@ from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScor
 
 from llamaindex_selfreflect._base import ReflectiveQueryEngine, refuse_template
 from llamaindex_selfreflect._nodes import document_place, own_text
-from llamaindex_selfreflect._options import CitationOptions, EngineOptions, KeywordOptions, require_known
+from llamaindex_selfreflect._options import CitationOptions, EngineOptions, KeywordOptions, require_known, spells_out
 from llamaindex_selfreflect._sources import Cut, Split
 from llamaindex_selfreflect.query_engine import other_mode
 from shared_core.errors import InputError, OptionError
@@ -57,6 +57,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         InputError, SettingsError: as for ``SelfReflectQueryEngine``.
     """
 
+    @spells_out(EngineOptions)
     def __init__(
         self,
         retriever: BaseRetriever | Retriever,
@@ -76,6 +77,7 @@ class SelfReflectCitationQueryEngine(ReflectiveQueryEngine):
         super().__init__(retriever, **options)
 
     @classmethod
+    @spells_out(CitationOptions)
     def from_args(
         cls,
         index: BaseIndex[Any] | None,

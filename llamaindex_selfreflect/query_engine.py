@@ -12,7 +12,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import ResponseMode
 
 from llamaindex_selfreflect._base import ReflectiveQueryEngine, refuse_template
-from llamaindex_selfreflect._options import CoreOptions, require_known
+from llamaindex_selfreflect._options import CoreOptions, require_known, spells_out
 from shared_core.retrieval.base import Retriever
 
 
@@ -55,6 +55,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
     """
 
     @classmethod
+    @spells_out(CoreOptions)
     def from_args(
         cls,
         retriever: BaseRetriever | Retriever,

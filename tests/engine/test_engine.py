@@ -160,7 +160,7 @@ def test_an_empty_question_is_refused(question: Any) -> None:
 
 
 def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
-    with pytest.raises(InputError, match="no retriever"):
+    with pytest.raises(InputError, match="not a retriever"):
         SelfReflectEngine(object())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="language model backend"):
         SelfReflectEngine(Shelf(), "gpt")  # type: ignore[arg-type]

@@ -351,8 +351,8 @@ def test_schemas_graph_and_serialisation() -> None:
         ({"pipeline": "nonsense"}, SettingsError, "pipeline"),
         ({"pipeline": "reclaim"}, SettingsError, "language model"),
         ({"on_abstain": "fallback"}, SettingsError, "language model"),
-        ({"retriever": object()}, InputError, "no retriever"),
-        ({"llm": "gpt-4"}, InputError, "no language model"),
+        ({"retriever": object()}, InputError, "not a retriever"),
+        ({"llm": "gpt-4"}, InputError, "not a language model"),
         ({"settings": SelfReflectSettings(where={"a": 1})}, InputError, "where"),
     ],
 )

@@ -253,9 +253,9 @@ def test_from_args_takes_every_name_of_the_original() -> None:
 
 
 def test_wrong_parts_are_refused_when_the_engine_is_made() -> None:
-    with pytest.raises(InputError, match="no retriever"):
+    with pytest.raises(InputError, match="not a retriever"):
         SelfReflectQueryEngine("shelf")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no language model"):
+    with pytest.raises(InputError, match="not a language model"):
         SelfReflectQueryEngine(NodeShelf(), llm="gpt-4")
     with pytest.raises(InputError, match="settings"):
         SelfReflectQueryEngine(NodeShelf(), settings={"top_k": 2})  # type: ignore[arg-type]

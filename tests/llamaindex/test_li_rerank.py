@@ -189,7 +189,7 @@ def test_a_gate_without_a_model_is_refused_early() -> None:
         SelfReflectRetriever(NodeShelf(), gate="uncertainty")
     with pytest.raises(SettingsError, match="gate"):
         SelfReflectRetriever(NodeShelf(), gate="maybe")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no retriever"):
+    with pytest.raises(InputError, match="not a retriever"):
         SelfReflectRetriever(object(), gate="always")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="rerank"):
         SelfReflectRetriever(NodeShelf(), gate="always", rerank=3)  # type: ignore[arg-type]
