@@ -64,7 +64,7 @@ def check_all(answers: Sequence[str], evidence: Sequence[Sequence[str]], label: 
 
 
 def overlap(claim: str, evidence: Sequence[str]) -> float:
-    """The share of the claim's words that stand in the evidence."""
+    """The share of the claim's words that occur in the evidence."""
     held = set(_WORD.findall(" ".join(evidence).lower()))
     said = _WORD.findall(claim.lower())
     return sum(w in held for w in said) / len(said) if said else 0.0

@@ -78,7 +78,7 @@ def _words(text: str) -> list[str]:
 
 
 def overlap(pairs: Sequence[Pair]) -> list[float]:
-    """The share of the claim's words that stand in the evidence."""
+    """The share of the claim's words that occur in the evidence."""
     out = []
     for evidence, claim in pairs:
         held, said = set(_words(evidence)), _words(claim)

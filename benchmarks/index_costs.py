@@ -1,4 +1,4 @@
-"""What an index of files costs, for `retrieval.py`, which says what each figure is."""
+"""Measure the cost of an index of files, for `retrieval.py`, which explains the figures."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _unit(count: int, key: str) -> NDArray[np.float32]:
 
 @dataclass
 class Memory:
-    """How the peak of this process grew with the passages embedded.
+    """Measure how the peak memory of this process grows with the passages embedded.
 
     Attributes:
         seen: (passages embedded, peak in bytes) after each batch.

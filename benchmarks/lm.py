@@ -1,4 +1,4 @@
-"""What tree decoding, forced tokens and batching are worth, on a random Llama made here.
+"""Measure the gain of tree decoding, forced tokens and batching, on a random Llama created here.
 
     python benchmarks/lm.py [--quick] [--only FIGURES] [--json FILE [--resume]] [--clock cpu|wall] [--threads N]
 

@@ -10,7 +10,7 @@ seldom answers. `near_miss`: questions of Natural Questions with a name or numbe
 COVID-QA); `stranger`: questions about something the documents do not treat. `paragraph`: SQuAD 2.0's questions, each
 with its paragraph alone. The halves that the reader's probabilities were fitted on are not among them.
 
-A first quote is right if an accepted answer stands in it (SQuAD's normalisation, whole words); for a question without
+A first quote is right if it contains an accepted answer (SQuAD's normalisation, whole words); for a question without
 answer every quote is wrong. `first_quote`, `exact_match` and `f1` are over the answerable questions, everything else
 is over all; recall is that of the 5 passages which reading keeps of 10 retrieved. `kept_accuracy_R` and `coverage_R`:
 of the first quotes with a confidence above R. `right_unsaid_0.5`: share of the right first quotes that are not shown
@@ -73,7 +73,7 @@ BOLD = 200
 
 @dataclass(frozen=True)
 class Answered:
-    """What a system said: passages kept, first quote, short answer, confidence and P(answerable)."""
+    """Output of a system: passages kept, first quote, short answer, confidence and P(answerable)."""
 
     passages: tuple[Passage, ...]
     quote: str
@@ -95,7 +95,7 @@ class Given:
 
 
 def answer(case: Case, reader: ExtractiveReader, settings: SelfReflectSettings) -> Answered:
-    """What the engine does without a language model: read, keep the best passages."""
+    """Run the engine without a language model: read, keep the best passages."""
     resources = flows.Resources(retriever=Given(case.passages), reader=reader)
     passages, result = flows.run(read_best(case.question, QuestionRun(settings)), resources)
     return _first(passages, result)
@@ -184,7 +184,7 @@ def gold_figures(data: Path, reader: ExtractiveReader, limit: int | None) -> dic
 
 
 def read_ratio(cases: Sequence[Case], n: int = 12) -> dict[str, float]:
-    """How much longer a 6-layer MiniLM cross-encoder takes over the same questions and passages than reading them.
+    """Compare the time of a 6-layer MiniLM cross-encoder with reading, over the same questions and passages.
 
     Both with all cores, in turn, float32 for the cross-encoder as sentence-transformers runs it; `_same_precision` with
     the reader's; `_kept` where the reader knows the passages.

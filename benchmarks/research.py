@@ -2,7 +2,7 @@
 
     python benchmarks/research.py [--quick] [--json FILE] [--plots DIR] [--data DIR]
 
-No checkpoint is part of the project, so the search runs on a simulated model: a program that stands in for the weights
+No checkpoint is part of the project, so the search runs on a simulated model: a program that replaces the weights
 and for nothing else. It writes, splits and judges through the same requests as any backend, and the whole pipeline
 (prompts, splitter, cache, self-consistency, search, selection) is the product's own. It "knows" a share of the facts
 about each of many invented people, in three tiers (popular, obscure, invented names), writes what it knows and
@@ -101,7 +101,7 @@ MADE_UP = {"discerning": 0.2, "overconfident": 0.4}
 
 
 class Simulated:
-    """Stands in for a model's weights; deterministic."""
+    """Simulated model; deterministic."""
 
     def __init__(self, known: Sequence[Person], made_up: float) -> None:
         self._made_up = made_up
@@ -145,7 +145,7 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of asking about everybody."""
+    """Outcome of asking about everybody."""
 
     people: Sequence[Person]
     answers: Sequence[Answer]
@@ -170,7 +170,7 @@ class Outcome:
         return expected_calibration_error([s for s, _ in said], [float(t) for _, t in said])
 
     def restraint(self, tier: str | None = None) -> SelfRestraint:
-        """How much is said, and how much of it is true."""
+        """Compute how many claims are shown, and the share of them that is true."""
         return self_restraint(self.labels(tier), self.target)
 
     def figures(self, tier: str | None = None) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What retrieval finds on a closed corpus of 10,207 passages, and what an index of files costs.
+"""Measure retrieval on a closed corpus of 10,207 passages, and the cost of an index of files.
 
     python benchmarks/retrieval.py [--quick] [--json FILE] [--data DIR] [--cache FILE] [--only recall index fts5]
     python benchmarks/retrieval.py --large 100000 [--vectors random]

@@ -1,4 +1,4 @@
-"""What one step of Self-RAG costs when K passages are one batch, on a random Llama made here.
+"""Measure the cost of one step of Self-RAG with K passages in one batch, on a random Llama created here.
 
     python benchmarks/self_rag.py [--quick] [--json FILE] [--clock cpu|wall] [--threads N]
 

@@ -1,5 +1,5 @@
-"""What uncertainty costs: the Gram score by k×k against the published d×d form, every estimator's time, and, with a
-random model behind it, one decision and one re-ranking beside the usual ways.
+"""Measure the cost of uncertainty: the k×k Gram score against the published d×d form, the time of every estimator, and,
+with a random model, one decision and one re-ranking against the usual ways.
 
     python benchmarks/uncertainty.py [--quick] [--json FILE]
 

@@ -253,7 +253,7 @@ def with_model(quick: bool) -> Figures:
 
 
 def auroc_table(values: dict[str, list[float]], wrong: list[bool]) -> Figures:
-    """How well each estimator ranks wrong answers above right ones.
+    """Compute how well each estimator ranks wrong answers above right ones.
 
     Args:
         values: estimator → uncertainty of each question's answer; what is unknown counts as most uncertain.
