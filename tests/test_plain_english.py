@@ -33,17 +33,6 @@ OPENINGS = ("What ", "Which ", "Who ", "Where ", "How ")
 """First words of a docstring that announce a clause without a verb."""
 
 EXEMPT = {
-    "benchmarks/check.py",
-    "benchmarks/critic.py",
-    "benchmarks/index_costs.py",
-    "benchmarks/large_index.py",
-    "benchmarks/lm.py",
-    "benchmarks/rag.py",
-    "benchmarks/research.py",
-    "benchmarks/retrieval.py",
-    "benchmarks/self_rag.py",
-    "benchmarks/uncertainty.py",
-    "benchmarks/uncertainty_model.py",
     "docs/research.md",
     "docs/seakr.md",
     "docs/self_rag.md",
