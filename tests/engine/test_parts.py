@@ -77,7 +77,7 @@ def test_the_commands_take_a_judge(command: str, monkeypatch: pytest.MonkeyPatch
 
     judges: dict[str, Nli] = {}
     monkeypatch.setattr(support, "CrossEncoderSupportScorer", lambda path: judges.setdefault(path, Nli(str(path))))
-    monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url: writer())
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda *how: writer())
     opened = SimpleNamespace(retriever=Shelf)
     monkeypatch.setattr("shared_core.cli.common.open_index", lambda *where: opened)
     questions, claims, file = tmp_path / "q.jsonl", tmp_path / "claims.jsonl", tmp_path / "c.json"
