@@ -1,4 +1,4 @@
-"""An embedder that remembers: for benchmarks and training runs over the same texts again and again."""
+"""Cache an embedder's vectors, for benchmarks and training runs that embed the same texts repeatedly."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class CachedEmbedder:
-    """Another embedder with a memory that can be kept in a file.
+    """Wrapper of an embedder that caches its vectors, optionally in a file.
 
     Args:
-        path: a numpy file to remember in, read if it exists and written by ``save``; ``None`` keeps it in memory.
-        embedder: whose vectors to remember; MiniLM's if not given. A file belongs to one embedder.
+        path: numpy file of the cache, read if it exists and written by ``save``; ``None`` caches in memory only.
+        embedder: the embedder to wrap; MiniLM by default. A file belongs to one embedder.
     """
 
     def __init__(self, path: Path | None, embedder: Embedder | None = None) -> None:
@@ -40,11 +40,11 @@ class CachedEmbedder:
 
     @property
     def name(self) -> str:
-        """Of the embedder whose vectors these are."""
+        """Return the name of the wrapped embedder."""
         return self._inner.name
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(len(texts), d) float32, rows of unit norm; only texts not seen before are embedded."""
+        """Return (len(texts), d) float32 rows of unit norm; only texts not in the cache are embedded."""
         import numpy as np
 
         keys = [_key(t) for t in texts]
@@ -54,7 +54,7 @@ class CachedEmbedder:
         return np.stack([self._known[key] for key in keys])
 
     def embed_passages(self, passages: Sequence[Passage]) -> list[PassageVectors]:
-        """As the other embedder makes them, in context or text by text; only passages not seen before are embedded."""
+        """Embed passages as the wrapped embedder does; only passages not in the cache are embedded."""
         keys = [_key(f"{p.title}\x1f{p.text}" if p.text.strip() else f"{p.title}\x1f\x1f{p.id}") for p in passages]
         new = {key: passage for key, passage in zip(keys, passages) if key not in self._passages}
         if new:
@@ -62,7 +62,7 @@ class CachedEmbedder:
         return [self._passages[key] for key in keys]
 
     def save(self) -> None:
-        """Write the file, if there is one."""
+        """Write the cache to its file, if it has one."""
         import numpy as np
 
         if self._path is None or not (self._known or self._passages):

@@ -1,19 +1,19 @@
-"""Checking answers made elsewhere, without any language model: are their claims supported by the pages they cite?
+"""Check answers written elsewhere, without a language model: do the pages they cite support their claims?
 
     python benchmarks/check.py [--quick] [--changed] [--json FILE] [--data DIR]
 
-`auroc_check`: the confidence of a check (`SelfReflectChecker`) against what people said, on `attribution_tune` (part of
-AttributionBench: claims of search engines with the pages they cite, from a sentence to a whole page), beside the share
-of the claim's words in those pages (`auroc_overlap`). `precision_0.5` and `coverage_0.5`: how many of the claims said
-to be supported are, and how many are said to be. `auroc_contradicted`: of Factcheck-GPT's claims that are not
-supported, those that its evidence refutes against the others, by `refuted`. `unknown`: the share that could not be
-judged. `ms_per_claim` is the processor's time. Draws reliability and risk-coverage beside the JSON file.
+`auroc_check`: the confidence of `SelfReflectChecker` against human labels on `attribution_tune` (part of
+AttributionBench: claims of search engines with the pages they cite, from one sentence to a whole page). The baseline
+`auroc_overlap` is the share of the claim's words found in those pages. `precision_0.5`: share of the accepted claims
+that are supported; `coverage_0.5`: share of the claims that are accepted. `auroc_contradicted`: `refuted` separates
+the claims that Factcheck-GPT's evidence refutes from other unsupported ones. `unknown`: share of claims that could not
+be judged. `ms_per_claim`: CPU time. Reliability and risk-coverage plots are drawn next to the JSON file.
 
-With `--changed`, also sentences of Wikipedia (500 of each kind; `benchmarks/changed_claims.py`), each changed in one
-fact and checked against its own passage: `caught_KIND` is the share of the changed ones that are not supported,
-`true_kept` the share of the same sentences, unchanged, that are.
+`--changed` adds sentences of Wikipedia (500 of each kind; `benchmarks/changed_claims.py`), each changed in one fact
+and checked against its own passage. `caught_KIND`: share of the changed sentences that are found unsupported;
+`true_kept`: share of the unchanged ones that are found supported.
 
-`--quick` takes 60 rows of each set. The data are not part of the project (see README).
+`--quick` takes 60 rows of each data set. The data are not part of the project (see README).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _WORD = re.compile(r"\w+")
 
 
 def check_all(answers: Sequence[str], evidence: Sequence[Sequence[str]], label: str) -> tuple[list[Answer], float]:
-    """Every answer checked against its own evidence, and the processor's seconds."""
+    """Check every answer against its own evidence. Returns the results and the CPU seconds."""
     checker = SelfReflectChecker()
     checked: list[Answer] = []
     start = time.process_time()
@@ -64,7 +64,7 @@ def check_all(answers: Sequence[str], evidence: Sequence[Sequence[str]], label: 
 
 
 def overlap(claim: str, evidence: Sequence[str]) -> float:
-    """The share of the claim's words that occur in the evidence."""
+    """Return the share of the claim's words that occur in the evidence."""
     held = set(_WORD.findall(" ".join(evidence).lower()))
     said = _WORD.findall(claim.lower())
     return sum(w in held for w in said) / len(said) if said else 0.0
@@ -106,7 +106,7 @@ def contradiction_figures(path: Path, limit: int | None) -> dict[str, float]:
 
 
 def changed_figures(data: Path, each: int) -> dict[str, float]:
-    """Shares of changed claims that are caught, by kind, and of unchanged ones that are kept."""
+    """Return the share of changed claims that are caught, by kind, and of unchanged claims that are kept."""
     rows = changed_claims(wikipedia_paragraphs(data), each)
     true = random.Random(0).sample(rows, min(each, len(rows)))
     checked, _ = check_all([r.claim for r in rows], [[r.evidence] for r in rows], "changed claims")
@@ -119,7 +119,7 @@ def changed_figures(data: Path, each: int) -> dict[str, float]:
 
 
 def wikipedia_paragraphs(data: Path) -> list[str]:
-    """Paragraphs of 300 to 1,500 characters of the plain Wikipedia articles."""
+    """Read paragraphs of 300 to 1,500 characters from the plain-text Wikipedia articles."""
     found: list[str] = []
     for path in sorted((data / "text").glob("*.gz"))[:6]:
         articles = re.findall(r"<doc[^>]*>\n(.*?)</doc>", gzip.decompress(path.read_bytes()).decode("utf-8"), re.DOTALL)

@@ -1,10 +1,11 @@
-"""Quote grammars: build time, cost per step and forced tokens, against other ways to constrain decoding; and
-interleaved ReClaim end to end, with prompt caches kept and dropped (``citation_pairs.py``).
+"""Measure quote grammars (build time, cost per step, forced tokens) against other ways to constrain decoding.
+
+Also runs interleaved ReClaim end to end, with prompt caches kept and dropped (``citation_pairs.py``).
 
     python benchmarks/citation.py [--quick] [--json FILE] [--tokenizer FOLDER]
 
-All methods get the same sentences, the same tokenizer and the same choices: a quote is drawn first, and each method is
-asked at every token of it what is allowed. Competitors that are not installed are skipped with a line saying so.
+All methods get the same sentences, tokenizer and choices: a quote is drawn first, and each method computes the allowed
+tokens at every step of it. Competitors that are not installed are skipped with a message.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ Timings = list[float]
 
 
 def words(rng: random.Random, count: int) -> Iterator[str]:
-    """Pronounceable words with a skewed distribution, so that sentences share prefixes as real ones do."""
+    """Generate pronounceable words with a skewed distribution, so that sentences share prefixes as real ones do."""
     syllables = ["ka", "ter", "lo", "min", "sa", "vi", "ron", "del", "um", "pra", "che", "is", "ton", "ge", "al"]
     vocabulary = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(3000)]
     return iter(rng.choices(vocabulary, weights=[1 / (i + 3) for i in range(3000)], k=count))
 
 
 def passages(sentences: int, seed: int = 0) -> list[Passage]:
-    """That many different sentences of 8 … 30 words in passages of five."""
+    """Generate that many distinct sentences of 8 to 30 words, five to a passage."""
     rng = random.Random(seed)
     texts: dict[str, None] = {}
     while len(texts) < sentences:
@@ -52,7 +53,7 @@ def passages(sentences: int, seed: int = 0) -> list[Passage]:
 
 
 def byte_level_bpe(texts: Sequence[str], size: int) -> Any:
-    """A byte-level BPE trained here (nothing is downloaded); ``size`` bounds its vocabulary."""
+    """Train a byte-level BPE tokenizer with at most ``size`` tokens; nothing is downloaded."""
     from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
     from tokenizers.models import BPE
 
@@ -70,7 +71,7 @@ def byte_level_bpe(texts: Sequence[str], size: int) -> Any:
 
 
 def load_tokenizer(folder: str | None, texts: Sequence[str], size: int) -> tuple[Any, int]:
-    """The tokenizer and its end-of-sequence id: of ``folder`` (tokenizer.json, or GPT-2's two files), or trained."""
+    """Load a tokenizer from ``folder`` (tokenizer.json or GPT-2's two) or train one. Returns (tokenizer, EOS id)."""
     from tokenizers import Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE
 
@@ -93,7 +94,7 @@ def load_tokenizer(folder: str | None, texts: Sequence[str], size: int) -> tuple
 
 @dataclass
 class Result:
-    """Of one method on one problem."""
+    """Figures of one method on one problem."""
 
     build: Timings = field(default_factory=list)
     steps: Timings = field(default_factory=list)
@@ -101,17 +102,17 @@ class Result:
     sampled: int = 0
 
     def p(self, share: float) -> float:
-        """A quantile of the cost of a step, microseconds."""
+        """Return a quantile of the cost of a step in microseconds."""
         return float(np.quantile(self.steps, share)) * 1e6 if self.steps else float("nan")
 
     @property
     def build_ms(self) -> float:
-        """Median time to build, milliseconds."""
+        """Median build time in milliseconds."""
         return statistics.median(self.build) * 1e3 if self.build else float("nan")
 
 
 def timed(work: Callable[[], Any], into: Timings) -> Any:
-    """Run and note how long it took."""
+    """Run a function. Returns its result and the seconds it took."""
     start = time.perf_counter()
     value = work()
     into.append(time.perf_counter() - start)
@@ -119,7 +120,7 @@ def timed(work: Callable[[], Any], into: Timings) -> Any:
 
 
 class Bench:
-    """One tokenizer, shared by all methods."""
+    """The methods under test, with the tokenizer they share."""
 
     def __init__(self, tokenizer: Any, eos: int) -> None:
         from llguidance import LLTokenizer
@@ -129,11 +130,11 @@ class Bench:
         self.ll = LLTokenizer(tokenizer.to_str(), eos_token=eos)
 
     def ids(self, text: str) -> list[int]:
-        """Tokens of a text."""
+        """Encode a text."""
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def ours(self, index: CitationIndex, quotes: Sequence[str], mode: Any, repeats: int) -> Result:
-        """llguidance with our grammar: forced tokens are taken without a step of the model."""
+        """Run llguidance with our grammar; forced tokens need no step of the model."""
         from llguidance import LLMatcher
         from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
@@ -173,7 +174,7 @@ class Bench:
         return out
 
     def xgrammar(self, sentences: Sequence[str], quotes: Sequence[str], repeats: int) -> Result:
-        """xgrammar with the same alternation."""
+        """Run xgrammar with the same alternation."""
         import xgrammar as xg
 
         vocabulary = [self.ll.decode_bytes([i]) for i in range(self.size)]
@@ -197,7 +198,7 @@ class Bench:
         return out
 
     def outlines(self, sentences: Sequence[str], quotes: Sequence[str]) -> Result:
-        """outlines-core with the same alternation as a regular expression."""
+        """Run outlines-core with the same alternation as a regular expression."""
         from outlines_core import Guide, Index, Vocabulary
 
         pieces: dict[bytes, list[int]] = {}
@@ -218,7 +219,7 @@ class Bench:
         return out
 
     def trie(self, sentences: Sequence[str], quotes: Sequence[str], repeats: int) -> Result:
-        """A trie of encoded sentences behind transformers' ``prefix_allowed_tokens_fn``: masks by its own processor."""
+        """Run a trie of encoded sentences through transformers' ``prefix_allowed_tokens_fn`` and its processor."""
         import torch
         from transformers.generation.logits_process import PrefixConstrainedLogitsProcessor
 
@@ -254,7 +255,7 @@ class Bench:
 
 
 def attempt(name: str, package: str, work: Callable[[], Result]) -> Result | None:
-    """A competitor's result, or None with a line that says how to install it."""
+    """Run a competitor; print how to install it and return None if it is missing."""
     try:
         return work()
     except ImportError as error:
@@ -263,7 +264,7 @@ def attempt(name: str, package: str, work: Callable[[], Result]) -> Result | Non
 
 
 def show(rows: Sequence[tuple[str, str, Result]]) -> None:
-    """A table."""
+    """Print a table."""
     print(f"\n{'problem':<18}{'method':<24}{'build ms':>10}{'step p50 µs':>13}{'p99 µs':>10}{'tokens':>8}{'steps':>8}")
     for problem, method, r in rows:
         print(
@@ -272,7 +273,7 @@ def show(rows: Sequence[tuple[str, str, Result]]) -> None:
 
 
 def texts_and_offsets(quick: bool) -> dict[str, float]:
-    """Throughput of the splitter and cost of finding a quote again."""
+    """Measure the throughput of the sentence splitter and the cost of resolving a quote."""
     text = " ".join(p.text for p in passages(2000))
     runs: Timings = []
     for _ in range(3):
@@ -361,7 +362,7 @@ def main() -> None:
         figures["build_ratio_vs_outlines"] = by[20, "outlines-core"].build_ms / by[20, "ours"].build_ms
     figures |= texts_and_offsets(args.quick)
     if args.tokenizer is None:
-        from citation_pairs import pairs_per_second  # its own file beside this one
+        from citation_pairs import pairs_per_second  # a module in this folder
 
         figures |= pairs_per_second(tokenizer, passages(35, seed=5), args.quick)
     print("\nForced tokens need no forward of the model: share saved inside references:", end=" ")

@@ -1,9 +1,9 @@
-"""Interleaved ReClaim end to end: reference–claim pairs per second with the prompt caches kept across the switches.
+"""Measure interleaved ReClaim end to end, in reference–claim pairs per second, with prompt caches kept and dropped.
 
 Part of ``benchmarks/citation.py``. A random Llama writes pairs over about 1,000 tokens of passages through
-``TransformersLM`` and the pipeline's own flow, once as it is and once with its prefix cache emptied at each switch
-between reference and claim (as published code does). The two take turns. What a random model writes as a claim has no
-end, so after the work is done its text is replaced by a fixed sentence of the same length for both.
+``TransformersLM`` and the pipeline's own flow, once unchanged and once with its prefix cache emptied at each switch
+between reference and claim (as published code does). The two alternate. A random model never ends a claim, so in both
+runs the generated text is afterwards replaced by a fixed sentence of the same length.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAIRS = 5
 
 
 class Writer(BaseLanguageModel):
-    """``TransformersLM`` with claims that end; ``drop`` empties its cache before every request."""
+    """``TransformersLM`` whose claims end; ``drop`` empties its cache before every request."""
 
     def __init__(self, lm: Any, drop: bool) -> None:
         self.lm, self.drop = lm, drop
@@ -36,7 +36,7 @@ class Writer(BaseLanguageModel):
         self.prompt_tokens = self.cached_tokens = 0
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        """Carry out, count, end claims."""
+        """Generate, count the requests, and replace each claim's text by a complete sentence."""
         if self.drop:
             self.lm.clear_cache()
         results: list[GenerateResult] = self.lm.generate(requests)
@@ -52,7 +52,7 @@ class Writer(BaseLanguageModel):
 
 
 def random_llama(tokenizer: Any, quick: bool) -> tuple[Any, Any]:
-    """A random Llama (9 or 20 million weights) and the tokenizer as transformers wants it."""
+    """Build a random Llama (9 or 20 million parameters) and its transformers tokenizer."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -68,7 +68,7 @@ def random_llama(tokenizer: Any, quick: bool) -> tuple[Any, Any]:
 
 
 def pairs_per_second(tokenizer: Any, passages: Sequence[Passage], quick: bool) -> dict[str, float]:
-    """The figures; CPU seconds of one thread, so that other work on the machine does not count."""
+    """Return the figures, timed in CPU seconds of one thread so that other processes do not count."""
     import torch
 
     from shared_core.lm.transformers import TransformersLM

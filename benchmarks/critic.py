@@ -1,15 +1,15 @@
-"""The shipped critic: does evidence support a claim, and does a sentence answer a question?
+"""Measure the shipped critic: whether evidence supports a claim, and whether a sentence answers a question.
 
     python benchmarks/critic.py [--quick] [--json FILE] [--data DIR]
 
-`auroc_support`: P(evidence supports claim) against what people said, the mean over BEGIN, Factcheck-GPT, WiCE and
-`attribution_tune` (part of AttributionBench: claims of search engines with the pages they cite), beside
-three scores that need no training: the share of the claim's words in the evidence, ROUGE-L's recall and the cosine of
-MiniLM's vectors. Partial support counts as none. `auroc_relevance`: WikiQA's test part, sentences beside
-questions. `f1`, `first_quote`, `auroc_correct` and `auroc_answerable` are of reading SQuAD 2.0's gold paragraphs, whose
-answers the critic verifies. `ms_per_question`: rating ten sentences for one question.
+`auroc_support`: P(evidence supports claim) against human labels, the mean over BEGIN, Factcheck-GPT, WiCE and
+`attribution_tune` (part of AttributionBench: claims of search engines with the pages they cite). Three untrained scores
+are baselines: the share of the claim's words in the evidence, ROUGE-L recall and MiniLM's cosine similarity. Partial
+support counts as none. `auroc_relevance`: sentences and questions of WikiQA's test split. `f1`, `first_quote`,
+`auroc_correct` and `auroc_answerable`: reading SQuAD 2.0's gold paragraphs, with the answers verified by the critic.
+`ms_per_question`: rating ten sentences for one question.
 
-`--quick` takes 300 rows of each set. The data are not part of the project (see README).
+`--quick` takes 300 rows of each data set. The data are not part of the project (see README).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _WORD = re.compile(r"\w+")
 
 
 def pairs_of(data: Path, limit: int) -> dict[str, list[tuple[Pair, bool]]]:
-    """(evidence, claim) with "people found it supported", by set."""
+    """Load (evidence, claim) pairs with their human labels, by data set."""
     out: dict[str, list[tuple[Pair, bool]]] = {}
     for row in read_lines(data / "support/test.jsonl.gz"):
         pair = row["premise"], row["hypothesis"]
@@ -78,7 +78,7 @@ def _words(text: str) -> list[str]:
 
 
 def overlap(pairs: Sequence[Pair]) -> list[float]:
-    """The share of the claim's words that occur in the evidence."""
+    """Return the share of the claim's words that occur in the evidence."""
     out = []
     for evidence, claim in pairs:
         held, said = set(_words(evidence)), _words(claim)
@@ -87,7 +87,7 @@ def overlap(pairs: Sequence[Pair]) -> list[float]:
 
 
 def rouge(pairs: Sequence[Pair]) -> list[float]:
-    """ROUGE-L's recall of the claim."""
+    """Return the ROUGE-L recall of the claim."""
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(["rougeL"])
@@ -95,7 +95,7 @@ def rouge(pairs: Sequence[Pair]) -> list[float]:
 
 
 def cosine(pairs: Sequence[Pair]) -> list[float]:
-    """The cosine of the two texts' MiniLM vectors."""
+    """Return the cosine similarity of the two texts' MiniLM vectors."""
     embedder = MiniLMEmbedder()
     return [float(a) for a in (embedder.embed([e for e, _ in pairs]) * embedder.embed([c for _, c in pairs])).sum(1)]
 

@@ -1,10 +1,10 @@
-"""Reading documents: time and memory of each format, ordinary and hostile.
+"""Measure the time and memory of loading each document format, ordinary and hostile.
 
     python benchmarks/documents.py [--quick] [--json FILE] [--pdfs FOLDER]
 
-Files are generated; each is read in a process of its own, whose CPU time and growth of memory are measured; for office
-documents all time and memory of the helper process count. ``--pdfs`` also reads the PDFs of a folder with our loader,
-with PDFium's own text and, if installed, with pypdf.
+The files are generated. Each is read in its own process, whose CPU time and memory growth are measured; for office
+documents the helper process counts too. ``--pdfs`` also reads the PDFs of a folder with our loader, with PDFium's own
+text extraction and, if installed, with pypdf.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def docx(body: str) -> bytes:
 
 
 def files(scale: float) -> dict[str, tuple[str, bytes, bytes]]:
-    """By figure: (file name, a small file of the kind, the file)."""
+    """Generate the files: figure → (file name, a small file of the same kind, the file)."""
 
     def many(text: str, count: int) -> str:
         return text * int(count * scale)
@@ -115,7 +115,7 @@ def pypdf(path: Path) -> str:
 
 
 def compare_pdfs(folder: Path, quick: bool) -> dict[str, float]:
-    """Seconds on the wall, file by file in turn, and the share of letters in words of more than 18."""
+    """Compare wall-clock seconds file by file, and the share of letters in words longer than 18 (lost spaces)."""
     paths = sorted(folder.glob("*.pdf"))[:: 10 if quick else 1]
     readers: dict[str, Callable[[Path], str]] = {"ours": ours, "pdfium": pdfium}
     if importlib.util.find_spec("pypdf") is not None:
@@ -127,7 +127,7 @@ def compare_pdfs(folder: Path, quick: bool) -> dict[str, float]:
             start = time.perf_counter()
             try:
                 text = read(path)
-            except Exception:  # readers raise errors of their own; what counts is how many files they lose
+            except Exception:  # each reader raises its own errors; only the number of lost files is compared
                 failed[name] += 1
                 continue
             seconds[name] += time.perf_counter() - start

@@ -1,10 +1,10 @@
-"""Three ways to rank words, side by side, each in the hybrid retriever beside the same vectors.
+"""Compare three lexical rankings, each alone and in the hybrid retriever with the same vectors.
 
 - `memory`: `BM25Retriever`, in memory.
-- `index`: the index's own (`documents/lexical.py`): words in FTS5, scores computed from their places.
+- `index`: the index's ranking (`documents/lexical.py`): words in FTS5, scores computed from their positions.
 - `fts5`: FTS5's own `bm25()` (k1 = 1.2, b = .75) over two columns, words and adjacent pairs, pairs weighted .3.
 
-Figures: recall@k of each alone and in the hybrid, seconds to build, milliseconds a query, bytes of the words on disk.
+Figures: recall@k alone and in the hybrid, seconds to build, milliseconds per query, bytes of the words on disk.
 Run by `python benchmarks/retrieval.py --only fts5`.
 """
 
@@ -32,7 +32,7 @@ _PAIR_WEIGHT = 0.3  # as BM25Retriever's `phrases`
 
 
 class Fts5Ranking:
-    """A retriever by FTS5's own `bm25()`."""
+    """Retriever that ranks by FTS5's own `bm25()`."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "fts5.sqlite"
@@ -68,7 +68,7 @@ class Fts5Ranking:
 
 
 class IndexRanking:
-    """A retriever by an index's words; each passage is a file of its own."""
+    """Retriever that ranks by the index's words; each passage is a separate file."""
 
     def __init__(self, folder: Path) -> None:
         Manifest.create(folder)
@@ -89,7 +89,7 @@ class IndexRanking:
         return self._stored.retrieve(query, k)
 
     def word_bytes(self) -> int:
-        """Bytes of the FTS5 tables."""
+        """Return the bytes of the FTS5 tables."""
         return int(self._manifest.rows("SELECT sum(length(block)) FROM words_data")[0][0])
 
 
@@ -100,7 +100,7 @@ def run(
     dense: Any,
     recall: Callable[[Sequence[Any], Sequence[Sequence[Passage]]], dict[int, float]],
 ) -> dict[str, float]:
-    """Figures by name; `dense` holds corpus and extra passages are added to it before `nq`."""
+    """Return the figures by name; `dense` holds the corpus, and the extra passages are added to it before `nq`."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         ways = {"memory": BM25Retriever(), "index": IndexRanking(Path(folder)), "fts5": Fts5Ranking(Path(folder))}

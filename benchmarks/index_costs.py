@@ -1,4 +1,4 @@
-"""Measure the cost of an index of files, for `retrieval.py`, which explains the figures."""
+"""Measure the cost of an index of files, for `retrieval.py`, which documents the figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUESTION = "When was the museum founded?"
 
 
 def run(corpus: Sequence[Passage], rounds: int = 3) -> dict[str, float]:
-    """The figures, over files made of these passages, one for each title that follows another."""
+    """Return the figures for files made of these passages; a new title starts a new file."""
     with tempfile.TemporaryDirectory() as place:
         docs, folder = Path(place) / "docs", Path(place) / "index"
         write_files(corpus, docs)
@@ -44,7 +44,7 @@ def write_files(corpus: Iterable[Passage], docs: Path) -> None:
 
 
 def index_ratios(docs: Path, folder: Path, rounds: int) -> dict[str, float]:
-    update(docs, folder)  # what is loaded at first use is loaded now
+    update(docs, folder)  # load lazily loaded parts before timing
     with DocumentIndex(folder) as index:
         passages = index.passages()
     library = library_pass()
@@ -67,7 +67,7 @@ def index_ratios(docs: Path, folder: Path, rounds: int) -> dict[str, float]:
 
 
 def update(docs: Path, folder: Path) -> None:
-    """Index into an empty folder of another name each time: Chroma keeps what it opened by its path."""
+    """Index into an empty folder with a new name each time, because Chroma caches open databases by path."""
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as place:
         with DocumentIndex(Path(place) / "index") as index:
@@ -76,7 +76,7 @@ def update(docs: Path, folder: Path) -> None:
 
 
 def plain_pass(passages: Sequence[Passage]) -> None:
-    """Each passage through the model once, as one text, up to the length that it was published with; a mean each."""
+    """Embed each passage once, as one text cut to the model's published length, with mean pooling."""
     model = load_model()
     encoded = model.tokenize([f"{p.title[: 4 * MAX_TITLE]}\n{p.text}" for p in passages])
     model.means([Pass([model.cls, *e.ids[:254], model.sep]) for e in encoded])
@@ -110,7 +110,7 @@ def first_answer_ratio(folder: Path, rounds: int) -> float:
 
 
 def child_seconds(arguments: Sequence[str], expected: Sequence[int]) -> float:
-    """CPU seconds of a Python process; CalledProcessError if it leaves with another code."""
+    """Return the CPU seconds of a Python process; raises CalledProcessError for an unexpected exit code."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = subprocess.run([sys.executable, *arguments], capture_output=True, cwd=ROOT)
     if run.returncode not in expected:

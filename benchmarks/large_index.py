@@ -1,4 +1,4 @@
-"""A large index: time and memory of indexing, asking and updating, each in a process of its own."""
+"""Measure time and memory of indexing, querying and updating a large index, each in its own process."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Vectors = Literal["minilm", "random"]
-CHARACTERS = 700  # of a passage, about
+CHARACTERS = 700  # approximate length of a passage
 QUESTIONS = ("who founded the university", "capital of the province")
 _ARTICLE = re.compile(r"<doc[^>]*title=\"([^\"]*)\"[^>]*>\n?(.*?)</doc>", re.DOTALL)
 
 
 class RandomEmbedder:
-    """As many vectors as MiniLM makes of a passage, without a model: all of an index but the encoder's own time."""
+    """Embedder of random vectors, as many per passage as MiniLM makes, to measure an index without the encoder."""
 
     name = "random"
 
@@ -55,7 +55,7 @@ class RandomEmbedder:
 
 
 def _unit(count: int, key: str) -> NDArray[np.float32]:
-    """(count, 384) rows of unit norm, the same for the same key."""
+    """Return (count, 384) random rows of unit norm, deterministic for a key."""
     import numpy as np
 
     drawn = np.random.default_rng(zlib.crc32(key.encode("utf-8", "replace"))).standard_normal((count, 384), np.float32)
@@ -64,10 +64,10 @@ def _unit(count: int, key: str) -> NDArray[np.float32]:
 
 @dataclass
 class Memory:
-    """Measure how the peak memory of this process grows with the passages embedded.
+    """Progress callback that records this process's peak memory.
 
     Attributes:
-        seen: (passages embedded, peak in bytes) after each batch.
+        seen: (passages embedded, peak bytes) after each batch.
     """
 
     seen: list[tuple[int, int]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Memory:
             self.seen.append((progress.done, peak_bytes()))
 
     def growth(self) -> float | None:
-        """Bytes a passage from a quarter of the passages to the last; ``None`` where there were too few to tell."""
+        """Return the memory growth per passage over the last three quarters; ``None`` with too few passages."""
         if len(self.seen) < 8:
             return None
         (few, before), (all_, after) = self.seen[len(self.seen) // 4], self.seen[-1]
@@ -89,7 +89,7 @@ def peak_bytes() -> int:
 
 
 def step(work: str, folder: str, docs: str, vectors: Vectors) -> dict[str, float]:
-    """One step of the benchmark, in this process."""
+    """Run one step of the benchmark in this process."""
     start = time.process_time(), time.perf_counter()
     memory = Memory()
     with DocumentIndex(folder, embedder=RandomEmbedder() if vectors == "random" else None) as index:
@@ -111,7 +111,7 @@ def step(work: str, folder: str, docs: str, vectors: Vectors) -> dict[str, float
 
 
 def run(shards: Path, passages: int, vectors: Vectors = "minilm") -> dict[str, float]:
-    """Index, ask, update (one file of five hundred changed), ask again."""
+    """Index, query, update (one file in five hundred changed) and query again."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as place:
         docs, folder = Path(place) / "docs", Path(place) / "index"
@@ -129,7 +129,7 @@ def run(shards: Path, passages: int, vectors: Vectors = "minilm") -> dict[str, f
 
 
 def write_files(shards: Path, docs: Path, passages: int) -> int:
-    """Articles as files until they make about so many passages; gives their bytes."""
+    """Write articles as files until they make about that many passages. Returns their bytes."""
     docs.mkdir()
     written = files = 0
     while written < passages * CHARACTERS:  # a second round through the shards gives the same texts under other names

@@ -1,18 +1,17 @@
-"""Measure the gain of tree decoding, forced tokens and batching, on a random Llama created here.
+"""Measure tree decoding, forced tokens and batching on a random Llama built here.
 
     python benchmarks/lm.py [--quick] [--only FIGURES] [--json FILE [--resume]] [--clock cpu|wall] [--threads N]
 
-Everything is measured side by side in one process, in turns, and reported as ratios of medians. By default the clock
-is the processor time of one thread, so that other work on the machine does not count; ``--clock wall --threads N``
-measures as a user would feel it on an idle machine.
+Methods alternate in one process; the figures are ratios of median times. By default the clock is the CPU time of one
+thread, so that other processes do not count; ``--clock wall --threads N`` measures wall-clock time on an idle machine.
 
 Sampling is at temperature 1, top-k 50, top-p 0.9, ten new tokens, in float32. The baselines are transformers'
 ``generate`` on the same model.
 
-The grid compares ``layout="auto"`` with every other layout and with ``generate`` over lengths of the prompt, numbers of
-samples and of new tokens, the cheapest first. What takes longer than ``auto`` did is stopped; what would hold more than
-2 GiB of keys and values is left out. Its dearest points take minutes each: the figures are written to ``--json`` after
-each point, and ``--resume`` goes on with those that the file lacks.
+The grid compares ``layout="auto"`` with every other layout and with ``generate`` over prompt lengths, numbers of
+samples and of new tokens, cheapest first. A method that takes longer than ``auto`` is stopped; one that would need more
+than 2 GiB of keys and values is skipped. The largest points take minutes each: the figures are written to ``--json``
+after each point, and ``--resume`` continues with the points that the file lacks.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ TARGETS = {
 }
 GRID = ((10, 100, 1000), (1, 16, 256), (8, 64, 256))  # prompt, samples, new tokens
 DRAW: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
-LONG = 20.0  # seconds from which once is enough
+LONG = 20.0  # a single run suffices from this many seconds
 CLOCKS: dict[str, Callable[[], float]] = {"cpu": time.process_time, "wall": time.perf_counter}
 
 
@@ -59,7 +58,7 @@ CLOCKS: dict[str, Callable[[], float]] = {"cpu": time.process_time, "wall": time
 
 
 def sentences(count: int, rng: random.Random) -> list[str]:
-    """Sentences of made-up words, some of them beginning alike."""
+    """Generate sentences of made-up words, some with a common beginning."""
     words = ["".join(rng.choice(["ka", "lo", "mi", "ren", "tu", "sal", "vor", "ne"]) for _ in range(rng.randint(1, 4)))
              for _ in range(400)]  # fmt: skip
     return [" ".join(rng.choice(words) for _ in range(rng.randint(10, 28))).capitalize() + "." for _ in range(count)]
@@ -98,10 +97,11 @@ def make_model(vocabulary: int, width: int, layers: int) -> Any:
 
 
 class Bench:
-    """The model, and measuring in turns.
+    """The model under test, and timing of alternating methods.
 
     Attributes:
-        known: figures that were measured before; save: takes those measured since.
+        known: figures of an earlier run.
+        save: called with the new figures after each point.
     """
 
     def __init__(
@@ -117,14 +117,14 @@ class Bench:
         self.tokenizer = make_tokenizer(self.text)
         self.model = make_model(len(self.tokenizer), *((256, 6) if quick else (384, 8)))
         self.lm = TransformersLM(self.model, self.tokenizer)
-        self.lm._eos = []  # a random model ends at random places; every method shall write ten tokens
+        self.lm._eos = []  # a random model ends at random positions; every method must write ten tokens
 
     def ids(self, count: int, seed: int) -> list[int]:
         rng = random.Random(seed)
         return [rng.randrange(3, len(self.tokenizer)) for _ in range(count)]
 
     def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
-        """Median seconds of each action; they take turns, so that a busy spell hits all of them."""
+        """Return the median seconds of each action; actions alternate, so that other load affects all alike."""
         taken: dict[str, list[float]] = {name: [] for name in actions}
         for _ in range(repeats):
             for name, act in actions.items():
@@ -152,7 +152,7 @@ class Bench:
 
 
 def one_prompt(b: Bench) -> dict[str, float]:
-    """20 samples of a 960-token prompt."""
+    """Measure 20 samples of a 960-token prompt."""
     ids = b.ids(960, 1)
 
     def prefill() -> None:
@@ -184,7 +184,7 @@ def one_prompt(b: Bench) -> dict[str, float]:
 
 
 def rerank(b: Bench) -> dict[str, float]:
-    """20 samples for each of 10 passages behind one 600-token few-shot prefix, as SeaKR's re-ranking asks for."""
+    """Measure SeaKR's re-ranking: 20 samples for each of 10 passages after one 600-token few-shot prefix."""
     prefix = b.ids(600, 2)
     prompts = [prefix + b.ids(100, 10 + i) for i in range(10)]
     taken = b.times(
@@ -196,7 +196,7 @@ def rerank(b: Bench) -> dict[str, float]:
 
 
 def constrained(b: Bench) -> dict[str, float]:
-    """Verbatim quotes: one of the 19 sentences of five passages and a closing tag, chosen by the (random) model."""
+    """Measure verbatim quotes: the model chooses one of the 19 sentences of five passages, then a closing tag."""
     quotes = b.text[:19]
     grammar = Grammar("start: (" + " | ".join(json.dumps(s) for s in quotes) + ') "</claim>"', "quotes")
     prompt = b.ids(300, 3)
@@ -234,7 +234,7 @@ def constrained(b: Bench) -> dict[str, float]:
 
 
 def many(b: Bench) -> dict[str, float]:
-    """32 questions behind a 300-token few-shot prefix, 32 new tokens each, as flows."""
+    """Measure 32 questions, run as flows, after a 300-token few-shot prefix, with 32 new tokens each."""
     prefix = b.ids(300, 4)
     params = SamplingParams(max_tokens=32)
 
@@ -254,11 +254,11 @@ def many(b: Bench) -> dict[str, float]:
 
 
 class TooLong(Exception):
-    """The clock has run out."""
+    """Raised to stop a method that has used up its time."""
 
 
 def timed(b: Bench, act: Callable[[], object], limit: float = math.inf, lm: TransformersLM | None = None) -> float:
-    """Seconds of an action of ``lm``, which remembers no prompt; infinite if it was stopped after so many seconds."""
+    """Time an action of ``lm`` with an empty prompt cache; infinity if it was stopped after ``limit`` seconds."""
     if lm is not None:
         lm.clear_cache()
     start = b.clock()
@@ -278,7 +278,7 @@ def timed(b: Bench, act: Callable[[], object], limit: float = math.inf, lm: Tran
 
 
 def grid(b: Bench) -> dict[str, float]:
-    """``auto`` against the other layouts and ``generate``: prompt × samples × new tokens."""
+    """Compare ``auto`` with the other layouts and ``generate`` over prompt × samples × new tokens."""
     points = [(10, 1, 8), (10, 256, 64), (1000, 16, 8)] if b.quick else sorted(product(*GRID), key=_work)
     others = {name: TransformersLM(b.model, b.tokenizer, layout=name) for name in ("tree", "rows", "fallback")}
     for lm in others.values():
@@ -301,7 +301,7 @@ def grid(b: Bench) -> dict[str, float]:
 
 
 def _work(point: tuple[int, int, int]) -> int:
-    """About what a point costs: tokens that go through the model, and what they are compared to."""
+    """Estimate the cost of a grid point from the tokens processed and the tokens attended to."""
     prompt, n, tokens = point
     return prompt + n * tokens * (1 + (prompt + tokens) // 500)
 
@@ -309,7 +309,7 @@ def _work(point: tuple[int, int, int]) -> int:
 def measure_point(
     b: Bench, others: Mapping[str, TransformersLM], prompt: int, n: int, tokens: int
 ) -> tuple[float, dict[str, float]]:
-    """Seconds of ``auto``, and of each other way; infinite for those that were stopped because they took longer."""
+    """Return the seconds of ``auto`` and of each other method; infinity for methods that were stopped as slower."""
     ids = b.ids(prompt, 1)
     acts: dict[str, Callable[[], object]] = {
         name: partial(b.sample, lm, [ids], n, tokens) for name, lm in others.items()
@@ -322,7 +322,7 @@ def measure_point(
     if ours < LONG:
         ours = min(ours, timed(b, auto, lm=b.lm))
     taken = {name: timed(b, act, ours, others.get(name)) for name, act in acts.items()}
-    for name in [x for x, seconds in taken.items() if seconds < ours]:  # close: once more, in turns
+    for name in [x for x, seconds in taken.items() if seconds < ours]:  # close results are measured again, alternating
         for _ in range(1 if ours >= LONG else 3):
             ours = min(ours, timed(b, auto, lm=b.lm))
             taken[name] = min(taken[name], timed(b, acts[name], ours, others.get(name)))

@@ -1,14 +1,14 @@
-"""The same sampling by our trees and by vLLM's CPU build, on a random Llama made here.
+"""Compare sampling by tree decoding with vLLM's CPU build, on a random Llama built here.
 
     make bench-vllm
     .venv-vllm/bin/python benchmarks/lm_vllm.py [--quick] [--json FILE] [--clock cpu|wall] [--threads N] [--rounds N]
 
 It needs the environment that ``make test-vllm`` builds. Both draw the same number of samples of the same prompts with
-the same settings in float32, with empty caches, in turns, while the other waits; reported are the medians and their
-ratio (above 1: our trees are faster). vLLM is measured with a seed, as the settings have one, and without.
+the same settings in float32, alternating, with empty caches. The figures are the medians and their ratio (above 1: tree
+decoding is faster). vLLM is measured with a seed, as the settings have one, and without.
 
-By default the clock is processor time, of one thread here and of one thread of vLLM's with all its processes, so that
-other work on the machine does not count; ``--clock wall --threads N`` measures as a user would feel it on an idle one.
+By default the clock is CPU time: of one thread here, and of one thread of vLLM and all its processes, so that other
+processes do not count; ``--clock wall --threads N`` measures wall-clock time on an idle machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_NO_USAGE_STATS": "1", "HF_HU
 
 
 def make_checkpoint(folder: str, quick: bool) -> tuple[float, int]:
-    """Write model and tokenizer; millions of parameters, size of the vocabulary."""
+    """Write a model and its tokenizer. Returns millions of parameters and the size of the vocabulary."""
     tokenizer = make_tokenizer(sentences(400, random.Random(0)))
     model = make_model(len(tokenizer), *((256, 6) if quick else (512, 10)))
     model.save_pretrained(folder)
@@ -48,9 +48,9 @@ def make_checkpoint(folder: str, quick: bool) -> tuple[float, int]:
 
 
 def make_requests(prompts: int, length: int, n: int, vocabulary: int, seed: int | None) -> list[Generate]:
-    """Prompts that share nothing, each to be continued ``n`` times."""
+    """Make prompts without a common prefix, each to be sampled ``n`` times."""
     rng = random.Random(1)
-    # As many tokens for all: nobody may end a sample early.
+    # Every sample has the same length: none may end early.
     params = SamplingParams(n=n, max_tokens=NEW_TOKENS, min_tokens=NEW_TOKENS, seed=seed, **DRAW)
     return [
         Generate(Prompt.tokens([rng.randrange(3, vocabulary) for _ in range(length)]), params) for _ in range(prompts)
@@ -58,7 +58,7 @@ def make_requests(prompts: int, length: int, n: int, vocabulary: int, seed: int 
 
 
 def processor_seconds(*, children: bool) -> float:
-    """Processor time of this process so far, with or without the processes it started (vLLM's)."""
+    """Return the CPU time of this process so far, with or without its child processes (vLLM's)."""
     import psutil
 
     me = psutil.Process()
@@ -67,7 +67,7 @@ def processor_seconds(*, children: bool) -> float:
 
 
 def draw(lm: BaseLanguageModel, requests: Sequence[Generate], clock: Callable[[], float]) -> float:
-    """Seconds that it took."""
+    """Draw the samples. Returns the seconds it took."""
     start = clock()
     results = lm.generate(requests)
     taken = clock() - start
@@ -80,7 +80,7 @@ def draw(lm: BaseLanguageModel, requests: Sequence[Generate], clock: Callable[[]
 
 
 def measure(folder: str, options: argparse.Namespace, vocabulary: int) -> dict[str, float]:
-    """Median seconds of each way, taken in turns."""
+    """Return the median seconds of each method; methods alternate."""
     from shared_core.lm.transformers import TransformersLM
     from shared_core.lm.vllm import VLLM
 

@@ -1,26 +1,26 @@
-"""Answers with quotes from documents of many kinds: is the first quote right, and does the confidence know?
+"""Measure answers with quotes from many kinds of documents: correctness of the first quote, and its confidence.
 
     python benchmarks/rag.py [--quick] [--json FILE] [--plots DIR] [--data DIR] [--cache FILE] [--sets NAME …]
 
 Sets: `squad2` (SQuAD 2.0, half without an answer, written to mislead) and `nq` (Natural Questions) over 10,207 and
 11,507 passages of Wikipedia; `policyqa` (privacy policies, searched one by one), `covidqa` (long biomedical
-articles), `subjqa` (product and hotel reviews); of each a quarter is unanswerable because its passages were taken
-away (of `squad2` half is unanswerable as it is). `hotpotqa`, `musique`, `twowiki`: several hops, which one quote
-seldom answers. `near_miss`: questions of Natural Questions with a name or number changed (`near_miss_articles`: of
-COVID-QA); `stranger`: questions about something the documents do not treat. `paragraph`: SQuAD 2.0's questions, each
-with its paragraph alone. The halves that the reader's probabilities were fitted on are not among them.
+articles), `subjqa` (product and hotel reviews); a quarter of each is unanswerable because its passages were
+removed (half of `squad2` is unanswerable as published). `hotpotqa`, `musique`, `twowiki`: several hops, which one quote
+rarely answers. `near_miss`: questions of Natural Questions with a name or number changed (`near_miss_articles`: of
+COVID-QA); `stranger`: questions about topics that the documents do not cover. `paragraph`: SQuAD 2.0's questions, each
+with only its own paragraph. The halves used to fit the reader's probabilities are excluded.
 
-A first quote is right if it contains an accepted answer (SQuAD's normalisation, whole words); for a question without
-answer every quote is wrong. `first_quote`, `exact_match` and `f1` are over the answerable questions, everything else
-is over all; recall is that of the 5 passages which reading keeps of 10 retrieved. `kept_accuracy_R` and `coverage_R`:
-of the first quotes with a confidence above R. `right_unsaid_0.5`: share of the right first quotes that are not shown
-at 0.5. `bold_…`: the same with a language model that quotes the nearest sentence and is always sure (200 questions,
-pipelines composed and reclaim). `gold_f1`: SQuAD 2.0's F1 with the gold paragraph given, "no answer" where
-P(answerable) ≤ 0.5; `gold_f1_tuned`: where it is at most what was best on the tune part. The baseline is the sentence
-of the same passages that is nearest to the question by cosine, with that cosine as confidence.
+A first quote is right if it contains an accepted answer (SQuAD's normalisation, whole words); every quote for an
+unanswerable question is wrong. `first_quote`, `exact_match` and `f1` are over the answerable questions, all other
+figures over all questions. Recall is that of the 5 passages that reading keeps of 10 retrieved. `kept_accuracy_R` and
+`coverage_R`: accuracy and share of the first quotes with a confidence above R. `right_unsaid_0.5`: share of the right
+first quotes that are not shown at 0.5. `bold_…`: the same with a language model that quotes the nearest sentence and
+always reports high confidence (200 questions, pipelines composed and reclaim). `gold_f1`: SQuAD 2.0's F1 with the gold
+paragraph given, "no answer" where P(answerable) ≤ 0.5; `gold_f1_tuned`: with the best threshold of the tune split. The
+baseline is the sentence nearest to the question by cosine similarity, with that cosine as its confidence.
 
 `--quick` takes 300 questions of each set. `--cache` keeps vectors of passages and sentences between runs (questions are
-always embedded afresh, so timings are honest). The data are not part of the project (see README).
+never cached, so that their embedding is timed). The data are not part of the project (see README).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ BOLD = 200
 
 @dataclass(frozen=True)
 class Answered:
-    """Output of a system: passages kept, first quote, short answer, confidence and P(answerable)."""
+    """Answer of one system: passages kept, first quote, short answer, confidence and P(answerable)."""
 
     passages: tuple[Passage, ...]
     quote: str
@@ -85,7 +85,7 @@ class Answered:
 
 
 class Given:
-    """A retriever that gives what was retrieved before."""
+    """Retriever that returns passages retrieved earlier."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self.passages = passages
@@ -95,7 +95,7 @@ class Given:
 
 
 def answer(case: Case, reader: ExtractiveReader, settings: SelfReflectSettings) -> Answered:
-    """Run the engine without a language model: read, keep the best passages."""
+    """Answer as the engine does without a language model: read, and keep the best passages."""
     resources = flows.Resources(retriever=Given(case.passages), reader=reader)
     passages, result = flows.run(read_best(case.question, QuestionRun(settings)), resources)
     return _first(passages, result)
@@ -124,13 +124,13 @@ def _number(value: float | None) -> float:
 
 
 def figures_of(cases: Sequence[Case], answered: Sequence[Answered], *, calibrated: bool) -> dict[str, float]:
-    """The figures of one set of questions; those on calibration only where confidences are probabilities."""
+    """Return the figures of one question set; those on calibration only if confidences are probabilities."""
     right = [contains_answer(a.quote, c.answers) for c, a in zip(cases, answered)]
     pairs = [(c, a, r) for c, a, r in zip(cases, answered, right) if c.answers]
     confidence = [a.confidence for a in answered]
     found = [len(set(c.gold) & {p.id for p in a.passages}) / len(c.gold) for c, a in zip(cases, answered) if c.gold]
     out = {
-        "recall_at_5": _mean(found),  # a question without an answer has its paragraph too
+        "recall_at_5": _mean(found),  # unanswerable questions have a paragraph too
         "first_quote": _mean(r for _, _, r in pairs),
         "exact_match": _mean(exact_match(a.short, c.answers) for c, a, _ in pairs),
         "f1": _mean(f1(a.short, c.answers) for c, a, _ in pairs),
@@ -156,11 +156,11 @@ def _mean(values: Any) -> float:
 
 
 def gold_figures(data: Path, reader: ExtractiveReader, limit: int | None) -> dict[str, float]:
-    """SQuAD 2.0's F1 with the gold paragraph given, over all questions and over the answerable ones."""
+    """Compute SQuAD 2.0's F1 with the gold paragraph given, over all questions and over the answerable ones."""
     passages = {p.id: p for p in sets.wikipedia(data)}
 
     def read(half: sets.Half) -> list[tuple[float, float, bool]]:
-        """(P(answerable), F1 of the short answer, whether there is one) of each question."""
+        """Return (P(answerable), F1 of the short answer, whether there is one) for each question."""
         found = []
         for a in track(sets.squad2(data, half)[:limit], f"gold paragraphs, {half}", transient=True):
             (result,) = reader.read([Read(a.question, (passages[a.gold[0]],), 1, expected=0.5)])
@@ -184,10 +184,10 @@ def gold_figures(data: Path, reader: ExtractiveReader, limit: int | None) -> dic
 
 
 def read_ratio(cases: Sequence[Case], n: int = 12) -> dict[str, float]:
-    """Compare the time of a 6-layer MiniLM cross-encoder with reading, over the same questions and passages.
+    """Return the time of a 6-layer MiniLM cross-encoder over that of reading, on the same questions and passages.
 
-    Both with all cores, in turn, float32 for the cross-encoder as sentence-transformers runs it; `_same_precision` with
-    the reader's; `_kept` where the reader knows the passages.
+    Both use all cores and alternate. The cross-encoder runs in float32, as in sentence-transformers, and for
+    `_same_precision` in the reader's precision; for `_kept` the reader has the passages cached.
     """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -224,7 +224,7 @@ def read_ratio(cases: Sequence[Case], n: int = 12) -> dict[str, float]:
         for name, job in jobs:
             start = time.perf_counter()
             job()
-            if i >= 2:  # the first two load what is loaded at first use
+            if i >= 2:  # the first two trigger lazy loading
                 spent[name] += time.perf_counter() - start
     return {
         "read_ratio_cross_encoder": spent["plain"] / spent["new"],
@@ -233,11 +233,11 @@ def read_ratio(cases: Sequence[Case], n: int = 12) -> dict[str, float]:
     }
 
 
-# --- a bold model ----------------------------------------------------------------------------------------------------
+# --- an overconfident model -------------------------------------------------------------------------------------------
 
 
 def bold_model(embedder: CachedEmbedder) -> ScriptedLM:
-    """A text-only model that quotes the sentence nearest to the question, and says 97 whenever it is asked how sure."""
+    """Build a text-only model that quotes the sentence nearest to the question and always reports confidence 97."""
 
     def reply(request: Any) -> str:
         prompt = request.prompt.text
@@ -253,7 +253,7 @@ def bold_model(embedder: CachedEmbedder) -> ScriptedLM:
 
 
 def bold_figures(cases: Sequence[Case], embedder: CachedEmbedder) -> dict[str, float]:
-    """AUROC of the confidence, what is kept at 0.5, and how often unanswerable questions are abstained from."""
+    """Return the AUROC of the confidence, answers kept at 0.5, and the abstention rate on unanswerable questions."""
     out: dict[str, float] = {}
     some = random.Random(1).sample(list(cases), min(BOLD, len(cases)))
     for pipeline in ("composed", "reclaim"):
@@ -285,13 +285,13 @@ def bold_figures(cases: Sequence[Case], embedder: CachedEmbedder) -> dict[str, f
 
 
 def nearest_sentence(embedder: CachedEmbedder, cases: Sequence[Case], read: Sequence[Answered]) -> list[Answered]:
-    """The baseline: of the same passages, the sentence nearest to the question."""
+    """Answer with the sentence of the same passages that is nearest to the question (the baseline)."""
     from shared_core.citation import split_sentences
 
     held = [[p.text[a:b] for p in r.passages for a, b in split_sentences(p.text)] for r in read]
     texts = sorted({t for some in held for t in some})
     rows = {text: i for i, text in enumerate(texts)}
-    vectors = embedder.embed([*texts, "", ""])  # never a single text, which would not be remembered
+    vectors = embedder.embed([*texts, "", ""])  # always in batches: single texts are not cached
     questions = embedder.embed([*(c.question for c in cases), "", ""])
     out = []
     for vector, mine, r in zip(questions, held, read):
@@ -303,7 +303,7 @@ def nearest_sentence(embedder: CachedEmbedder, cases: Sequence[Case], read: Sequ
 
 
 def run(options: argparse.Namespace) -> dict[str, float]:
-    """Run all sets, print the tables, draw the plots; the flat figures (those of ``squad2_test`` without prefix)."""
+    """Run all sets, print the tables and draw the plots. Returns the figures (``squad2_test``'s without a prefix)."""
     world = World(options.data, embedder := CachedEmbedder(options.cache), "report")
     reader, console, out = ExtractiveReader(cache_passages=4096), Console(), dict[str, float]()
     settings = SelfReflectSettings(top_k=TOP_K, candidates=sets.READ)
@@ -314,7 +314,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
         embedder.save()
         if options.quick and len(cases) > QUICK:
             cases = random.Random(0).sample(cases, QUICK)
-        answer(cases[0], reader, settings)  # what is loaded at first use is loaded now
+        answer(cases[0], reader, settings)  # load lazily loaded parts before timing
         start = time.perf_counter()
         ours = [answer(case, reader, settings) for case in track(cases, name, transient=True)]
         seconds = (time.perf_counter() - start) / len(cases)
@@ -346,7 +346,7 @@ def table(console: Console, title: str, ours: dict[str, float], base: dict[str, 
 
 
 def draw(folder: Path, name: str, cases: Sequence[Case], answered: Sequence[Answered]) -> None:
-    """Risk–coverage and reliability of the first quote's confidence."""
+    """Draw risk–coverage and reliability of the first quote's confidence."""
     folder.mkdir(parents=True, exist_ok=True)
     right = [contains_answer(a.quote, c.answers) for c, a in zip(cases, answered)]
     confidence = [a.confidence for a in answered]

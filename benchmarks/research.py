@@ -1,28 +1,27 @@
-"""ReSearch: what iterating, the target accuracy and a guarantee are worth.
+"""Measure ReSearch: iterating, the target accuracy, and guarantees.
 
     python benchmarks/research.py [--quick] [--json FILE] [--plots DIR] [--data DIR]
 
-No checkpoint is part of the project, so the search runs on a simulated model: a program that replaces the weights
-and for nothing else. It writes, splits and judges through the same requests as any backend, and the whole pipeline
-(prompts, splitter, cache, self-consistency, search, selection) is the product's own. It "knows" a share of the facts
-about each of many invented people, in three tiers (popular, obscure, invented names), writes what it knows and
-otherwise makes something up, and is unsure in words, not always rightly: of what it knows it states 0.7 on average, of
-what it made up 0.2 ("discerning") or 0.4 ("overconfident"), with a spread of 0.15 between claims and 0.1 between
-askings, and up to 0.3 more or less where its sentences agree or not. So these figures compare ways to search with each
-other; they say nothing about a real model.
+The search runs on a simulated model: a program that replaces the weights and nothing else. It writes, splits and judges
+through the same requests as any backend, and the whole pipeline (prompts, splitter, cache, self-consistency, search,
+selection) is the product's own. The program "knows" a share of the facts about each of many invented people in three
+tiers (popular, obscure, invented names); it writes facts it knows and makes up others. Its stated probability averages
+0.7 for known facts and 0.2 ("discerning") or 0.4 ("overconfident") for made-up ones, with a standard deviation of 0.15
+between claims and 0.1 between repeated requests, and up to 0.3 more or less where its sentences agree or disagree.
+These figures compare search strategies with each other; they predict nothing about a real model.
 
-- iterative: K rounds of J candidates; wide: one round of as many candidates as cost as many tokens (Figure 7 of the
+- iterative: K rounds of J candidates; wide: one round with as many candidates as the same tokens buy (Figure 7 of the
   paper). `utility_iterative`, `utility_wide`, `tokens_iterative`, `tokens_wide`: realised utility (true claims count 1,
-  false ones -λ, at ρ* = 0.5) and tokens, per question; with `overconfident_` before, of the other temperament.
-- `calibrated_` before `utility_iterative` and `utility_wide` (and `overconfident_calibrated_`): the same after what the
-  model says of its own claims was calibrated on other people (`selfreflect calibrate`, self_evaluation), at as many
-  candidates; `calibrated_calibration_error` as below, after it.
+  false ones -λ, at ρ* = 0.5) and tokens per question. The prefix `overconfident_` marks the overconfident model.
+- `calibrated_utility_iterative`, `calibrated_utility_wide` (and with `overconfident_` before): the same after the
+  model's probabilities for its own claims were calibrated on other people (`selfreflect calibrate`, self_evaluation),
+  with as many candidates; `calibrated_calibration_error`: as below, after calibration.
 - accuracy, claims, abstention and utility by tier (`TIER_accuracy`, …), and over ρ* (`RHO_accuracy`, …).
 - `calibration_error` of the stated probabilities, before any calibration.
 - `coverage_at_90`: conformal factuality on real claims (`data/claims/biographies`, 211 biographies with judged claims,
-  and a simple score that looks at a claim's place, length and figures): share of answers that keep the promise that at
-  least 70 % of their kept claims are true, at the level 90 %, mean over 500 random splits; `kept_share_at_90`: of the
-  claims; `risk_control_false_share`: mean false share of kept claims where at most 30 % is promised.
+  and a simple score of a claim's position, length and digits): share of answers in which at least 70 % of the kept
+  claims are true, guaranteed at level 90 %, mean over 500 random splits; `kept_share_at_90`: share of claims kept;
+  `risk_control_false_share`: mean false share of kept claims where at most 30 % is guaranteed.
 """
 
 from __future__ import annotations
@@ -65,43 +64,43 @@ SENTENCES = 4
 
 
 def _dice(*parts: object) -> random.Random:
-    """The same for the same parts, whatever was thrown before."""
+    """Return a generator seeded by the given parts only."""
     return random.Random(hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest())
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody invented; of the facts the first ``known`` are known to the model."""
+    """Invented person; the model knows the first ``known`` of the facts."""
 
     name: str
     tier: str
 
     def fact(self, number: int, *, true: bool = True, variant: int = 0) -> str:
-        """A sentence about them; a false one has another figure."""
+        """Return a sentence about the person; a false one has a different number."""
         figure = _dice(self.name, number, true, 0 if true else variant).randrange(1000, 10_000)
         return f"{self.name} is listed in register {chr(65 + number)} under {figure}."
 
     @property
     def known(self) -> list[int]:
-        """Numbers of the facts that the model knows."""
+        """Indices of the facts that the model knows."""
         return [i for i in range(FACTS) if _dice(self.name, i, "known").random() < TIERS[self.tier]]
 
     def truth(self) -> set[str]:
-        """All that is true of them; nothing of whom there is not."""
+        """All true facts; empty for invented names."""
         return set() if self.tier == "invented" else {self.fact(i) for i in range(FACTS)}
 
 
 def people(count: int) -> list[Person]:
-    """As many of each tier, in turn."""
+    """Generate the same number of people of each tier, alternating."""
     return [Person(f"{tier.title()} Person {i}", tier) for i in range(count) for tier in TIERS]
 
 
 MADE_UP = {"discerning": 0.2, "overconfident": 0.4}
-"""What is stated on average of what was made up."""
+"""Mean probability stated for made-up facts."""
 
 
 class Simulated:
-    """Simulated model; deterministic."""
+    """Deterministic program in place of a model's weights."""
 
     def __init__(self, known: Sequence[Person], made_up: float) -> None:
         self._made_up = made_up
@@ -121,10 +120,10 @@ class Simulated:
         return [self._written(person, facts, request.params.seed, i) for i in range(request.params.n)]
 
     def _written(self, person: Person, facts: Sequence[str], seed: int | None, number: int) -> str:
-        """The facts given, as many as fit, and for the rest what is known or made up."""
+        """Write the given facts that fit, then known or made-up ones."""
         dice = _dice(person.name, seed, number, len(facts))
         wanted = dice.sample(list(dict.fromkeys(facts)), min(len(set(facts)), SENTENCES))
-        # what it is told to include leaves it room for more
+        # the facts to include leave room for more
         room = max(SENTENCES + len(wanted) // 2 - len(wanted), 1)
         for i in dice.sample(range(FACTS), room):
             true = i in person.known and dice.random() < 0.85
@@ -132,12 +131,12 @@ class Simulated:
         return " ".join(dict.fromkeys(wanted))
 
     def _stated(self, person: Person, text: str) -> str:
-        """Sure of what it knows, less of what it made up; surer where its earlier sentences agree, less where not."""
+        """State a probability: higher for known facts and where earlier sentences agree, lower otherwise."""
         sources, claim = text.split(" Based on these sources, ")[0], text.split("Claim: ")[1].split(" Probability:")[0]
         knows = claim in {person.fact(i) for i in person.known}
         own = _dice(person.name, claim, "own").gauss(0.7 if knows else self._made_up, 0.15)
         noise = _dice(person.name, claim, sources).gauss(0.0, 0.1)
-        same = sources.count(claim.rsplit(" under", 1)[0])  # sentences on the same register
+        same = sources.count(claim.rsplit(" under", 1)[0])  # sentences about the same fact
         agreement = 2 * sources.count(claim) / same - 1 if same > 1 else 0.0
         value = round(100 * min(max(own + noise + 0.3 * agreement, 0.0), 1.0))
         return str(value) if _dice(sources, claim, "says").random() > 0.03 else "It is hard to say."
@@ -145,14 +144,14 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of asking about everybody."""
+    """Answers to the questions about all people."""
 
     people: Sequence[Person]
     answers: Sequence[Answer]
     target: float
 
     def labels(self, tier: str | None = None) -> list[list[bool] | None]:
-        """For each answer whether its claims are true; ``None`` for an abstention."""
+        """For each answer, whether each claim is true; ``None`` for an abstention."""
         return [
             None if a.abstained else [c.text in p.truth() for c in a.kept_claims]
             for p, a in zip(self.people, self.answers)
@@ -161,20 +160,20 @@ class Outcome:
 
     @property
     def tokens(self) -> float:
-        """Read and written, per question."""
+        """Tokens read and written per question."""
         return float(np.mean([a.usage.prompt_tokens + a.usage.generated_tokens for a in self.answers]))
 
     def calibration_error(self) -> float:
-        """Of the probabilities of the claims shown or dropped."""
+        """Calibration error of the probabilities of all claims, shown or dropped."""
         said = [(c.support or 0.0, c.text in p.truth()) for p, a in zip(self.people, self.answers) for c in a.claims]
         return expected_calibration_error([s for s, _ in said], [float(t) for _, t in said])
 
     def restraint(self, tier: str | None = None) -> SelfRestraint:
-        """Compute how many claims are shown, and the share of them that is true."""
+        """Metrics of the amount of claims and their truth."""
         return self_restraint(self.labels(tier), self.target)
 
     def figures(self, tier: str | None = None) -> dict[str, float]:
-        """accuracy, claims, abstention, utility."""
+        """Return accuracy, claims, abstention and utility."""
         found = self.restraint(tier)
         return {
             "accuracy": found.accuracy,
@@ -186,7 +185,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Setup:
-    """Whom is asked about, and what the model is like."""
+    """People asked about, and parameters of the simulated model."""
 
     known: Sequence[Person]
     temperament: str = "discerning"
@@ -195,7 +194,7 @@ class Setup:
 def engine_of(
     setup: Setup, *, rounds: int, samples: int, target: float = 0.5, fitted: Calibration | None = None
 ) -> SelfReflectEngine:
-    """Closed book, with the paper's prompts; ``fitted``: the calibration of what the model says of its claims."""
+    """Build a closed-book engine with the paper's prompts; ``fitted`` calibrates the model's probabilities."""
     research: dict[str, Any] = {"closed_book": True, "rounds": rounds, "samples": samples, "patience": None}
     research["published"] = {"prompts": "biography"}
     settings = SelfReflectSettings(pipeline="research", target_accuracy=target, research=research)
@@ -205,7 +204,7 @@ def engine_of(
 
 
 def ask(setup: Setup, *, rounds: int, samples: int, target: float = 0.5, fitted: Calibration | None = None) -> Outcome:
-    """Ask about everybody."""
+    """Ask about every person."""
     known = setup.known
     engine = engine_of(setup, rounds=rounds, samples=samples, target=target, fitted=fitted)
     answers = engine.answer_many([p.name for p in known])
@@ -216,7 +215,7 @@ def ask(setup: Setup, *, rounds: int, samples: int, target: float = 0.5, fitted:
 
 
 def calibrate(setup: Setup, *, rounds: int, samples: int) -> Calibration:
-    """Fit what the model says of its own claims to whether they are true, on these people."""
+    """Calibrate the model's probabilities for its own claims on these people."""
     truth = {p.name: p.truth() for p in setup.known}
     fitted = fit(
         "self_evaluation",
@@ -229,7 +228,7 @@ def calibrate(setup: Setup, *, rounds: int, samples: int) -> Calibration:
 
 
 def wide_at(setup: Setup, tokens: float, samples: int) -> Outcome:
-    """One round of as many candidates as cost at most so many tokens, found by bisection up to ``samples``."""
+    """Run one round with the most candidates that fit the token budget, found by bisection up to ``samples``."""
     low, high, best = 1, samples, ask(setup, rounds=1, samples=1)
     while low <= high:
         middle = (low + high) // 2
@@ -245,7 +244,7 @@ def wide_at(setup: Setup, tokens: float, samples: int) -> Outcome:
 
 
 def biographies(path: Path) -> Iterator[tuple[list[float], list[bool]]]:
-    """(scores, labels) of the claims of each biography."""
+    """Load (scores, labels) of the claims of each biography."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
             claims = json.loads(line)["claims"]
@@ -257,13 +256,13 @@ def biographies(path: Path) -> Iterator[tuple[list[float], list[bool]]]:
 
 
 def simple_score(text: str, place: int, count: int) -> float:
-    """Early, short and without figures, in (0, 1): a score that knows little, as a guarantee must bear."""
+    """Score a claim in (0, 1), higher if early, short and without digits: a deliberately weak score."""
     early, short = 1 - place / max(count, 1), 1 / (1 + len(text.split()) / 8)
     return 0.5 * early + 0.3 * short + 0.2 * (re.search(r"\d", text) is None)
 
 
 def coverage(path: Path, splits: int) -> dict[str, float]:
-    """Figures of the guarantees over random splits in calibration (120) and test answers."""
+    """Return the figures of the guarantees over random splits into calibration (120) and test answers."""
     answers = list(biographies(path))
     rng = np.random.default_rng(0)
     held, kept, false = [], [], []
@@ -289,7 +288,7 @@ def coverage(path: Path, splits: int) -> dict[str, float]:
 
 
 def run(options: argparse.Namespace) -> dict[str, float]:
-    """All figures, shown as they come."""
+    """Measure all figures, printing each part when it is ready."""
     console = Console()
     rounds, samples, count = (3, 4, 10) if options.quick else (3, 8, 20)
     every = people(2 * count)
@@ -372,7 +371,7 @@ def draw_targets(points: Sequence[tuple[float, SelfRestraint]], path: Path) -> N
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer people, candidates and splits")
     parser.add_argument("--json", type=Path, help="file to write the figures to")

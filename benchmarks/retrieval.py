@@ -4,21 +4,20 @@
     python benchmarks/retrieval.py --large 100000 [--vectors random]
 
 Recall of BM25, dense and hybrid retrieval. `squad2_*`: is the question's paragraph among the first k? `hotpotqa`,
-`musique`: share of the gold passages among the first k (two to four a question). `nq`: as squad2, with the 1,300 gold
+`musique`: share of the gold passages among the first k (two to four per question). `nq`: as squad2, with the 1,300 gold
 passages added to the corpus.
 
-Costs of an index, as ratios measured alternately in one process, in CPU time of all its threads:
-`index_ratio_plain`: indexing files (reading, cutting, embedding, writing) to one pass of MiniLM over the same passages,
-by the same functions in the same precision on as many threads; `index_ratio_sentence_transformers`: to
-`SentenceTransformer.encode` over them in that precision, if it is installed; `index_bytes_per_text_byte`: the index's
-folder to the files; `first_answer_ratio`: `selfreflect ask` with one question on the ready index to `import torch`,
-each a process of its own.
+Costs of an index, as ratios of CPU time over all threads, measured alternately in one process. `index_ratio_plain`:
+indexing files (reading, cutting, embedding, writing) over one MiniLM pass over the same passages, with the same
+functions, precision and threads. `index_ratio_sentence_transformers`: over `SentenceTransformer.encode` in the same
+precision, if it is installed. `index_bytes_per_text_byte`: size of the index's folder over that of the files.
+`first_answer_ratio`: `selfreflect ask` with one question on a ready index over `import torch`, each in its own process.
 
-`--large N` cuts Wikipedia articles into N passages, indexes, asks and updates them, and tells time and peak memory;
-`bytes_per_passage` is by how much the peak grew from a quarter of the passages to the last. With `--vectors random`
-numbers stand for the encoder's vectors, as many of them: everything is measured but the encoder, which takes most of
-the time and no memory that grows.
-`--only fts5` compares the index's ranking of words with FTS5's own `bm25()`, each alone and in the hybrid (`fts5.py`).
+`--large N` cuts Wikipedia articles into N passages, indexes, queries and updates them, and prints time and peak memory;
+`bytes_per_passage` is the growth of the peak per passage over the last three quarters of the passages. `--vectors
+random` replaces the encoder's vectors by as many random ones, to measure everything but the encoder, which takes most
+of the time and needs no memory that grows.
+`--only fts5` compares the index's lexical ranking with FTS5's own `bm25()`, each alone and in the hybrid (`fts5.py`).
 
 The data are not part of the project (see README). `--quick` takes a fifth of the questions and passages. `--cache`
 keeps vectors between runs, by the hash of each text.
@@ -62,7 +61,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def questions(data: Path, corpus: Sequence[Passage]) -> tuple[dict[str, list[Query]], list[Passage]]:
-    """The question sets, and passages to add to the corpus for `nq`."""
+    """Load the question sets, and the passages to add to the corpus for `nq`."""
     sets = {
         f"squad2_{split}": [
             Query(r["question"], (r["passage_id"],)) for r in read_lines(data / f"squad2_{split}.jsonl.gz")
@@ -101,7 +100,7 @@ def recall(queries: Sequence[Query], ranked: Sequence[Sequence[Passage]]) -> dic
 
 
 def seconds_per_query(retriever: Any, queries: Sequence[str], repeat: int = 3) -> float:
-    retriever.retrieve(queries[0])  # the first query builds what is built lazily
+    retriever.retrieve(queries[0])  # the first query builds lazily built parts
     times = []
     for _ in range(repeat):
         start = time.perf_counter()
@@ -138,7 +137,7 @@ def main() -> None:
 
 
 def compare_words(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | None) -> dict[str, float]:
-    """The index's ranking of words and FTS5's own, side by side (`fts5.py`)."""
+    """Compare the index's lexical ranking with FTS5's own (`fts5.py`)."""
     sets, corpus, extra = sampled(data, corpus, quick=quick)
     embedder = CachedEmbedder(cache)
     dense = DenseRetriever(corpus, embedder=embedder)
@@ -150,7 +149,7 @@ def compare_words(data: Path, corpus: list[Passage], *, quick: bool, cache: Path
 def sampled(
     data: Path, corpus: list[Passage], *, quick: bool
 ) -> tuple[dict[str, list[Query]], list[Passage], list[Passage]]:
-    """Question sets, corpus and the passages to add for `nq`; a fifth of each if quick."""
+    """Load question sets, corpus and the passages to add for `nq`; a fifth of each if quick."""
     sets, extra = questions(data, corpus)
     if quick:
         sets = {name: random.Random(0).sample(queries, max(20, len(queries) // 5)) for name, queries in sets.items()}
@@ -187,7 +186,7 @@ def recalls(data: Path, corpus: list[Passage], *, quick: bool, cache: Path | Non
 
 
 def speed(corpus: Sequence[Passage], queries: Sequence[str], hybrid: Any) -> dict[str, float]:
-    """Query time of the two BM25 libraries side by side, as a ratio; and of the hybrid (vectors of queries cached)."""
+    """Measure the ratio of query times of the two BM25 libraries, and that of the hybrid (query vectors cached)."""
     out: dict[str, float] = {}
     for size in (500, 2_000, len(corpus)):
         part = corpus[:size]

@@ -1,15 +1,15 @@
-"""Measure the cost of one step of Self-RAG with K passages in one batch, on a random Llama created here.
+"""Measure one step of Self-RAG with K passages in one batch, on a random Llama built here.
 
     python benchmarks/self_rag.py [--quick] [--json FILE] [--clock cpu|wall] [--threads N]
 
-A step at depth two: instruction, two passages with their segments, and ten passages to go on from, each continued by 30
-tokens with the log-probabilities of the thirteen verdicts at each. As one batch over one shared prefix, against one
-request a call, with nothing kept between calls (``passage_batch_speedup``) and with the prefix kept
-(``passage_batch_speedup_kept_prefix``), and against transformers' ``generate`` a passage with its whole-vocabulary
-scores (``passage_batch_speedup_vs_generate``). Where the time goes: ``_prefill`` is the same ratio when one token is
-written (what is read dominates), ``_decode`` of the other 29; ``prompt_tokens_ratio`` is how many fewer tokens one
-batch reads, which no implementation can beat at prefill. Measured in turns in one process; ratios of medians. The
-random model says nothing of sense: what is measured is time.
+A step at depth two: instruction, two passages with their segments, and ten candidate passages, each continued by 30
+tokens with the log-probabilities of the thirteen verdicts at each token. One batch over a shared prefix is compared
+with one request per call, with an empty cache (``passage_batch_speedup``) and with the prefix cached
+(``passage_batch_speedup_kept_prefix``), and with transformers' ``generate`` per passage with scores of the whole
+vocabulary (``passage_batch_speedup_vs_generate``). ``_prefill`` is the same ratio for one new token (prefill
+dominates), ``_decode`` that of the other 29 tokens; ``prompt_tokens_ratio`` is how many fewer prompt tokens one batch
+reads, an upper bound of the speedup at prefill. Methods alternate in one process; the figures are ratios of medians.
+The random model's text is meaningless: only time is measured.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PASSAGES, NEW_TOKENS = 10, 30
 
 
 class Step:
-    """The model, and the requests of one step."""
+    """The model under test, and the requests of one step."""
 
     def __init__(self, quick: bool, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -56,7 +56,7 @@ class Step:
         self.plain = TransformersLM(self.model, tokenizer, prefix_cache_bytes=0)
         self.keeping = TransformersLM(self.model, tokenizer)
         for lm in (self.plain, self.keeping):
-            lm._eos = []  # a random model ends at random places; every way shall write as many tokens
+            lm._eos = []  # a random model ends at random positions; every method must write the same number of tokens
         shelf = [Passage(str(i), " ".join(text[5 * i : 5 * i + 5]), f"Title {i}") for i in range(PASSAGES + 2)]
         self.requests = self._ask(text, shelf)
         self.first = [dataclasses.replace(r, params=dataclasses.replace(r.params, max_tokens=1)) for r in self.requests]
@@ -72,19 +72,19 @@ class Step:
         sent = next(writer.write([Job(path, "retrieve", p) for p in shelf[2:]]))
         assert isinstance(sent, Together)
         requests = [r for r in sent.requests if isinstance(r, Generate)]
-        # No boundary ends a segment early: all ways write as many tokens.
+        # No boundary ends a segment early: all methods write the same number of tokens.
         return [dataclasses.replace(r, params=dataclasses.replace(r.params, stop_token_ids=())) for r in requests]
 
     def batch(self, requests: list[Generate] | None = None) -> list[Generation]:
-        """All passages at once."""
+        """Generate for all passages in one batch."""
         return _checked(self.plain.generate(requests or self.requests))
 
     def one_by_one(self, lm: TransformersLM, requests: list[Generate] | None = None) -> list[Generation]:
-        """One call a passage."""
+        """Generate with one call per passage."""
         return [g for r in requests or self.requests for g in _checked(lm.generate([r]))]
 
     def generate(self) -> None:
-        """transformers' own loop, one call a passage, with scores of the whole vocabulary."""
+        """Run transformers' ``generate`` once per passage, with scores of the whole vocabulary."""
         for request in self.requests:
             ids = torch.tensor([self.plain.encoder.encode(request.prompt)])
             with torch.inference_mode():
@@ -99,7 +99,7 @@ class Step:
                 )
 
     def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
-        """Median seconds of each action; they take turns."""
+        """Return the median seconds of each action; actions alternate."""
         taken: dict[str, list[float]] = {name: [] for name in actions}
         for _ in range(repeats):
             for name, act in actions.items():
@@ -118,7 +118,7 @@ def _checked(results: list[Any]) -> list[Generation]:
 
 
 def measure(step: Step, repeats: int) -> dict[str, float]:
-    """The figures; first that all ways say the same."""
+    """Return the figures, after checking that all methods agree."""
     together, alone = step.batch(), step.one_by_one(step.plain)
     assert [g.samples[0].token_ids for g in together] == [g.samples[0].token_ids for g in alone]
     run_ids = step.plain.token_ids(REFLECTION_TOKENS)

@@ -1,9 +1,10 @@
-"""Measure the cost of uncertainty: the k×k Gram score against the published d×d form, the time of every estimator, and,
-with a random model, one decision and one re-ranking against the usual ways.
+"""Measure the cost of uncertainty: the Gram score by k×k against the published d×d form, and every estimator's time.
+
+With a random model, also one decision and one re-ranking against the usual implementations.
 
     python benchmarks/uncertainty.py [--quick] [--json FILE]
 
-Each figure comes from a function that returns a flat mapping; further figures join ``FIGURES``.
+Each function in ``FIGURES`` returns a flat mapping of figures.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Figures = dict[str, float]
 
 
 def milliseconds(run: Callable[[], object], repeat: int) -> float:
-    """Median time of ``run``; the first call warms up."""
+    """Return the median time of ``run``; the first call is a warm-up."""
     run()
     times = []
     for _ in range(repeat):
@@ -36,7 +37,7 @@ def milliseconds(run: Callable[[], object], repeat: int) -> float:
 
 
 def published_form(states: Any, alpha: float = 1e-3) -> float:
-    """The same quantity as SeaKR's code computes it: Z J Zᵀ through the d×d centring matrix J."""
+    """Compute the score as SeaKR's published code does: Z J Zᵀ with the d×d centring matrix J."""
     k, d = states.shape
     centring = np.eye(d) - np.ones((d, d)) / d
     return float(np.linalg.slogdet(states @ centring @ states.T + alpha * np.eye(k))[1] / k)
@@ -44,8 +45,8 @@ def published_form(states: Any, alpha: float = 1e-3) -> float:
 
 def gram(quick: bool) -> Figures:
     states = np.random.default_rng(0).normal(size=(K, D))
-    single = states.astype(np.float32)  # what a model hands over
-    alike = 100 * (states[:1] + 1e-6 * states)  # long and nearly equal: rounding asks for the second route
+    single = states.astype(np.float32)  # as a backend returns it
+    alike = 100 * (states[:1] + 1e-6 * states)  # long and nearly equal: rounding forces the second route
     assert abs(u.gram_uncertainty(states) - published_form(states)) < 1e-6
     repeat = 50 if quick else 300
     ours = milliseconds(lambda: u.gram_uncertainty(single), repeat)
@@ -60,7 +61,7 @@ def gram(quick: bool) -> Figures:
 
 
 def sample_statistics(k: int = K, d: int = D, length: int = 40) -> u.SampleStatistics:
-    """Made-up statistics of k samples, as one sampling pass of a 7B model would fill them."""
+    """Make random statistics of k samples, shaped like one sampling pass of a 7B model."""
     rng = np.random.default_rng(0)
     vocabulary = [f"word{i}" for i in range(60)]
     texts = tuple(" ".join(rng.choice(vocabulary, length)) for _ in range(k))

@@ -1,7 +1,8 @@
-"""Uncertainty with a model behind it: what one decision and one re-ranking cost beside the usual ways.
+"""Measure one decision and one re-ranking by uncertainty against the usual implementations.
 
-Part of ``uncertainty.py``; a random Llama made here (4 to 30 million parameters), as tree decoding and capture do not
-depend on what the weights say. Methods take turns in one process; the figures are ratios of medians of processor time.
+Part of ``uncertainty.py``. The model is a random Llama built here (4 to 30 million parameters): the cost of tree
+decoding and state capture does not depend on the weights. Methods alternate in one process; the figures are ratios of
+median CPU times.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Figures = dict[str, float]
 
 
 class Lab:
-    """The random model, its backend, prompts of random ids."""
+    """The random model, its backend, and prompts of random ids."""
 
     def __init__(self, quick: bool) -> None:
         import torch
@@ -42,7 +43,7 @@ class Lab:
 
         from shared_core.lm.transformers import TransformersLM
 
-        # The random model would end at random places: all methods shall write as many tokens.
+        # The random model would end at random positions: all methods must write the same number of tokens.
         self.eos = int(self.tokenizer.eos_token_id)
         self.lm = TransformersLM(self.model, self.tokenizer)
         self.middle = self.model.config.num_hidden_layers // 2
@@ -51,7 +52,7 @@ class Lab:
         return [int(i) for i in np.random.default_rng(seed).integers(3, len(self.tokenizer), count)]
 
     def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
-        """Median seconds of each; they take turns, so that a busy spell hits all of them."""
+        """Return the median seconds of each method; methods alternate, so that other load affects all alike."""
         taken: dict[str, list[float]] = {name: [] for name in actions}
         for _ in range(repeats):
             for name, act in actions.items():
@@ -69,16 +70,16 @@ class Lab:
         )
 
     def decide(self, prompts: list[list[int]]) -> list[float]:
-        """The pipeline's own measuring: greedy and k samples of every prompt in one batch, states captured, scored."""
+        """Measure as the pipeline does: greedy and k samples of every prompt in one batch, with captured states."""
         resources = Resources(models={"default": self.lm})
         chosen = choose_estimator(self.settings(), Abilities.of(resources))
         found = run(measure([Prompt.tokens(p) for p in prompts], chosen), resources)
         return [m.uncertainty for m in found]
 
-    # --- the usual way -----------------------------------------------------------------------------------------
+    # --- the usual implementation -------------------------------------------------------------------------------------
 
     def usual(self, prompt: list[int]) -> float:
-        """A greedy answer, ``generate`` with ``num_return_sequences`` and hidden states, and the same score."""
+        """Run a greedy answer and ``generate`` with ``num_return_sequences`` and hidden states, and score them."""
         import torch
 
         ids = torch.tensor([prompt])
@@ -95,7 +96,7 @@ class Lab:
 
 
 def check(lab: Lab) -> None:
-    """The captured states are those of a plain forward pass over the same tokens."""
+    """Check that the captured states equal those of a plain forward pass over the same tokens."""
     import torch
 
     prompt = lab.ids(40, 9)
@@ -113,7 +114,7 @@ def check(lab: Lab) -> None:
 
 
 def decision(lab: Lab, quick: bool) -> Figures:
-    """One decision at k = 20 behind a few-shot prompt of 600 tokens."""
+    """Measure one decision at k = 20 after a few-shot prompt of 600 tokens."""
     prompt = lab.ids(PROMPT, 1)
     lab.times(1, ours=lambda: lab.decide([prompt]))  # warm up
     taken = lab.times(2 if quick else 3, ours=lambda: lab.decide([prompt]), usual=lambda: lab.usual(prompt))
@@ -125,9 +126,9 @@ def decision(lab: Lab, quick: bool) -> Figures:
 
 
 def rerank(lab: Lab, quick: bool) -> Figures:
-    """N = 10 passages of 60 tokens behind the shared demonstrations: one batch against one after the other.
+    """Compare one batch with sequential calls for N = 10 passages of 60 tokens after shared demonstrations.
 
-    One by one in the usual way (``num_return_sequences``), and with our own decisions, sharing nothing between them.
+    The sequential calls are the usual ones (``num_return_sequences``), and our own decisions with an empty cache.
     """
     shared = lab.ids(PROMPT, 2)
     prompts = [shared + lab.ids(60, 10 + i) for i in range(PASSAGES)]
@@ -151,9 +152,9 @@ def rerank(lab: Lab, quick: bool) -> Figures:
 
 
 def polygraph(lab: Lab, quick: bool) -> Figures:
-    """One decision against the EigenScore path of lm-polygraph: k samples, then the states of all their tokens.
+    """Compare one decision with lm-polygraph's EigenScore: k samples, then the states of all their tokens.
 
-    Left out, with a line that says so, where that package is not installed.
+    Skipped with a message if that package is not installed.
     """
     try:
         from lm_polygraph import WhiteboxModel  # type: ignore[import-not-found]
@@ -186,7 +187,7 @@ def polygraph(lab: Lab, quick: bool) -> Figures:
 
 
 def token_cost(lab: Lab, quick: bool) -> Figures:
-    """Tokens that each estimator has the model read and write for one decision, beyond a greedy answer's own."""
+    """Count the tokens that each estimator reads and writes for one decision, beyond those of a greedy answer."""
     prompt = lab.ids(PROMPT, 3)
     context = Abilities.of(Resources(models={"default": lab.lm}, embedder=Letters(), critic=Silent()))
     found: Figures = {}
@@ -204,7 +205,7 @@ def token_cost(lab: Lab, quick: bool) -> Figures:
 
 
 class Meter(BaseLanguageModel):
-    """A backend that counts the tokens it reads (but for those it still knows from before) and writes."""
+    """Backend that counts the tokens it reads (cached ones excepted) and writes."""
 
     def __init__(self, lm: Any) -> None:
         self.lm, self.tokens = lm, 0
@@ -227,7 +228,7 @@ class Meter(BaseLanguageModel):
 
 
 class Letters:
-    """An embedder that costs nothing, as only the language model's tokens are counted."""
+    """Embedder without cost, as only the language model's tokens are counted."""
 
     name = "letters"
 
@@ -237,7 +238,7 @@ class Letters:
 
 
 class Silent:
-    """A critic that costs nothing, for the same reason."""
+    """Critic without cost, for the same reason."""
 
     name = "silent"
 
@@ -246,7 +247,7 @@ class Silent:
 
 
 def with_model(quick: bool) -> Figures:
-    """All figures that need a model."""
+    """Measure all figures that need a model."""
     lab = Lab(quick)
     check(lab)
     return decision(lab, quick) | rerank(lab, quick) | polygraph(lab, quick) | token_cost(lab, quick)
@@ -256,7 +257,7 @@ def auroc_table(values: dict[str, list[float]], wrong: list[bool]) -> Figures:
     """Compute how well each estimator ranks wrong answers above right ones.
 
     Args:
-        values: estimator → uncertainty of each question's answer; what is unknown counts as most uncertain.
+        values: estimator → uncertainty of each question's answer; missing values count as most uncertain.
         wrong: whether the answer was wrong, question by question.
     """
     from shared_core.evaluation import auroc

@@ -163,7 +163,7 @@ def build_rows(
         settings: see ``RowSettings``.
         resources: ``models["selection"]`` (or ``default``) selects citations for segments without labels; without one
             those are dropped. ``judge`` is the NLI filter; without one nothing is filtered, and the report says so.
-        progress: told how many sources are done.
+        progress: called with the number of sources done.
         batch: sources worked on at the same time; their requests to a model or judge go out together.
 
     Returns:

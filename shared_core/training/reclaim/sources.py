@@ -75,7 +75,7 @@ class SourceAnswer:
         if not self.passages:
             raise InputError(f"The source {self.id!r} has no passages.", hint=_SHAPE)
         if self.declines and (self.segments or self.answer.strip()):
-            raise InputError(f"The source {self.id!r} declines, and has an answer.", hint=_SHAPE)
+            raise InputError(f"The source {self.id!r} declines but has an answer.", hint=_SHAPE)
         if not self.declines and not self.segments and not self.answer.strip():
             raise InputError(f"The source {self.id!r} has neither an answer nor segments.", hint=_SHAPE)
 
@@ -84,8 +84,8 @@ def segment_answer(answer: str, unit: Unit = "clause") -> list[Segment]:
     """Cut an answer into sentences or clauses, and remove its marks.
 
     Clauses end at the ends of sentences, at marks inside of them, and at semicolons. A mark belongs to the segment
-    that it stands in or directly behind. Commas, dashes and colons at the edges of a clause are taken off; a stretch
-    without any letter or digit stays a segment of its own, so that nothing is lost unseen.
+    that contains it or directly precedes it. Commas, dashes and colons at the edges of a clause are removed; a stretch
+    without any letter or digit stays a separate segment, so that no text is lost.
 
     Raises:
         InputError: another unit.

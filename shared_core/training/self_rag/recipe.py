@@ -55,7 +55,7 @@ def train_self_rag(
         output: a folder that does not exist, is empty, or holds this training, interrupted.
         settings: ``self_rag_recipe()`` by default.
         sources: where the rows come from, for the card.
-        progress: told at each step.
+        progress: called after each step.
         evaluate_on: rows of the same kind kept apart by the caller, instead of a share of the rows.
 
     Returns:
