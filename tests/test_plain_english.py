@@ -1,6 +1,6 @@
 """Docstrings, errors, descriptions of settings and pages of docs are written in plain English.
 
-CONTRIBUTING.md has the glossary. ``EXEMPT`` lists what is still to be rewritten; take an entry out once it passes.
+CONTRIBUTING.md has the glossary.
 """
 
 from __future__ import annotations
@@ -31,11 +31,6 @@ INSTEAD = {
 """Words that no newcomer can look up (as regular expressions), and what to write."""
 OPENINGS = ("What ", "Which ", "Who ", "Where ", "How ")
 """First words of a docstring that announce a clause without a verb."""
-
-EXEMPT = {
-    "shared_core/training",
-}
-"""Folders and files that do not pass yet: their owners take them out here once they do."""
 
 
 def banned(text: str) -> list[str]:
@@ -74,11 +69,6 @@ def name_of(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def exempt(path: Path) -> bool:
-    own = path.relative_to(ROOT).as_posix()
-    return any(own == place or own.startswith(f"{place}/") for place in EXEMPT)
-
-
 def faults(path: Path) -> list[str]:
     """What a module's or page's words break, with the lines."""
     own = path.relative_to(ROOT)
@@ -98,7 +88,7 @@ FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob(
 
 @pytest.mark.parametrize("place", sorted({p.relative_to(ROOT).parts[0] for p in FILES}))
 def test_words_are_plain(place: str) -> None:
-    checked = [p for p in FILES if p.relative_to(ROOT).parts[0] == place and not exempt(p)]
+    checked = [p for p in FILES if p.relative_to(ROOT).parts[0] == place]
     wrong = [fault for path in checked for fault in faults(path)]
     assert not wrong, "\n".join(wrong)
 
