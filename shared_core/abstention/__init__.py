@@ -25,7 +25,6 @@ from shared_core.abstention.conformal import (
 )
 from shared_core.abstention.utility import (
     Selection,
-    claim_gain,
     expected_utility,
     keep_claims,
     penalty,
@@ -41,7 +40,6 @@ __all__ = [
     "Guarantee",
     "Selection",
     "SelfConsistency",
-    "claim_gain",
     "claim_key",
     "conformal_factuality_threshold",
     "expected_utility",

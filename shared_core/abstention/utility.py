@@ -70,11 +70,6 @@ def expected_utility(probabilities: Iterable[float | None], target_accuracy: flo
     return float(_utility(probabilities, _checks.level(target_accuracy, "target_accuracy")))
 
 
-def claim_gain(probability: float | None, target_accuracy: float) -> float:
-    """Compute a claim's gain in expected utility: (p-ρ*)/(1-ρ*); -λ if p is unknown. Raises as expected_utility."""
-    return expected_utility([probability], target_accuracy)
-
-
 def keep_claims(probabilities: Iterable[float | None], target_accuracy: float) -> list[int]:
     """Indices of the claims to keep: those with p > ρ*, which maximises E[U] over all subsets.
 

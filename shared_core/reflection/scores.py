@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 from shared_core.errors import InputError
 from shared_core.reflection.tokens import (
     FULLY_SUPPORTED,
-    NO_SUPPORT,
     PARTIALLY_SUPPORTED,
     RELEVANCE_TOKENS,
     RELEVANT,
@@ -30,7 +29,6 @@ from shared_core.reflection.tokens import (
     UTILITY_TOKENS,
     strip_reflection_tokens,
 )
-from shared_core.types import Critique
 
 LogProbs = Mapping[str, float]
 
@@ -224,60 +222,6 @@ def first_position(token_ids: Sequence[int], group_ids: Iterable[int]) -> int | 
     """Find where a token of the group was first generated, by id, never by searching text; ``None`` if nowhere."""
     wanted = set(group_ids)
     return next((i for i, token in enumerate(token_ids) if token in wanted), None)
-
-
-def read_critique(
-    token_ids: Sequence[int],
-    verdict_logprobs: ArrayLike,
-    names: Sequence[str],
-    ids: Mapping[str, int],
-    weights: Sequence[float] | Mapping[str, float] = CritiqueWeights(),
-    *,
-    relevance: bool = True,
-) -> Critique:
-    """The critique that a generated segment carries.
-
-    Args:
-        token_ids: (T,) as generated.
-        verdict_logprobs: (T, V) log-probabilities of the verdict tokens at each position, NaN where unknown.
-        names: (V,) which token each column is.
-        ids: of the reflection tokens (``reflection_ids``).
-        weights: of ``critique_score``.
-        relevance: whether the segment was written from a passage, so that its first position judges relevance.
-
-    Returns:
-        Parts that were not judged, or of which nothing is known, are ``None``.
-
-    Raises:
-        InputError: the shapes do not fit.
-    """
-    rows = np.asarray(verdict_logprobs, dtype=np.float64)
-    if rows.shape != (len(token_ids), len(names)):
-        raise InputError(f"Verdicts of shape {rows.shape} for {len(token_ids)} tokens and {len(names)} names.")
-
-    def score(position: int | None, group: Sequence[str], by: Literal["relevance", "support", "use"]) -> float | None:
-        if position is None or not len(rows):
-            return None
-        found = {t: v for t, v in verdict_mapping(rows[position], names).items() if t in group}
-        if not any(math.isfinite(v) for v in found.values()):
-            return None
-        return {"relevance": relevance_score, "support": support_score, "use": usefulness_score}[by](found)
-
-    def position(group: Sequence[str]) -> int | None:
-        return first_position(token_ids, (ids[t] for t in group))
-
-    parts = (
-        score(0, RELEVANCE_TOKENS, "relevance") if relevance else None,
-        score(position(SUPPORT_TOKENS), SUPPORT_TOKENS, "support"),
-        score(position(UTILITY_TOKENS), UTILITY_TOKENS, "use"),
-    )
-    return Critique(*parts, score=critique_score(*parts, weights))
-
-
-def contradicted(token_ids: Sequence[int], ids: Mapping[str, int]) -> bool:
-    """Hard constraint: whether the segment's (first) support verdict is ``[No support / Contradictory]``."""
-    at = first_position(token_ids, (ids[t] for t in SUPPORT_TOKENS))
-    return at is not None and token_ids[at] == ids[NO_SUPPORT]
 
 
 def _weights(weights: Sequence[float] | Mapping[str, float]) -> CritiqueWeights:

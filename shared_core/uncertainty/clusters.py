@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from shared_core.errors import InputError
 from shared_core.uncertainty.arrays import Float64, nothing_agrees, numbers
 
-Bools = NDArray[np.bool_]
-
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
@@ -108,19 +106,6 @@ def cluster_by_similarity(similarity: ArrayLike, threshold: float) -> tuple[int,
     return greedy_clusters(np.nan_to_num((matrix + matrix.T) / 2, nan=-np.inf) >= threshold)
 
 
-def equivalent_from_classes(classes: ArrayLike, *, strict: bool = True) -> Bools:
-    """(k, k) equivalence from NLI classes 0 contradiction, 1 neutral, 2 entailment.
-
-    Args:
-        classes: ``[i, j]`` for premise i and hypothesis j.
-        strict: both directions must entail; otherwise neither may contradict and not both be neutral.
-    """
-    matrix = _square(classes, "classes")
-    if strict:
-        return np.asarray((matrix == 2) & (matrix.T == 2))
-    return np.asarray((matrix > 0) & (matrix.T > 0) & ~((matrix == 1) & (matrix.T == 1)))
-
-
 def greedy_clusters(equivalent: ArrayLike, *, on_conflict: Literal["first", "last"] = "first") -> tuple[int, ...]:
     """Clusters by comparison with each cluster's first member, in order.
 
@@ -140,19 +125,6 @@ def greedy_clusters(equivalent: ArrayLike, *, on_conflict: Literal["first", "las
             if same[i, j] and (ids[j] < 0 or on_conflict == "last"):
                 ids[j] = count
         count += 1
-    return _in_order(ids)
-
-
-def connected_clusters(equivalent: ArrayLike) -> tuple[int, ...]:
-    """Clusters as connected components: equivalence taken as transitive (Lin et al. 2024, number of semantic sets)."""
-    same = _square(equivalent, "equivalent").astype(bool)
-    ids = np.full(len(same), -1)
-    for start in range(len(same)):
-        waiting = [start] if ids[start] < 0 else []
-        while waiting:
-            i = waiting.pop()
-            ids[i] = start
-            waiting.extend(int(j) for j in np.flatnonzero((same[i] | same[:, i]) & (ids < 0)))
     return _in_order(ids)
 
 

@@ -227,11 +227,6 @@ def required(names: Iterable[str]) -> frozenset[Need]:
     return frozenset(need for name in names for need in get_estimator(name).needs)
 
 
-def estimate_all(statistics: SampleStatistics, names: Iterable[str]) -> dict[str, float]:
-    """The named estimators' values from the one set of statistics."""
-    return {name: get_estimator(name).estimate(statistics) for name in names}
-
-
 def best_available(capabilities: Iterable[str], preferred: str = "gram") -> tuple[Estimator, str]:
     """The preferred estimator if the model allows it, else the first of ``FALLBACK_ORDER`` that it allows.
 

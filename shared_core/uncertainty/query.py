@@ -197,30 +197,6 @@ def masked_query(
     return " ".join(text.split()) if collapse else text
 
 
-def confident_prefix(tokens: Sequence[str], probabilities: ArrayLike, threshold: float = 0.4) -> str:
-    """The text before the first token of p ≤ threshold; its first token at least."""
-    low = np.flatnonzero(_low(_pair_up(tokens, probabilities), threshold))
-    return "".join(tokens[: max(1, int(low[0]))] if len(low) else tokens)
-
-
-def uncertain_spans(
-    tokens: Sequence[str], probabilities: ArrayLike, *, threshold: float = 0.4, min_gap: int = 5
-) -> tuple[str, ...]:
-    """FLARE's explicit form: stretches of tokens of p ≤ threshold to ask questions about.
-
-    Low tokens less than ``min_gap`` positions apart join into one span, what lies between included; spans of
-    punctuation alone are left out.
-    """
-    spans: list[list[int]] = []
-    for i in np.flatnonzero(_low(_pair_up(tokens, probabilities), threshold)):
-        if spans and i - spans[-1][1] < min_gap:
-            spans[-1][1] = int(i)
-        else:
-            spans.append([int(i), int(i)])
-    texts = ("".join(tokens[start : end + 1]).strip() for start, end in spans)
-    return tuple(t for t in texts if t.strip(_PUNCTUATION))
-
-
 def word_attention(
     attention: ArrayLike, words: Sequence[Word], reduce: Literal["max", "mean", "last"] = "max"
 ) -> Float64:

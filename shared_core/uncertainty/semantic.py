@@ -38,20 +38,6 @@ def semantic_entropy(log_likelihoods: ArrayLike, cluster_ids: Sequence[Hashable]
     return max(float(-np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)))), 0.0)
 
 
-def semantic_entropy_monte_carlo(log_likelihoods: ArrayLike, cluster_ids: Sequence[Hashable]) -> float:
-    """Semantic entropy as Kuhn et al. (2023) estimate it: the mean over samples of ``-log p(cluster of the sample)``.
-
-    Here p(cluster) is the plain sum of its samples' likelihoods, so it depends on their absolute size.
-    Arguments and unknowns as ``semantic_entropy``.
-    """
-    values = numbers(log_likelihoods, "log_likelihoods", 1)
-    sums = _cluster_sums(values, cluster_ids)
-    if sums is None:
-        return math.inf
-    counts = np.array(list(_counts(cluster_ids).values()), dtype=np.float64)
-    return -float(np.sum(counts * sums) / counts.sum()) + 0.0
-
-
 def discrete_semantic_entropy(cluster_ids: Sequence[Hashable]) -> float:
     """Entropy of the share of samples per meaning, nats: in [0, ln k]; needs text only. +inf for no samples."""
     if len(cluster_ids) == 0:

@@ -70,18 +70,7 @@ def rouge_similarity(texts: Sequence[str], metric: Literal["rougeL", "rouge1"] =
     return nothing_agrees(small[np.ix_(rows, rows)], texts)
 
 
-def jaccard_similarity(texts: Sequence[str]) -> Float64:
-    """(k, k) share of words in common (Jaccard), lower-cased; ones on the diagonal, 0 between two empty samples."""
-    sets = [set(t.lower().split()) for t in texts]
-    matrix = np.eye(len(sets))
-    for i in range(len(sets)):
-        for j in range(i):
-            union = sets[i] | sets[j]
-            matrix[i, j] = matrix[j, i] = len(sets[i] & sets[j]) / len(union) if union else 0.0
-    return matrix
-
-
-def parse_confidence(text: str) -> float | None:
+def _confidence(text: str) -> float | None:
     """The confidence a model states on a scale of 0–100, as a probability; ``None`` where that is not clear.
 
     Read are, in this order: a number after "confidence", "certainty" or "probability"; numbers marked as per cent or
@@ -128,11 +117,11 @@ def parse_probability(text: str) -> float | None:
 
 def verbalised_uncertainty(texts: Iterable[str]) -> float:
     """``1 - mean stated confidence`` over the replies that state one; in [0, 1], +inf (unknown) if none does."""
-    stated = [c for t in _replies(texts) if (c := parse_confidence(t)) is not None]
+    stated = [c for t in _replies(texts) if (c := _confidence(t)) is not None]
     return 1.0 - float(np.mean(stated)) if stated else math.inf
 
 
-def parse_verdict(text: str) -> bool | None:
+def _verdict(text: str) -> bool | None:
     """Whether a reply begins with yes/true or no/false; ``None`` if with neither."""
     match = _VERDICT.match(text)
     return None if match is None else match.group(1).lower() in ("yes", "true")
@@ -140,7 +129,7 @@ def parse_verdict(text: str) -> bool | None:
 
 def sufficiency_uncertainty(texts: Iterable[str]) -> float:
     """Share of "no" among the replies to "do you have sufficient knowledge to answer?"; +inf if none is clear."""
-    verdicts = [v for t in _replies(texts) if (v := parse_verdict(t)) is not None]
+    verdicts = [v for t in _replies(texts) if (v := _verdict(t)) is not None]
     return 1.0 - float(np.mean(verdicts)) if verdicts else math.inf
 
 

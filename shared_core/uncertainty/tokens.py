@@ -67,39 +67,16 @@ def length_normalized_entropy(samples: Sequence[ArrayLike]) -> float:
         InputError: an entry is above 0.
     """
     arrays = [log_probabilities(s) for s in samples]
-    return monte_carlo_normalized_entropy([float(np.sum(a)) for a in arrays], [len(a) for a in arrays])
-
-
-def monte_carlo_normalized_entropy(sequence_logprobs: ArrayLike, lengths: ArrayLike) -> float:
-    """``length_normalized_entropy`` from totals: mean of ``-log p(sequence) / tokens`` over the non-empty samples."""
-    totals, counts = log_probabilities(sequence_logprobs, "sequence_logprobs"), numbers(lengths, "lengths", 1)
-    if totals.shape != counts.shape:
-        raise InputError(f"There are {len(totals)} log-probabilities and {len(counts)} lengths.")
-    some = counts > 0
-    if not some.any() or not finite(totals) or not finite(counts):
+    some = [a for a in arrays if len(a)]
+    if not some or not all(map(finite, arrays)):
         return math.inf
-    return -float(np.mean(totals[some] / counts[some])) + 0.0
+    return -float(np.mean([np.sum(a) / len(a) for a in some])) + 0.0
 
 
 def monte_carlo_entropy(sequence_logprobs: ArrayLike) -> float:
     """Monte-Carlo estimate of the entropy over sequences: ``-mean log p(sequence)`` in nats; +inf for none."""
     values = _usable(sequence_logprobs)
     return math.inf if values is None else -float(np.mean(values)) + 0.0
-
-
-def token_entropy(logprobs: ArrayLike) -> Float64:
-    """Entropy of each position's distribution, nats.
-
-    Args:
-        logprobs: (T, V); -inf stands for a token that cannot be chosen. Rows are taken as they are, not normalised.
-
-    Returns:
-        (T,); NaN rows give NaN.
-    """
-    values = numbers(logprobs, "logprobs", 2)
-    with np.errstate(invalid="ignore"):
-        terms = np.where(np.isneginf(values), 0.0, np.exp(values) * values)
-    return np.asarray(-terms.sum(axis=1), dtype=np.float64)
 
 
 def mean_token_entropy(entropies: ArrayLike) -> float:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.abstention import (
-    claim_gain,
     expected_utility,
     keep_claims,
     penalty,
@@ -75,7 +74,7 @@ def test_a_flat_list_of_candidates_is_refused() -> None:
 @pytest.mark.parametrize("unknown", [None, math.nan])
 def test_the_unknown_is_never_confident(unknown: float | None) -> None:
     assert keep_claims([unknown, 0.9], 0.5) == [1]
-    assert expected_utility([unknown], 0.75) == -penalty(0.75) == claim_gain(unknown, 0.75)
+    assert expected_utility([unknown], 0.75) == -penalty(0.75)
     assert select_answer([[unknown], [unknown, 0.6]], 0.5) == (None, 0.0)
     assert select_answer([[unknown]], 0.5).abstained
 

@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -155,37 +154,3 @@ def test_closed_sets_add_up_paths() -> None:
     assert r.aggregate_answers([], []) == ()
     with pytest.raises(InputError):
         r.aggregate_answers(["A"], [])
-
-
-def test_read_critique_by_id_at_generated_positions() -> None:
-    ids = dict(r.RELEASED_IDS)
-    tokens = [
-        ids["[Relevant]"],
-        7,
-        8,
-        ids["[Fully supported]"],
-        ids["[Utility:4]"],
-        ids["[No support / Contradictory]"],
-    ]
-    rows = np.full((6, 15), np.nan)
-    names = r.REFLECTION_TOKENS
-
-    def put(row: int, token: str, p: float) -> None:
-        rows[row, names.index(token)] = math.log(p)
-
-    put(0, "[Relevant]", 0.9), put(0, "[Irrelevant]", 0.1)
-    put(3, "[Fully supported]", 0.6), put(3, "[Partially supported]", 0.4)
-    put(4, "[Utility:4]", 1.0)
-    put(5, "[No support / Contradictory]", 1.0)  # a later verdict does not count
-    critique = r.read_critique(tokens, rows, names, ids)
-    assert (critique.relevance, critique.support, critique.usefulness) == pytest.approx((0.9, 0.8, 0.5))
-    assert critique.score == pytest.approx(0.9 + 0.8 + 0.25)
-    assert not r.contradicted(tokens, ids)
-    assert r.contradicted(tokens[5:], ids)
-    plain = r.read_critique([5, 6], np.full((2, 15), np.nan), names, ids, relevance=False)
-    assert (plain.relevance, plain.support, plain.usefulness, plain.score) == (None, None, None, 0)
-    # Emitted, but the server reported nothing of the group: unknown, not neutral.
-    assert r.read_critique(tokens, np.full((6, 15), np.nan), names, ids).support is None
-    assert r.read_critique([], np.empty((0, 15)), names, ids).relevance is None
-    with pytest.raises(InputError):
-        r.read_critique(tokens, rows[:, :3], names, ids)

@@ -54,13 +54,19 @@ def test_eigenscore_of_polygraph_is_the_gram_score(case: dict[str, Any]) -> None
     assert ours == pytest.approx(value, abs=1e-6)
 
 
+def equivalent(classes: np.ndarray[Any, Any], strict: bool) -> np.ndarray[Any, Any]:
+    """(k, k) equivalence from NLI classes (0 contradiction, 1 neutral, 2 entailment), as the published code has it."""
+    if strict:
+        return np.asarray((classes == 2) & (classes.T == 2))
+    return np.asarray((classes > 0) & (classes.T > 0) & ~((classes == 1) & (classes.T == 1)))
+
+
 @pytest.mark.parametrize("case", cases("semantic_entropy"))
 def test_semantic_entropy(case: dict[str, Any]) -> None:
     given, expected = case["input"], case["expected"]
     if "implication" in given:
         for strict in (True, False):
-            same = u.equivalent_from_classes(given["implication"], strict=strict)
-            ids = u.greedy_clusters(same, on_conflict="last")
+            ids = u.greedy_clusters(equivalent(np.array(given["implication"]), strict), on_conflict="last")
             assert list(ids) == expected["ids_strict" if strict else "ids_loose"]
         return
     ids, values = given["semantic_ids"], given["log_likelihoods"]
@@ -90,20 +96,12 @@ def test_mean_token_entropy(case: dict[str, Any]) -> None:
     assert u.mean_token_entropy(case["input"]["entropy"]) == pytest.approx(case["expected"]["value"], abs=1e-6)
 
 
-@pytest.mark.parametrize("case", cases("token_uncertainty", "TokenEntropyFromLogProbs"))
-def test_token_entropy(case: dict[str, Any]) -> None:
-    ours = u.token_entropy([numbers(row) for row in case["input"]["greedy_log_probs"]])
-    assert ours == pytest.approx(case["expected"]["token_entropy"], abs=1e-6)
-    assert u.mean_token_entropy(ours) == pytest.approx(case["expected"]["mean"], abs=1e-6)
-
-
 @pytest.mark.parametrize("case", cases("token_uncertainty", "MonteCarlo"))
 def test_monte_carlo_entropy(case: dict[str, Any]) -> None:
     given, expected = case["input"], case["expected"]["value"]
     if "Normalized" in case["name"]:
-        ours = u.monte_carlo_normalized_entropy(given["sample_log_probs"], given["sample_num_tokens"])
         samples = [[v / n] * n if n else [] for v, n in zip(given["sample_log_probs"], given["sample_num_tokens"])]
-        assert u.length_normalized_entropy(samples) == pytest.approx(expected, abs=1e-6)
+        ours = u.length_normalized_entropy(samples)
     else:
         ours = u.monte_carlo_entropy(given["sample_log_probs"])
     assert ours == pytest.approx(expected, abs=1e-6)
@@ -112,8 +110,6 @@ def test_monte_carlo_entropy(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", cases("token_uncertainty", "SemanticEntropy"))
 def test_semantic_entropy_of_polygraph(case: dict[str, Any]) -> None:
     given, expected = case["input"], case["expected"]
-    ours = u.semantic_entropy_monte_carlo(given["sample_log_probs"], given["class_ids"])
-    assert ours == pytest.approx(expected["sum_mean"], abs=1e-6)
     discrete = u.discrete_semantic_entropy(given["class_ids"])
     assert discrete == pytest.approx(expected["frequency_mean"], abs=1e-6)
 
@@ -131,8 +127,6 @@ def test_graph_estimators(case: dict[str, Any]) -> None:
             published = expected[f"{estimator}_{name}"]
             if not str(published).startswith("raises"):
                 assert value == pytest.approx(published, abs=1e-6), estimator
-    ids = u.connected_clusters((entail > contra) & (entail > contra).T)
-    assert u.number_of_semantic_sets(ids) == expected["NumSemSets"]
 
 
 @pytest.mark.parametrize("case", cases("token_uncertainty", "Texts"))
@@ -141,7 +135,9 @@ def test_text_estimators(case: dict[str, Any]) -> None:
     for metric in ("rougeL", "rouge1"):
         published = expected[f"LexicalSimilarity_{metric}"]
         assert u.lexical_similarity(texts, metric) == pytest.approx(number(published), abs=1e-6)  # type: ignore[arg-type]
-    similarity = u.jaccard_similarity(texts)
+    words = [set(t.lower().split()) for t in texts]
+    similarity = np.array([[len(a & b) / (len(a | b) or 1) for b in words] for a in words])
+    np.fill_diagonal(similarity, 1.0)
     assert u.degree_matrix(similarity) == pytest.approx(expected["DegMat_Jaccard"], abs=1e-6)
     assert u.eigenvalue_laplacian(similarity) == pytest.approx(expected["EigValLaplacian_Jaccard"], abs=1e-6)
     assert u.eccentricity(similarity) == pytest.approx(expected["Eccentricity_Jaccard"], abs=1e-6)
@@ -187,10 +183,6 @@ def test_flare(case: dict[str, Any]) -> None:
     query = u.masked_query(tokens, p, threshold=given["mask_prob"], collapse=False)
     if triggered or given["low_prob"] == 0:  # the published code gives no query where it is not triggered
         assert query == expected["use_as_query"]
-    spans = given["threshold_for_spans"]
-    assert u.confident_prefix(tokens, p, spans) == expected["truncate_at_prob"]["text"]
-    for gap, terms in expected["low_terms_by_min_gap"].items():
-        assert list(u.uncertain_spans(tokens, p, threshold=spans, min_gap=int(gap))) == terms
 
 
 @pytest.mark.parametrize("case", cases("flare_dragin", "dragin_generate_attn"))
@@ -201,7 +193,8 @@ def test_dragin_word_statistics(case: dict[str, Any]) -> None:
     assert [w.text for w in words] == expected["words"]
     logits = np.array(given["vocab_logits"])
     logprobs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
-    assert u.word_means(u.token_entropy(logprobs), words) == pytest.approx(expected["word_mean_entropy"], abs=1e-6)
+    entropies = -(np.exp(logprobs) * logprobs).sum(axis=1)
+    assert u.word_means(entropies, words) == pytest.approx(expected["word_mean_entropy"], abs=1e-6)
     chosen = logprobs[np.arange(len(names)), given["token_ids"]]
     assert u.word_means(chosen, words) == pytest.approx(expected["word_mean_logprob"], abs=1e-6)
     attention = np.array(given["last_layer_attention_HTT"])
