@@ -17,14 +17,11 @@ EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 EXEMPT = {
-    "shared_core.abstention",
     "shared_core.citation",
     "shared_core.citation.facts",
     "shared_core.evaluation",
     "shared_core.evaluation.compare",
     "shared_core.lm.chat",
-    "shared_core.reflection",
-    "shared_core.uncertainty",
 }
 """Packages whose classes lack examples: their owners take them out here once they have them."""
 

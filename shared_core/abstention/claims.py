@@ -24,7 +24,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpan:
-    """A claim at its place in an answer: ``answer[start:end] == text``."""
+    """A claim at its place in an answer: ``answer[start:end] == text``.
+
+    >>> split_claims("Mira Dorn built it. It is red.")[1]
+    ClaimSpan(text='It is red.', start=20, end=30)
+    """
 
     text: str
     start: int
@@ -71,6 +75,13 @@ class ClaimCache:
     Attributes:
         hits: look-ups of ``missing`` that were answered from the cache.
         misses: look-ups of ``missing`` that were not: the claims that had to be scored.
+
+    >>> cache = ClaimCache()
+    >>> cache.add("Mira Dorn built the bridge.", 0.9)
+    >>> cache.missing(["Mira Dorn built the bridge.", "It is red."])
+    ['It is red.']
+    >>> cache.likely(target_accuracy=0.7)
+    ['Mira Dorn built the bridge.']
     """
 
     hits: int = 0
@@ -160,6 +171,9 @@ class SelfConsistency:
         probability: mean of the parsed ones, ``None`` if there was none.
         parsed: how many there were.
         missing: how many replies had none.
+
+    >>> self_consistency(["50", "100", "no idea"])
+    SelfConsistency(probability=0.75, parsed=2, missing=1)
     """
 
     probability: float | None

@@ -40,6 +40,10 @@ class Guarantee:
         n: calibration answers.
         needed_n: calibration answers without which nothing but abstaining always could be guaranteed.
         text: the guarantee and its conditions in words, or why there is none.
+
+    >>> guarantee = conformal_factuality_threshold([[0.9], [0.8]], [[True], [True]], alpha=0.1).guarantee
+    >>> guarantee.n, guarantee.needed_n
+    (2, 9)
     """
 
     kind: GuaranteeKind
@@ -55,7 +59,13 @@ class Guarantee:
 
 
 class CalibratedThreshold(float):
-    """A threshold: keep the claims with ``score > threshold``. A float, with its ``guarantee``."""
+    """A threshold: keep the claims with ``score > threshold``. A float, with its ``guarantee``.
+
+    >>> scores, labels = [[0.9, 0.2], [0.8, 0.4], [0.7, 0.1]], [[True, False]] * 3
+    >>> threshold = conformal_factuality_threshold(scores, labels, alpha=0.25)
+    >>> float(threshold), threshold.guarantee.n
+    (0.4, 3)
+    """
 
     guarantee: Guarantee
 

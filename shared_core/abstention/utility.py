@@ -26,6 +26,11 @@ class Selection(NamedTuple):
     Attributes:
         index: of the chosen candidate, ``None`` to abstain.
         utility: its expected utility; 0 for an abstention.
+
+    >>> select_answer([[0.9, 0.8], [0.6]], target_accuracy=0.7)
+    Selection(index=0, utility=1.0)
+    >>> select_answer([[0.6]], target_accuracy=0.7).abstained
+    True
     """
 
     index: int | None  # type: ignore[assignment]  # hides tuple.index, which nobody needs of a pair

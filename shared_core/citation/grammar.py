@@ -51,6 +51,10 @@ class AnswerFormat:
         suffix: after each claim.
         joiner: between pairs.
         tags: strings that neither a quote nor a claim may contain: a passage must not be able to forge structure.
+
+    >>> layout = AnswerFormat(prefix="<q>", middle="</q> ", suffix="\\n", joiner="", tags=("<q>", "</q>"))
+    >>> layout.tags
+    ('<q>', '</q>')
     """
 
     prefix: str = "According to the citation: <reference> "

@@ -33,6 +33,12 @@ class CitationIndex:
     Raises:
         PassageError: see above.
         InputError: the splitter gave ranges that overlap, are empty or lie outside of the text.
+
+    >>> index = CitationIndex([Passage(id="p1", text="Mira Dorn built the bridge. It is red.")])
+    >>> index.resolve("It is red.").spans
+    (Span(passage_id='p1', start=28, end=38, text='It is red.'),)
+    >>> index.resolve("It is blue.") is None
+    True
     """
 
     def __init__(

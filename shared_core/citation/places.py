@@ -18,6 +18,9 @@ class Place:
             document has no pages.
         section: the headings above, outermost first; empty if there are none.
         start, end: code points in the file's text; ``None`` if the passage does not know its own place.
+
+    >>> Place("manual.pdf", page="3", start=120, end=180).document
+    'manual.pdf, p. 3'
     """
 
     source: str

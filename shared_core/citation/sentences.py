@@ -20,7 +20,14 @@ __all__ = ["SentenceSplitter", "ends_sentence", "split_sentences"]
 
 
 class SentenceSplitter(Protocol):
-    """Anything that cuts a text into sentences; ``split_sentences`` is the default."""
+    """Anything that cuts a text into sentences; ``split_sentences`` is the default.
+
+    >>> def lines(text: str) -> list[tuple[int, int]]:
+    ...     return [match.span() for match in re.finditer("[^\\n]+", text)]
+    >>> splitter: SentenceSplitter = lines
+    >>> splitter("One\\nTwo")
+    [(0, 3), (4, 7)]
+    """
 
     def __call__(self, text: str, /) -> list[tuple[int, int]]:
         """Half-open code point ranges, sorted, not overlapping, not empty."""

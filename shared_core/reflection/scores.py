@@ -36,7 +36,11 @@ UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 class CritiqueWeights(NamedTuple):
-    """Weights of the parts of a critique (defaults of the paper's runs)."""
+    """Weights of the parts of a critique (defaults of the paper's runs).
+
+    >>> critique_score(relevance=1.0, support=0.5, usefulness=None, weights=CritiqueWeights(support=2.0))
+    2.0
+    """
 
     relevance: float = 1.0
     support: float = 1.0
@@ -171,7 +175,11 @@ def segment_score(
 
 @dataclass(frozen=True, slots=True)
 class AnswerTotal:
-    """One answer of a closed set with the scores of all paths that gave it."""
+    """One answer of a closed set with the scores of all paths that gave it.
+
+    >>> aggregate_answers(["A", "B", "A"], [0.2, 0.3, 0.4])[0].paths
+    (0, 2)
+    """
 
     answer: str
     score: float

@@ -29,6 +29,9 @@ class Segment(Generic[T]):
         critique: its parts.
         contradicted: its support verdict is ``[No support / Contradictory]``.
         last: the model ended its answer with it.
+
+    >>> Segment("It is red.", score=1.5, payload=None, passage_id="p1").last
+    False
     """
 
     text: str
@@ -42,7 +45,12 @@ class Segment(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Path(Generic[T]):
-    """Segments from the start on."""
+    """Segments from the start on.
+
+    >>> path = Path() + Segment("It is red.", score=1.5, payload=None, passage_id="p1", last=True)
+    >>> path.score, path.finished, path.passage_ids
+    (1.5, True, ('p1',))
+    """
 
     segments: tuple[Segment[T], ...] = ()
 
@@ -87,6 +95,11 @@ class Beam(Generic[T]):
         hard_constraint: prune segments whose verdict is contradiction.
         rank: compare paths by the ``sum`` of their segments' scores, or their ``mean``.
         pruned: segments the hard constraint has removed so far.
+
+    >>> red, blue = (Segment(f"It is {c}.", score, None, last=True) for c, score in (("red", 1.5), ("blue", 0.5)))
+    >>> beam = Beam(width=2).advance([[blue, red]])
+    >>> beam.best.text, beam.open
+    ('It is red.', ())
     """
 
     paths: tuple[Path[T], ...] = (Path(),)

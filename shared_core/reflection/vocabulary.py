@@ -33,6 +33,10 @@ class ReflectionVocabulary:
 
     Attributes:
         ids: by token.
+
+    >>> vocabulary = ReflectionVocabulary.released()
+    >>> len(vocabulary.verdicts)
+    13
     """
 
     ids: Mapping[str, int]

@@ -23,6 +23,12 @@ class PairPlan:
         places: (i, j) places in ``unique`` of each pair.
         pairs: the texts of each pair, the question in front where one was given: (premise, hypothesis).
         symmetric: each pair stands for both directions.
+
+    >>> plan = plan_pairs(["Paris", "Lyon", "Paris"])
+    >>> plan.pairs
+    (('Paris', 'Lyon'), ('Lyon', 'Paris'))
+    >>> plan.matrix([0.9, 0.2]).tolist()
+    [[1.0, 0.9, 1.0], [0.2, 1.0, 0.2], [1.0, 0.9, 1.0]]
     """
 
     unique: tuple[str, ...]

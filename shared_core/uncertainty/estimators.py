@@ -45,7 +45,11 @@ _CAPABILITY: dict[str, tuple[str, ...]] = {  # any one of these names makes the 
 
 
 class Cost(IntEnum):
-    """Cost of an estimate beyond the answer itself, cheapest first."""
+    """Cost of an estimate beyond the answer itself, cheapest first.
+
+    >>> get_estimator("perplexity").cost < get_estimator("gram").cost == Cost.SAMPLES
+    True
+    """
 
     ANSWER = 0
     """nothing: read off the answer's own tokens"""
@@ -71,6 +75,12 @@ class Estimator:
         unit: of the value.
         summary: in a line.
         function: from statistics to the value.
+
+    >>> estimator = get_estimator("perplexity")
+    >>> estimator.needs
+    frozenset({'token_logprobs'})
+    >>> estimator.estimate(SampleStatistics(answer_logprobs=(0.0, 0.0)))
+    1.0
     """
 
     name: str

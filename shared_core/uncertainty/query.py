@@ -24,7 +24,11 @@ _PUNCTUATION = string.punctuation + "“”‘’«»…–—¿¡"
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A stretch without white space and the tokens (by position) that have a part in it."""
+    """A stretch without white space and the tokens (by position) that have a part in it.
+
+    >>> words_of(["The", " Vel", "mora"])[1]
+    Word(text='Velmora', tokens=(1, 2))
+    """
 
     text: str
     tokens: tuple[int, ...]
@@ -234,7 +238,12 @@ def word_means(values: ArrayLike, words: Sequence[Word]) -> Float64:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Find where DRAGIN asks for retrieval: the sentence, its words' values, and those above the threshold."""
+    """Place where DRAGIN asks for retrieval: the sentence, its words' values, and the words above the threshold.
+
+    >>> trigger = dragin_trigger([0.2, 0.8], entropies=[0.1, 2.0], sentence_lengths=[2], threshold=1.0)
+    >>> trigger.sentence, trigger.word
+    (0, 1)
+    """
 
     sentence: int
     values: tuple[float, ...]

@@ -48,6 +48,9 @@ class SampleStatistics:
         verbalised: replies to "how sure are you, 0–100?"; ``sufficiency``: to "do you know enough to answer?".
         p_true: (log P(True), log P(False)) of the greedy answer.
         alpha: regulariser of the estimators over hidden states.
+
+    >>> SampleStatistics(texts=("red", "", "red"), cluster_ids=(0, 1, 0)).empty_samples
+    1
     """
 
     texts: tuple[str, ...] | None = None
