@@ -134,6 +134,7 @@ def choose_estimator(
         raise CapabilityError("text", "none", hint="Uncertainty needs a language model: SelfReflectEngine(…, lm=…).")
     comparer = choose_comparer(settings, context)
     judged = context.scorer is not None and options.meanings in ("auto", "judge")
+    # Comparing meanings is an ability too, though another model has it than the one that writes.
     names = list(model.names())
     if comparer is not None:
         names.append("similarity")
@@ -196,6 +197,7 @@ def choose_gate(settings: SelfReflectSettings, context: Abilities, role: str = "
         raise CapabilityError(
             missing[0], context.model_name(role), hint="Use another model, or set seakr.allow_fallback=True."
         )
+    # From the most to the least demanding; the last needs nothing of the model, so one is always found.
     order = list(_GATE_NEEDS)
     rest = order[order.index(wanted) + 1 :]
     found = next(g for g in rest if abilities.issuperset(_GATE_NEEDS[g]))
@@ -238,11 +240,13 @@ def choose_threshold(
     if options.gate == "always":
         return Threshold(None, "the gate is always open")
     name = chosen.estimator.name
+    # Thresholds of two estimators are not on one scale.
     if options.threshold is not None and name == options.estimator:
         return Threshold(options.threshold, "settings")
     calibration = context.calibrations.get("gate")
     if calibration is not None:
         calibration.require(model=context.model_identity(role), **chosen.binding)
+        # No threshold reached the target accuracy: answering from memory is never accurate enough.
         if calibration.threshold is None:
             return Threshold(None, "by the calibration the model knows enough at no uncertainty: retrieving always")
         return Threshold(calibration.threshold, f"calibrated on {calibration.n} questions")

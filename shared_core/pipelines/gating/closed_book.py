@@ -50,6 +50,7 @@ def closed_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[
     while said is None and len(steps) < options.max_steps:
         prompt = step_prompt(question, steps, (), demos)
         (step,) = yield from measure([prompt], chosen, stop=STEP_STOPS, question=question)
+        # The gate opens at the first step above the threshold: the least certain step decides for the whole chain.
         worst = max(worst, step.uncertainty)
         if not step.text or step.text in steps:
             break
@@ -84,6 +85,7 @@ def open_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[st
         except ContextOverflowError:
             if settings.on_overflow == "raise":
                 raise
+            # The lowest-ranked passage goes first.
             found = found[:-1]
     return None
 

@@ -94,6 +94,7 @@ def measure(
         model=model,
     )
     asked = [question] * len(prompts) if isinstance(question, str) else list(question)
+    # Without a seed two measurements are two draws, and a cached one would hide the difference.
     known = chosen.measured if chosen.seed is not None else None
     before = [known.get((*pair, ask)) if known is not None else None for pair in zip(prompts, asked, strict=True)]
     found = [m if isinstance(m, Measurement) else None for m in before]
@@ -129,6 +130,7 @@ def _measure(
     needs: set[str],
     tolerate_overflow: bool,
 ) -> Flow[list[Measurement]]:
+    # Order: P greedy requests, then P sampling requests, so result i belongs to prompt i % P.
     requests = [Generate(p, ask.greedy, ask.model) for p in prompts]
     requests += [Generate(p, ask.sampling, ask.model) for p in prompts] if ask.sampling is not None else []
     written = yield Together(tuple(requests), return_errors=True)
@@ -139,6 +141,7 @@ def _measure(
             found[i % len(prompts)] = Measurement(Sample("", finish_reason="length"), math.inf, error=result)
         elif isinstance(result, Exception):
             raise result
+    # Prompts whose greedy and sampled requests both fit.
     fine = [i for i, m in enumerate(found) if m is None]
     texts = [r.samples if isinstance(r, Generation) else () for r in results]  # errors were raised or are tolerated
     drawn = [Drawn(prompts[i], texts[i][0], texts[len(prompts) + i] if ask.sampling else ()) for i in fine]
@@ -157,6 +160,7 @@ def _measure(
 
 def _estimate(estimator: Estimator, statistics: SampleStatistics, draft: Sample) -> float:
     """Unknown where nothing was written, and where most of the samples are empty: silence is no agreement."""
+    # Empty samples are all alike, so spread and agreement would call a silent model certain.
     if not draft.text.strip() or (statistics.k and 2 * statistics.empty_samples > statistics.k):
         return math.inf
     return estimator.estimate(statistics)
@@ -165,6 +169,7 @@ def _estimate(estimator: Estimator, statistics: SampleStatistics, draft: Sample)
 def _greedy(
     chosen: ChosenEstimator, needs: set[str], stop: tuple[str, ...], limit: int, attention: bool
 ) -> SamplingParams:
+    # Attention weights cost another pass (transformers): only where the gate or the estimator reads them.
     attention = attention or bool(needs & {"attention", "previous_attention"})
     return SamplingParams(
         max_tokens=limit,
@@ -180,6 +185,7 @@ def _greedy(
 
 def _sampling(chosen: ChosenEstimator, needs: set[str], stop: tuple[str, ...], limit: int) -> SamplingParams:
     options = chosen.options
+    # By default SeaKR's state: the MLP output of the middle layer at the end-of-sequence token, one (d,) per sample.
     capture = Capture(options.published.layer, options.published.hidden, options.published.position)
     return SamplingParams(
         n=options.samples,

@@ -28,6 +28,7 @@ def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSet
     """Whether to retrieve for this sentence, and why. What is unknown retrieves."""
     if not draft.text:
         return True, "nothing was written"
+    # Retrieve whatever the uncertainty: a model can be very certain that it does not know.
     if not is_answer(draft.text):
         return True, "the model says that it does not know"
     if options.gate == "always":
@@ -42,6 +43,7 @@ def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSet
         return _decide_by_attention(draft, options)
     if threshold.value is None:
         return True, threshold.source
+    # +inf is unknown, not very uncertain; both retrieve, but the trace tells them apart.
     if not math.isfinite(draft.uncertainty):
         return True, "the uncertainty is unknown"
     wanted = threshold.retrieve(draft.uncertainty)

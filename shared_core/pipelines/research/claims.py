@@ -142,6 +142,7 @@ def read_claims(
     if isinstance(reply, Exception):
         return (), 0
     sample = reply.samples[0]
+    # The provider ignored max_tokens: text of that length about one sentence is no list of its claims.
     if len(sample.text) > _LONGEST:
         return (), 0
     lines = [line for line in spoken(sample.text).splitlines() if line.strip()]
@@ -154,6 +155,7 @@ def read_claims(
         lines = [lines[0][a:b] for a, b in split_sentences(lines[0])]
     said = [" ".join(_BULLET.sub("", line).split()).strip('"“”') for line in lines]
     said = [s for s in unique_claims(said) if any(c.isalnum() for c in s) and not s.endswith(":")]
+    # Fall back to the sentence itself: it is a weaker unit, but the model did write it.
     if not said or len(said) > most or any(is_refusal(s) for s in said):
         return (), 0
     allowed = _words(f"{source}\n{sentence}")
@@ -173,6 +175,7 @@ def _words(text: str) -> frozenset[str]:
 def _stands_in(claim: str, allowed: frozenset[str]) -> bool:
     """Whether the claim is made of these words, all its figures among them."""
     words = _words(claim)
+    # A changed figure is the worst invention and the easiest to miss by overlap, so figures must match exactly.
     if any(w not in allowed for w in words if any(c.isdigit() for c in w)):
         return False
     return not words or len(words & allowed) >= _GROUNDED * len(words)

@@ -81,11 +81,14 @@ def evaluate(
         CapabilityError: ``evaluation="logits"`` and the model gives neither scores nor log-probabilities.
     """
     options = run.settings.research
+    # Without other sentences all subsets are empty, and the judge would be asked the same question k times.
     count = options.published.self_consistency_samples if sources else 1
+    # Seeded by the claim's number in the whole search: repeatable, and claims do not share their subsets.
     seeds = [None if run.settings.seed is None else run.settings.seed + start + i for i in range(len(claims))]
     subsets = [random_subsets(sources, count, options.published.subset_sentences, seed) for seed in seeds]
     done = yield from _together(_requests(question, list(zip(claims, subsets)), run), count)
     said = [_said(r, stated=options.published.evaluation == "verbalised") for r in done.replies]
+    # Replies are in order, ``count`` for each claim; the last claims are missing after a limit.
     found = [self_consistency(said[i : i + count]) for i in range(0, len(said), count)]
     missing = sum(f.missing for f in found)
     example = next((r.text for r, p in zip(done.replies, said) if p is None and isinstance(r, Generation)), "")
@@ -113,9 +116,11 @@ def _together(requests: tuple[Generate | Score, ...], count: int) -> Flow[_Done]
         replies = yield Together(requests, return_errors=True)
     except LimitError as error:
         limit = error
+        # Judge whole claims only: a mean over fewer subsets would not be comparable (or calibrated).
         fitting = error.calls_left // count * count if isinstance(error, BudgetError) else 0
         if fitting:
             replies = yield Together(requests[:fitting], return_errors=True)
+    # A deadline may pass within the batch: keep the claims whose replies are all there.
     late = next(((i, r) for i, r in enumerate(replies) if isinstance(r, LimitError)), None)
     if late is not None:
         limit, replies = late[1], replies[: late[0] // count * count]
@@ -133,6 +138,7 @@ def _requests(
         params = SamplingParams(max_tokens=12, seed=seed)
         return tuple(Generate(evaluate_prompt(question, s, c, options), params, model="judge") for c, s in asked)
     prompts = [evaluate_prompt(question, s, c, options, yes_no=True) for c, s in asked]
+    # Scoring reads P(yes) and P(no) exactly; from the first token only the words that were reported are known.
     model = run.abilities.model("judge")
     if model is not None and model.score:
         return tuple(Score(p, (*YES, *NO), model="judge") for p in prompts)

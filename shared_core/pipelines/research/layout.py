@@ -30,8 +30,10 @@ def shown_scores(candidate: Candidate, scores: Mapping[str, float | None]) -> li
     for i, part in enumerate(candidate.parts):
         keys = [key for c in part.claims if (key := claim_key(c))]
         least = _least([shown.get(key, scores.get(key)) for key in keys])
+        # "It is red." says nothing without the sentence before it, so it is never more certain than that one.
         if i and leans(candidate.text[part.start : part.end]):
             least = _least([least, before])
+        # Chained through: a dropped sentence drops all that refer back to it, one after the other.
         before = least
         for key in keys:
             shown.setdefault(key, least)
@@ -40,6 +42,7 @@ def shown_scores(candidate: Candidate, scores: Mapping[str, float | None]) -> li
 
 def _least(scores: Sequence[float | None]) -> float | None:
     known = [s for s in scores if s is not None]
+    # One unknown claim makes the sentence unknown: a sentence is shown whole or not at all.
     return min(known) if known and len(known) == len(scores) else None
 
 
@@ -77,6 +80,7 @@ def lay_out(candidate: Candidate, claims: Sequence[Claim], *, marks: bool = True
         if claim.status != "dropped" and part.start in places:
             claim = dataclasses.replace(claim, start=places[part.start][0], end=places[part.start][1])
         placed.append(claim)
+    # sort is stable: claims that are shown keep the order of the text.
     placed.sort(key=lambda c: c.status == "dropped")
     return text, tuple(placed)
 

@@ -137,6 +137,7 @@ def search(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow
             yield run.note("search", "ended", error.message, round=state.rounds + 1)
             break
         state.rounds += 1
+        # A limit within the round left claims unknown; another round would reach it at its first request.
         if run.trace.limit is not None:
             break
         why = _why_end(state)
@@ -151,6 +152,7 @@ def _why_end(state: Search) -> str:
     if options.token_budget is not None and state.tokens >= options.token_budget:
         return f"{state.tokens} tokens are spent of token_budget={options.token_budget}"
     if options.patience is not None and len(history) > options.patience:
+        # history is a running maximum (max over all candidates so far), so comparing its ends is enough.
         before = history[-1 - options.patience]
         if history[-1] <= before + options.published.min_gain:
             return f"the best utility has not grown in {options.patience} round(s)"
@@ -162,6 +164,7 @@ def _round(state: Search) -> Flow[None]:
     facts = state.facts()
     texts = yield from _write(state, facts, number)
     candidates = yield from split(state.question, texts, number, state.splits, run)
+    # Claims of earlier rounds keep their probability: only new ones cost requests.
     new = state.cache.missing([claim for c in candidates for claim in c.claims])
     yield run.note(
         "split",
@@ -174,6 +177,7 @@ def _round(state: Search) -> Flow[None]:
     )
     state.candidates += candidates
     yield from judge_claims(state, new)
+    # Abstaining is worth 0, so the best utility is never below it.
     state.history.append(max([0.0, *map(state.utility, state.candidates)]))
     yield run.note(
         "search",
@@ -214,6 +218,8 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
         except ContextOverflowError as error:
             if settings.on_overflow == "raise" or len(state.passages) <= 1:
                 raise
+            # Passages make up nearly all of the prompt, so drop the share by which it was too long; at least one, so
+            # that the loop ends. The quote index belongs to the old passages.
             dropped = max(1, int(error.excess * len(state.passages)))
             state.passages, state._quotes = state.passages[:-dropped], None
             yield state.run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
@@ -231,6 +237,7 @@ def whole_sentences(text: str, *, cut: bool, most: int | None = None) -> str:
     """
     sentences = split_sentences(text)
     if cut:
+        # The limit cut through the last sentence: half a claim must not be judged.
         sentences = sentences[:-1]
     elif most is None or len(sentences) <= most:
         return text
@@ -241,6 +248,7 @@ def _evaluate(state: Search, new: Sequence[str]) -> Flow[None]:
     """Ask the model itself (closed book); claims that a limit leaves undone stay unknown."""
     done = yield from evaluate(state.question, new, state.sentences(), len(state.cache), state.run)
     state.missing += sum(f.missing for f in done.found)
+    # Calibrated before it enters the cache: the search compares and selects by fitted probabilities only.
     fitted = self_evaluation_of(state.run.settings, state.run.abilities)
     for i, claim in enumerate(new):
         p = done.found[i].probability if i < len(done.found) else None
@@ -262,6 +270,7 @@ def _weigh(state: Search, new: Sequence[str]) -> Flow[None]:
 
 def _remember(state: Search, claim: Claim) -> None:
     state.cache.add(claim.text, claim.support)
+    # The first wording stays, as in the cache, so that a claim keeps its quotes across rounds.
     state.claims.setdefault(claim_key(claim.text), claim)
 
 
@@ -269,6 +278,7 @@ def _counted(flow: Flow[T], state: Search) -> Flow[T]:
     """Wrap the flow: add the usage of its requests to ``state.usage``."""
 
     def count(request: Request, result: object) -> None:
+        # A Together gives a list, in which failed requests are errors without usage.
         for one in result if isinstance(result, list) else [result]:
             usage = getattr(one, "usage", None)
             if isinstance(usage, Usage):

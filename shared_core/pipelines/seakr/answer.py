@@ -83,15 +83,18 @@ def weigh_answer(
     context = run.abilities
     fitted = "answer" in context.calibrations
     unheard = run.settings.signals == "support_only" or fitted
+    # Reader and critic read quotes: without one they have nothing to add.
     if not claim.citations or (unheard and context.stack is None):
         return Weighed([claim], calibrated=fitted)
     weighed = yield from weigh(question, [claim], passages, run, judged=claim.signals.entailed is not None)
     if context.stack is not None or not _statements(question, claim.text, grounds)[1]:
         return weighed
+    # Each passage once, in the order of the steps that rest on it.
     evidence = "\n".join(dict.fromkeys(p.text for p, _ in grounds))
     (said,) = yield from ask_model([(question, evidence, claim.text)], run)
     (found,) = weighed.claims
     signals = replace(found.signals, certain=said)
+    # quoted and answers compare one passage with the question, which no single step answers.
     support = most_doubtful(replace(signals, quoted=None, answers=None))
     return replace(weighed, claims=[replace(found, signals=signals, support=support)], answerable=None)
 
@@ -109,6 +112,7 @@ def _statements(question: str, text: str, grounds: Sequence[Ground]) -> tuple[st
     holds = _whole_words(text)
     steps = [(p, step) for p, step in grounds if final_answer(step) is None]
     giving = [i for i, (_, step) in enumerate(steps) if holds is not None and holds.search(_folded(step))]
+    # One step, or none that names the answer: the question itself makes the statement.
     if len(steps) < 2 or not giving:
         return state_answer(question, text), []
     return steps[giving[-1]][1], [s for i, s in enumerate(steps) if i < giving[-1]]
@@ -129,6 +133,7 @@ def _support(
     premises = [p.text for p in passages if p.id in cited] or ["\n".join(p.text for p in passages)]
     pairs = [(premise, statement) for premise in premises] + [(p.text, step) for p, step in others]
     found = yield from support(pairs, run)
+    # max over the cited passages (any of them may support it), min over the steps (all of them must hold).
     by_cited = [p for p in found[: len(premises)] if p is not None]
     rest = found[len(premises) :]
     known = [p for p in rest if p is not None]

@@ -91,6 +91,7 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
     chosen = choose_estimator(run.settings, run.abilities, form=form_of(run.settings))
     warn_of_cost(chosen, run.settings, run.abilities.model_name("default"))
     gate, why = choose_gate(run.settings, run.abilities)
+    # The gate may have been replaced by one that the model can serve: settings must say what is really used.
     run = replace(run, settings=with_gate(run.settings, gate))
     threshold = choose_threshold(chosen, run.settings, run.abilities)
     yield estimator_report(chosen, threshold, run.trace, why)
@@ -146,11 +147,13 @@ def _multi_hop(state: _State) -> Flow[tuple[str | None, float]]:
     said: str | None = None
     while len(state.steps) < state.options.max_steps:
         step = yield from _step(state)
+        # A model that repeats a step is looping: more steps would cost tokens and say nothing new.
         if not step.text or step.text in state.steps:
             yield state.run.note("stop", "nothing more to say" if not step.text else "a step repeats itself")
             break
         state.steps.append(step.text)
         state.uncertainties.append(step.uncertainty)
+        # None unless the step says "the answer is …".
         said = final_answer(step.text)
         if said is not None:
             break
@@ -177,6 +180,7 @@ def _step(state: _State) -> Flow[Measurement]:
     if best is not None:
         state.grounds.append((state.kept[-1], best.text))
         return best
+    # The draft was measured already, or is empty and has nothing to measure.
     if draft is not None and (state.decides or not draft.text):
         return draft
     return (yield from _draft(state, "", STEP_STOPS, draft_only=False))  # it stays after all, and so it is measured
@@ -209,12 +213,14 @@ def _new_passages(state: _State, draft: Measurement | None) -> Flow[list[Passage
     if len(state.kept) >= options.published.max_passages:
         yield state.run.note("query", "none", "the limit of passages is reached", passages=len(state.kept))
         return []
+    # Without a draft there are no certain words to search with.
     query = formulate(state.question, draft, state.steps, options) if draft is not None else state.question
     if query in state.queries:
         yield state.run.note("query", "none", "the query was asked before", query=query)
         return []
     state.queries.add(query)
     wanted = options.rerank_passages
+    # Ask for the kept ones on top: they may come back, and N new ones are wanted.
     found: tuple[Passage, ...] = yield Retrieve(query, wanted + len(state.kept), state.settings.where)
     known = {p.id for p in state.kept}
     new = [p for p in found if p.id not in known][:wanted]
@@ -228,6 +234,7 @@ def _with_best(
     state: _State, found: Sequence[Passage], *, lead: str, stop: tuple[str, ...], max_tokens: int | None = None
 ) -> Flow[Measurement | None]:
     """Write on with each passage in turn, in one batch; keep the one of least uncertainty. ``None`` if none fits."""
+    # N·k samples in one batch; the prompts share all but the passage.
     measured = yield from _measure_each(state, [(p,) for p in found], lead, stop, max_tokens=max_tokens)
     best = least_uncertain([m.uncertainty for m in measured], [m.text for m in measured])[0]
     fitting = [i for i, m in enumerate(measured) if m.error is None]
@@ -300,6 +307,7 @@ def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:
         own = short.uncertainty
         again = final_answer(f"the answer is {short.text}")
         said = (again or said) if options.published.follows_code else (said or again)
+    # Section 3.3 compares the mean over the steps with the uncertainty of the answer from all passages.
     averaged = state.uncertainties and not options.published.measures_answer
     from_rationales = rationale_uncertainty(state.uncertainties) if averaged else own
     known, uncertainty = yield from _from_knowledge(state)

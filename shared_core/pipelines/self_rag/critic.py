@@ -79,6 +79,7 @@ def _from_scores(words: Words, totals: Sequence[float]) -> dict[str, float]:
     top, found, start = max(totals), {}, 0
     for word, token in words:
         end = start + len(_spelt(word))
+        # Spellings of one word are different continuations: their probabilities add.
         mass = sum(math.exp(t - top) for t in totals[start:end])
         found[token] = math.log(mass) + top if mass > 0 else -math.inf
         start = end
@@ -90,6 +91,7 @@ def _from_first_token(words: Words, sample: Sample) -> dict[str, float]:
     if said is None or not sample.logprobs or not math.isfinite(sample.logprobs[0]):
         return {}
     p = min(1.0, math.exp(sample.logprobs[0]))
+    # The words are ordered from the most doubtful on, so the remainder is counted against the segment.
     doubtful = next(token for _, token in words if token != said)
     found = {token: -math.inf for _, token in words}
     found[said] = math.log(p)
@@ -101,6 +103,7 @@ def _from_votes(words: Words, samples: Sequence[Sample]) -> dict[str, float]:
     votes = Counter(v for v in (_word_of(s.text, words) for s in samples) if v is not None)
     if not votes:
         return {}
+    # Jeffreys prior, half a vote per word: n of n votes is not certainty.
     total = sum(votes.values()) + 0.5 * len(words)
     return {token: math.log((votes[token] + 0.5) / total) for _, token in words}
 

@@ -55,6 +55,7 @@ def judge_rows(row: Mapping[str, float], options: SelfRagSettings) -> Judged:
         row: log-probabilities by reflection token, of all groups together.
         options: weights, and the form of the scores (``scores``).
     """
+    # Each group on its own: scores are normalised within it (section 3.3), as mass on other tokens is no verdict.
     relevant, support, utility = (
         group_logprobs(row, group) for group in (RELEVANCE_TOKENS, SUPPORT_TOKENS, UTILITY_TOKENS)
     )
@@ -72,6 +73,7 @@ def _share(utility: Mapping[str, float]) -> float | None:
     """P(a rating of 4 or 5) among the ratings."""
     if not utility:
         return None
+    # Shifted by the largest, so that exp cannot underflow for all of them.
     top = max(utility.values())
     shares = {t: math.exp(v - top) for t, v in utility.items()}
     return min(1.0, sum(shares.get(t, 0.0) for t in _USEFUL) / sum(shares.values()))

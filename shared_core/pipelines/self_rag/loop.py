@@ -38,7 +38,9 @@ def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
         writer = yield from choose_writer(question, run)
         options = run.settings.self_rag
         short = options.form == "short"
+        # The short form is the same search with one segment per path and room for every passage's answer.
         shape = Shape(run.settings.top_k, 1) if short else Shape(options.beam_width, options.max_depth)
+        # In the short form nothing is sealed early: any of the answers may still win.
         paths = yield from search(shelf, writer, shape, _later if short else sealed.add)
         best, agreement = _winner(paths, closed=options.published.closed_set)
         yield run.note(
@@ -50,11 +52,13 @@ def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
             mean_score=best.mean_score if best.segments else None,
             agreement=agreement,
         )
+        # Sealing is idempotent; only what the beam did not share is new here.
         for segment in best.segments:
             yield from sealed.add(segment)
         claims = _with_path(sealed.of(best), best, agreement)
         weighed = yield from weigh(question, claims, tuple(shelf.passages.values()), run)
         weighed = yield from _ask_own_word(question, weighed, best, run)
+        # A model that declined read the passages; otherwise unusable claims mean that it misread them.
         read = shelf.passages and not writer.declined
         error = find_unusable(weighed.claims, run, pruned=shelf.written > 0) if read else None
         if error is not None and run.trace.limit is None and (run.abilities.has_reader or not weighed.claims):
@@ -111,6 +115,7 @@ def _winner(paths: Sequence[WrittenPath], *, closed: bool) -> tuple[WrittenPath,
     totals = aggregate_answers([_answer(p) for p in written], [p.score for p in written])
     if not totals:
         return written[0], None
+    # Equal answers pool their scores (closed set); quotes come from the single best path among them.
     same = [written[i] for i in totals[0].paths]
     return max(same, key=lambda p: p.score), len(same) / len(written)
 
@@ -125,6 +130,7 @@ def _with_path(claims: Sequence[Claim], path: WrittenPath, agreement: float | No
     use = path.segments[-1].payload.useful if path.segments else None
     found = []
     for claim in claims:
+        # Both are the model's own word, so they make one signal, the more doubtful of the two.
         known = [p for p in (claim.signals.certain, use) if p is not None]
         signals = dataclasses.replace(
             claim.signals, certain=min(known) if known else None, agreement=agreement or claim.signals.agreement

@@ -72,14 +72,17 @@ class PromptedWriter:
         return [self._next(path, _wanted(row)) for path, row in zip(paths, rows)]
 
     def _next(self, path: WrittenPath, more: float | None) -> Step:
+        # A model that cannot say whether more is needed would go on for ever: the unknown ends the answer here.
         if more is None or more <= 0.5:
             return Step("end", more, "nothing is left open" if more is not None else "the model does not say")
+        # An answer begun from memory goes on from memory: nothing was retrieved that it could cite.
         grounded = path.segments[-1].payload.move != "none"
         return Step("retrieve" if grounded else "none", more, "the answer leaves something open")
 
     def write(self, jobs: Sequence[Job]) -> Flow[list[WrittenSegment | None]]:
         """Relevance of new passages, a sentence from each that is relevant, its support and use: three batches."""
         yield from self._learn_relevance([j.passage for j in jobs if j.passage is not None])
+        # Irrelevant passages cost one verdict instead of a sentence and two more verdicts.
         worth = [i for i, j in enumerate(jobs) if j.passage is None or not self._irrelevant(j.passage)]
         self.declined = self.declined or len(worth) < len(jobs)
         found: list[WrittenSegment | None] = [None] * len(jobs)
@@ -127,6 +130,7 @@ class PromptedWriter:
             return ""
         if self.run.settings.self_rag.form == "long":
             ranges = split_sentences(text)
+            # One sentence per segment, as each is judged (and cited) by itself.
             if len(ranges) > 1:
                 return text[: ranges[0][1]]
         elif sample.finish_reason == "length":
@@ -142,6 +146,7 @@ class PromptedWriter:
 
     def _irrelevant(self, passage: Passage) -> bool:
         row = self.relevance.get(passage.id) or {}
+        # Unknown is not irrelevant: the passage is tried, and its sentence judged by support.
         return bool(row) and row.get(IRRELEVANT, -1e9) > row.get(RELEVANT, -1e9)
 
     def _judge(self, jobs: Sequence[Job], texts: Sequence[str]) -> Flow[list[tuple[Judged, bool]]]:
@@ -149,6 +154,7 @@ class PromptedWriter:
         stated = [(j.passage, t) for j, t in zip(jobs, texts) if j.passage is not None]
         questions = [ask_support(p, t) for p, t in stated]
         useful = [ask_useful(self.question, j.path, t) for j, t in zip(jobs, texts)]
+        # Support and usefulness of all drafts in one batch; jobs without a passage have no support question.
         rows = yield from ask_critic([*questions, *useful], self.run)
         by_critic = yield from self._ask_critic([(_whole(p), t) for p, t in stated])
         supports = iter(zip(rows[: len(questions)], by_critic))
@@ -177,6 +183,7 @@ class PromptedWriter:
         if p is None:
             return judged
         critique = judged.critique
+        # The lower of model and critic: a model is a lenient judge of its own sentence.
         support = p if critique.support is None else min(critique.support, p)
         score = critique_score(critique.relevance, support, critique.usefulness, weights_of(self.run.settings.self_rag))
         fully = p if judged.fully is None else min(judged.fully, p)

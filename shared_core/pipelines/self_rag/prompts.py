@@ -135,6 +135,7 @@ def _evidence(path: WrittenPath, passage: Passage | None) -> Sequence[Passage]:
     """The passages of the path, each once, and the new one last."""
     if passage is None:
         return ()
+    # In order of first use, so that the prompts of one path share their beginning from step to step.
     used = {s.passage_id: s.payload.passage for s in path.segments if s.payload.passage is not None}
     return (*(p for p in used.values() if p is not None and p.id != passage.id), passage)
 

@@ -86,6 +86,7 @@ def search(shelf: Shelf, writer: Writer, shape: Shape, seal: Sealer) -> Flow[tup
     beam: Beam[Written] = Beam((Path(),), shape.width, shape.depth, options.published.hard_constraint, rank)
     sealed = 0
     depth = 0
+    # One iteration is one segment on every open path: two batches (decide, write) whatever the width.
     while beam.open and run.trace.limit is None:
         growing = beam.open
         steps = yield from _steps(growing, writer, run)
@@ -103,6 +104,7 @@ def search(shelf: Shelf, writer: Writer, shape: Shape, seal: Sealer) -> Flow[tup
             best_score=beam.best.mean_score if beam.best.segments else None,
             passage=beam.best.segments[-1].passage_id if beam.best.segments else None,
         )
+        # A common prefix only grows as the beam advances, so what was sealed is never taken back.
         settled = shared(beam.paths)
         for segment in settled[sealed:]:
             yield from seal(segment)
@@ -114,6 +116,7 @@ def shared(paths: Sequence[WrittenPath]) -> tuple[WrittenSegment, ...]:
     """The segments that all paths begin with: no later step can take them back."""
     common: list[WrittenSegment] = []
     for segments in zip(*(p.segments for p in paths)):
+        # By identity: two paths may have written the same words from different passages.
         if any(s.payload is not segments[0].payload for s in segments):
             break
         common.append(segments[0])
@@ -123,12 +126,14 @@ def shared(paths: Sequence[WrittenPath]) -> tuple[WrittenSegment, ...]:
 def _steps(growing: Sequence[WrittenPath], writer: Writer, run: QuestionRun) -> Flow[list[Step]]:
     """Choose the next step on each path, by the mode of the settings."""
     mode = run.settings.self_rag.mode
+    # All open paths have the same depth: at the root there is one path, and one decision for it.
     if growing[0].segments:
         steps = yield from writer.ask_next(growing)
     elif mode == "adaptive":
         steps = [(yield from writer.begin())]
     else:
         steps = [Step("retrieve" if mode == "always" else "none", None, f"mode {mode}")]
+    # Swapped afterwards, so that "end" is still the model's decision in every mode.
     swaps = _BY_MODE[mode]
     steps = [dataclasses.replace(s, move=swaps.get(s.move, s.move)) for s in steps]
     if not growing[0].segments:
@@ -148,6 +153,7 @@ def _continue(
     jobs = [job for path, step in zip(growing, steps) for job in _jobs(path, step.move, shelf)]
     written = (yield from writer.write(jobs)) if jobs else []
     shelf.written += sum(segment is not None for segment in written)
+    # By identity, because paths with equal texts are still different paths of the beam.
     groups: dict[int, list[WrittenSegment]] = {id(path): [] for path in growing}
     for job, segment in zip(jobs, written):
         if segment is not None and not _repeats(job.path, segment):
@@ -161,6 +167,7 @@ def _jobs(path: WrittenPath, move: Move, shelf: Shelf) -> list[Job]:
     if move == "retrieve":
         return [Job(path, move, passage) for passage in shelf.of(path)]
     last = path.segments[-1].payload.passage if path.segments else None
+    # Without a passage there is none to continue with; the model then writes from memory.
     if move == "continue" and last is not None:
         return [Job(path, move, last)]
     return [Job(path, "none")]

@@ -81,6 +81,7 @@ class TokenWriter:
     def begin(self) -> Flow[Step]:
         """From the distribution over the retrieval tokens at the first position (one token is generated)."""
         params = SamplingParams(max_tokens=1, verdicts=self.vocabulary.verdicts, seed=self.run.settings.seed)
+        # The token itself is thrown away: only the distribution at its position counts (eq. 8).
         (found,) = yield from generate_all([Generate(instruction(self.question), params)], self.run)
         sample = found.samples[0] if found is not None else Sample("")
         rows = self.vocabulary.rows(sample.verdict_logprobs, len(sample.token_ids))
@@ -116,6 +117,7 @@ class TokenWriter:
         prompt = instruction(self.question)
         for segment in job.path.segments:
             kept = segment.payload
+            # Ids, not text: re-tokenizing the model's own output could turn plain text into control tokens.
             prompt += lead(kept.move, kept.passage) + Prompt.tokens(kept.token_ids)
         return prompt + lead(job.move, job.passage)
 
@@ -127,13 +129,16 @@ class TokenWriter:
         rows = vocabulary.rows(sample.verdict_logprobs, len(sample.token_ids))
         cut = _cut(sample, vocabulary)
         text = strip_reflection_tokens(cut.text)
+        # Cut off by the limit before any decision or verdict: the last sentence is incomplete.
         if sample.finish_reason == "length" and cut.following is None and cut.support_at is None:
             text = whole_sentences(text)
         if not text:
             return None
+        # The relevance verdict is the first token after a fresh passage; without one there is nothing to judge.
         row: LogProbs = group_logprobs(rows[0], RELEVANCE_TOKENS) if rows and job.move == "retrieve" else {}
         if cut.support_at is not None:
             row |= group_logprobs(rows[cut.support_at], SUPPORT_TOKENS)
+        # Usefulness is about the whole answer and comes only at its end.
         if cut.follower in UTILITY_TOKENS and cut.following is not None:
             row |= group_logprobs(rows[cut.following], UTILITY_TOKENS)
         judged = judge_rows(row, options)
@@ -176,7 +181,9 @@ class TokenWriter:
         if not known:
             return Step("retrieve", None, "the model does not say whether it needs a passage")
         threshold = self.run.settings.self_rag.retrieval_threshold
+        # A token that is missing from a reported group has no mass worth reporting: probability 0.
         low = float("-inf")
+        # Continuing is only possible where a passage is at hand, and only as the most likely decision.
         if after_passage and max(known, key=lambda t: known[t]) == CONTINUE:
             return Step("continue", None, "the model continues with the passage it has")
         p = retrieval_probability(known.get(RETRIEVAL, low), known.get(NO_RETRIEVAL, low))
