@@ -36,7 +36,7 @@ from shared_core.pipelines.self_rag.with_tokens import TokenWriter
 from shared_core.reflection import REFLECTION_TOKENS, Path, ReflectionVocabulary, Segment
 from shared_core.runtime.flow import Resources, Together
 from shared_core.settings import SelfReflectSettings
-from shared_core.training.self_rag.vocabulary import add_reflection_tokens
+from shared_core.training.self_rag.recipe import add_reflection_tokens
 from shared_core.types import Passage
 
 TARGETS = {"passage_batch_speedup": "≥ 4"}

@@ -14,8 +14,8 @@ from shared_core.citation import CitationIndex
 from shared_core.errors import ContextOverflowError, SettingsError
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.reclaim.demonstrations import WORKED
 from shared_core.pipelines.reclaim.free import parse_reply
+from shared_core.pipelines.reclaim.prompts import WORKED
 from shared_core.types import Answer, ClaimSealed, Passage, ReferenceSealed
 from tests.fakes import Shelf
 

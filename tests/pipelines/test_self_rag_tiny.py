@@ -14,7 +14,7 @@ from shared_core.lm.base import Prompt
 from shared_core.pipelines.self_rag.choose import has_reflection_tokens
 from shared_core.pipelines.self_rag.with_tokens import instruction
 from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary
-from shared_core.training.self_rag.vocabulary import add_reflection_tokens
+from shared_core.training.self_rag.recipe import add_reflection_tokens
 from shared_core.types import Answer, Passage
 from tests.pipelines.self_rag_scripts import Fixed, made, trace
 

@@ -17,9 +17,8 @@ from shared_core.lm.encoding import Encoder
 from shared_core.pipelines.self_rag.choose import has_reflection_tokens
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead
 from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary
-from shared_core.training.self_rag.recipe import self_rag_recipe, train_self_rag
+from shared_core.training.self_rag.recipe import add_reflection_tokens, self_rag_recipe, train_self_rag
 from shared_core.training.self_rag.rows import CriticRow, GeneratorRow, balance, read_critic_rows, read_generator_rows
-from shared_core.training.self_rag.vocabulary import add_reflection_tokens
 from shared_core.types import Passage
 from tests.training import reclaim_world as world
 
