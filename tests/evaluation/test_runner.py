@@ -112,7 +112,7 @@ def test_what_is_shown_is_judged_and_its_quote_apart(
     answer = said(text, 0.9, Claim(text, 0.9, (Citation((MIRA,)),), short_answer=short))
     (record,) = evaluate(Canned({"q": answer}), [Question("q", "q", golds)]).records
     assert (record.correct, record.quote_correct) == (right, of_quote)
-    assert record.judged_by == ("yes or no" if golds[0].lower() == "no" else "accepted answer in what is said")
+    assert record.judged_by == ("yes or no" if golds[0].lower() == "no" else "contains an accepted answer")
 
 
 @pytest.mark.parametrize("golds", [("#",), ("#", "hash")])
