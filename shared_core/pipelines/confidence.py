@@ -24,6 +24,7 @@ from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.keeping import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.support import ask_model, model_method, support, support_method
 from shared_core.reading.base import ReadResult
 from shared_core.runtime.flow import Flow, Judge, Read
@@ -270,7 +271,7 @@ def _ask_critic(
     for claim in claims:
         # The whole passage, not the quote: "She founded it in 1871" answers only where the passage says who and what.
         cited = dict.fromkeys(s.passage_id for s in _spans(claim))
-        evidence = "\n".join(_whole(by_id[i]) for i in cited if i in by_id)
+        evidence = "\n".join(titled(by_id[i]) for i in cited if i in by_id)
         pairs.append((evidence or _quote(claim), f"{question} {claim.short_answer or claim.text}"))
     try:
         return list((yield Judge(tuple(pairs), by="critic")))
@@ -289,12 +290,8 @@ def _named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | 
     """Return the share of the question's names and numbers that the passages cited hold; ``None`` if it has none."""
     names = {n.casefold() for n in _NAME.findall(question) if n[0].isupper() or n[0].isdigit()}
     cited = {s.passage_id for s in _spans(claim)}
-    held = set(re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(_whole(p) for p in passages if p.id in cited).casefold()))
+    held = set(re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(titled(p) for p in passages if p.id in cited).casefold()))
     return sum(n in held for n in names) / len(names) if names and cited else None
-
-
-def _whole(passage: Passage) -> str:
-    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
 def _ask_model(

@@ -34,8 +34,9 @@ class Window:
         return titled(self.passage, self.passage.text[self.sentences[0].start : self.sentences[-1].end])
 
 
-def titled(passage: Passage, text: str) -> str:
-    """Put the passage's title before a piece of its text."""
+def titled(passage: Passage, text: str | None = None) -> str:
+    """Put the passage's title before a piece of its text; before all of it by default."""
+    text = passage.text if text is None else text
     return f"{passage.title}\n{text}" if passage.title else text
 
 

@@ -104,7 +104,7 @@ def _in_reach(passages: Sequence[Passage], claim: Claim) -> list[Passage]:
 def _three(passages: Sequence[Passage], spans: Sequence[Span]) -> tuple[Texts, Texts, Texts]:
     """Return the texts of all passages; the same without the spans; the spans alone."""
     by_id = {p.id: p for p in passages}
-    everything = [titled(p, p.text) for p in passages]
+    everything = [titled(p) for p in passages]
     without = [titled(p, rest) for p in passages if (rest := _without(p, spans)).strip()]
     alone = [titled(by_id[s.passage_id], s.text) for s in spans if s.passage_id in by_id]
     return everything, without, alone

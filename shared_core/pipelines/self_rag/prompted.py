@@ -15,6 +15,7 @@ from shared_core.citation import split_sentences
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.lm.base import Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
 from shared_core.pipelines.self_rag.judging import Judged, judge_rows, score_of, weights_of, whole_sentences
@@ -156,7 +157,7 @@ class PromptedWriter:
         useful = [ask_useful(self.question, j.path, t) for j, t in zip(jobs, texts)]
         # Support and usefulness of all drafts in one batch; jobs without a passage have no support question.
         rows = yield from ask_critic([*questions, *useful], self.run)
-        by_critic = yield from self._ask_critic([(_whole(p), t) for p, t in stated])
+        by_critic = yield from self._ask_critic([(titled(p), t) for p, t in stated])
         supports = iter(zip(rows[: len(questions)], by_critic))
         found = []
         for job, use in zip(jobs, rows[len(questions) :]):
@@ -190,10 +191,6 @@ class PromptedWriter:
         return dataclasses.replace(
             judged, critique=dataclasses.replace(critique, support=support, score=score), fully=fully
         )
-
-
-def _whole(passage: Passage) -> str:
-    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
 def _contradicted(support: LogProbs, by_critic: float | None) -> bool:

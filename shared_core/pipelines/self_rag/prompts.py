@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.self_rag.segments import WrittenPath
 from shared_core.reflection.tokens import (
     FULLY_SUPPORTED,
@@ -60,10 +61,6 @@ def _theirs(text: str) -> Prompt:
     return Prompt.untrusted(text, role="user")
 
 
-def _whole(passage: Passage) -> str:
-    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
-
-
 def ask_retrieve(question: str) -> CriticQuestion:
     """Is something to be looked up before answering?"""
     prompt = _ours("Question: ") + _theirs(question)
@@ -80,14 +77,14 @@ def ask_more(question: str, path: WrittenPath) -> CriticQuestion:
 
 def ask_relevant(question: str, passage: Passage) -> CriticQuestion:
     """Does a passage help to answer?"""
-    prompt = _ours("Question: ") + _theirs(question) + _ours("\nPassage: ") + _theirs(_whole(passage))
+    prompt = _ours("Question: ") + _theirs(question) + _ours("\nPassage: ") + _theirs(titled(passage))
     ask = "\nDoes the passage hold something that helps to answer the question? Reply with one word, yes or no."
     return CriticQuestion(prompt + _ours(ask), RELEVANT_WORDS)
 
 
 def ask_support(passage: Passage, text: str) -> CriticQuestion:
     """Ask how far a passage supports a sentence."""
-    prompt = _ours("Judge only by the passage, not by what you know.\nPassage: ") + _theirs(_whole(passage))
+    prompt = _ours("Judge only by the passage, not by what you know.\nPassage: ") + _theirs(titled(passage))
     prompt += _ours("\nStatement: ") + _theirs(text)
     ask = "\nHow far does the passage support the statement? Reply with one word: fully, partly, or no (the passage "
     return CriticQuestion(prompt + _ours(f"{ask}does not say it, or says otherwise)."), SUPPORT_WORDS)
@@ -121,7 +118,7 @@ def write_prompt(question: str, path: WrittenPath, passage: Passage | None, *, s
     if path.segments:
         prompt += _ours("\nAnswer so far: ") + _theirs(said(path))
     for used in _evidence(path, passage):
-        prompt += _ours("\nPassage: ") + _theirs(_whole(used))
+        prompt += _ours("\nPassage: ") + _theirs(titled(used))
     return prompt + _ours("\nThe sentence:" if not short else "\nThe answer:")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt, Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.judging import judge_rows, score_of, whole_sentences
 from shared_core.pipelines.self_rag.segments import Job, Move, Step, Written, WrittenPath, WrittenSegment
@@ -54,8 +55,7 @@ def lead(move: Move, passage: Passage | None) -> Prompt:
     Written so, and not as ids, a tokenizer puts the same space (or none) behind its control tokens as in training.
     """
     if move == "retrieve" and passage is not None:
-        text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
-        opened = Prompt.trusted(RETRIEVAL + PARAGRAPH_START) + Prompt.untrusted(text)
+        opened = Prompt.trusted(RETRIEVAL + PARAGRAPH_START) + Prompt.untrusted(titled(passage))
         return opened + Prompt.trusted(PARAGRAPH_END)
     return Prompt.trusted(CONTINUE if move == "continue" else NO_RETRIEVAL)
 

@@ -19,6 +19,7 @@ from shared_core.citation import split_sentences
 from shared_core.lm.base import Generation, Prompt, SamplingParams
 from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.self_rag.asking import ask_all
 from shared_core.pipelines.self_rag.choose import NEEDED, missing_tokens
 from shared_core.pipelines.self_rag.critic import ask_critic
@@ -312,7 +313,7 @@ def _segment(
 
 def _paragraph(passage: Passage) -> str:
     """Wrap a passage in its tags; its own closing tags are removed, since they would end it."""
-    text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
+    text = titled(passage)
     return f"{RETRIEVAL}{PARAGRAPH_START}{text.replace(PARAGRAPH_END, ' ')}{PARAGRAPH_END}"
 
 
@@ -348,6 +349,5 @@ def _writing(instruction: str, passages: Sequence[Passage], most: int) -> Prompt
         f"nothing else. If the passages do not answer it, write only: {NOTHING}\n"
     )
     for passage in passages:
-        text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
-        prompt += ours("\nPassage: ") + Prompt.untrusted(text, role="user")
+        prompt += ours("\nPassage: ") + Prompt.untrusted(titled(passage), role="user")
     return prompt + ours("\nQuestion: ") + Prompt.untrusted(instruction, role="user") + ours("\nAnswer:")

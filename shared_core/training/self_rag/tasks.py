@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt
+from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.self_rag.prompts import CriticQuestion, Words
 from shared_core.reflection.tokens import (
     CONTINUE,
@@ -116,10 +117,6 @@ class Asked:
         return CriticRow(INSTRUCTIONS[self.task], self.input, verdict, self.task)
 
 
-def _whole(passage: Passage) -> str:
-    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
-
-
 def ask_retrieval(instruction: str) -> Asked:
     """Ask whether a passage is needed at all."""
     return Asked("retrieval", f"Instruction: {instruction}")
@@ -128,18 +125,18 @@ def ask_retrieval(instruction: str) -> Asked:
 def ask_again(instruction: str, before: Sequence[str], passage: Passage, sentence: str) -> Asked:
     """Ask whether a later sentence needs a new passage, the current one, or none."""
     said = " ".join(before)
-    head = f"Instruction: {instruction}\nWritten so far: {said}\nPassage: {_whole(passage)}"
+    head = f"Instruction: {instruction}\nWritten so far: {said}\nPassage: {titled(passage)}"
     return Asked("multi_retrieval", f"{head}\nNext sentence: {sentence}")
 
 
 def ask_relevance(instruction: str, passage: Passage) -> Asked:
     """Ask whether a passage helps."""
-    return Asked("relevance", f"Instruction: {instruction}\nPassage: {_whole(passage)}")
+    return Asked("relevance", f"Instruction: {instruction}\nPassage: {titled(passage)}")
 
 
 def ask_support(passage: Passage, sentence: str) -> Asked:
     """Ask how far a passage supports a sentence."""
-    return Asked("groundedness", f"Passage: {_whole(passage)}\nStatement: {sentence}")
+    return Asked("groundedness", f"Passage: {titled(passage)}\nStatement: {sentence}")
 
 
 def ask_utility(instruction: str, response: str) -> Asked:
