@@ -96,6 +96,23 @@ def make_model(vocabulary: int, width: int, layers: int) -> Any:
     return LlamaForCausalLM(config).eval()
 
 
+def alternate(
+    repeats: int, lm: TransformersLM, clock: Callable[[], float], actions: Mapping[str, Callable[[], object]]
+) -> dict[str, float]:
+    """Return the median seconds of each action, run with an empty prompt cache.
+
+    Actions alternate, so that other load on the machine affects all alike.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(repeats):
+        for name, act in actions.items():
+            lm.clear_cache()
+            start = clock()
+            act()
+            taken[name].append(clock() - start)
+    return {name: statistics.median(t) for name, t in taken.items()}
+
+
 class Bench:
     """The model under test, and timing of alternating methods.
 
@@ -124,15 +141,8 @@ class Bench:
         return [rng.randrange(3, len(self.tokenizer)) for _ in range(count)]
 
     def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
-        """Return the median seconds of each action; actions alternate, so that other load affects all alike."""
-        taken: dict[str, list[float]] = {name: [] for name in actions}
-        for _ in range(repeats):
-            for name, act in actions.items():
-                self.lm.clear_cache()
-                start = self.clock()
-                act()
-                taken[name].append(self.clock() - start)
-        return {name: statistics.median(t) for name, t in taken.items()}
+        """Return the median seconds of each action, with an empty prompt cache."""
+        return alternate(repeats, self.lm, self.clock, actions)
 
     def generate(self, ids: Sequence[int], **options: Any) -> Any:
         prompt = torch.tensor([list(ids)])

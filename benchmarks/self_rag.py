@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from lm import CLOCKS, make_model, make_tokenizer, sentences
+from lm import CLOCKS, alternate, make_model, make_tokenizer, sentences
 from rich.console import Console
 from rich.table import Table
 
@@ -99,15 +99,8 @@ class Step:
                 )
 
     def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
-        """Return the median seconds of each action; actions alternate."""
-        taken: dict[str, list[float]] = {name: [] for name in actions}
-        for _ in range(repeats):
-            for name, act in actions.items():
-                self.keeping.clear_cache()
-                start = self.clock()
-                act()
-                taken[name].append(self.clock() - start)
-        return {name: statistics.median(t) for name, t in taken.items()}
+        """Return the median seconds of each action, with an empty prompt cache."""
+        return alternate(repeats, self.keeping, self.clock, actions)
 
 
 def _checked(results: list[Any]) -> list[Generation]:

@@ -7,7 +7,6 @@ median CPU times.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -52,15 +51,10 @@ class Lab:
         return [int(i) for i in np.random.default_rng(seed).integers(3, len(self.tokenizer), count)]
 
     def times(self, repeats: int, **actions: Callable[[], object]) -> dict[str, float]:
-        """Return the median seconds of each method; methods alternate, so that other load affects all alike."""
-        taken: dict[str, list[float]] = {name: [] for name in actions}
-        for _ in range(repeats):
-            for name, act in actions.items():
-                self.lm.clear_cache()
-                start = time.process_time()
-                act()
-                taken[name].append(time.process_time() - start)
-        return {name: statistics.median(t) for name, t in taken.items()}
+        """Return the median CPU seconds of each method, with an empty prompt cache."""
+        from lm import alternate
+
+        return alternate(repeats, self.lm, time.process_time, actions)
 
     # --- ours --------------------------------------------------------------------------------------------------
 
