@@ -73,7 +73,7 @@ class Comparison:
             is said of the same thing, not of another one of its kind.
 
     >>> from shared_core.citation import compare_claim
-    >>> found = compare_claim("Rufus Hathe built it in 1878.", "Lavinia Hathe built it in 1877.")
+    >>> found = compare_claim("Rufus Hathe built the bridge in 1878.", "Lavinia Hathe built the bridge in 1877.")
     >>> [(m.kind, m.claimed, m.held) for m in found.mismatches]
     [('number', '1878', '1877'), ('name', 'Rufus', 'Lavinia')]
     >>> compare_claim("The lake is 272 ft deep.", "The lake has a depth of 83 metres.").mismatches
