@@ -450,6 +450,12 @@ class SelfReflectSettings(Settings):
         description="Composed pipeline: if no quoted claim reaches the target, ask once more for a short answer from "
         "the same passages, and cite the sentences that contain it. One or two calls, only in that case.",
     )
+    compete: bool = Field(
+        default=False,
+        description="With a language model: let the embedded default's own quotes compete with the model's claims, and "
+        "learn from their agreement how far the model's word counts (docs/confidence.md). Then answers depend on the "
+        "questions asked before.",
+    )
     on_overflow: Literal["drop", "raise"] = Field(
         default="drop",
         description="If the prompt exceeds the model's context: drop the lowest-ranked passages, or raise.",

@@ -17,8 +17,6 @@ EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 EXEMPT = {
-    "shared_core.citation",
-    "shared_core.citation.facts",
     "shared_core.evaluation",
     "shared_core.evaluation.compare",
     "shared_core.lm.chat",

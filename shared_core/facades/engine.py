@@ -136,6 +136,7 @@ class SelfReflectEngine:
         # plug-ins create an engine per question, and the estimate needs all questions
         if made.settings.expected_answerable == self.settings.expected_answerable:
             made.context = dataclasses.replace(made.context, expected=self.context.expected)
+        made.context = dataclasses.replace(made.context, trust=self.context.trust)
         if calibrations is None:
             made.context = dataclasses.replace(made.context, drift=self.context.drift)
         return made

@@ -20,13 +20,15 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.errors import LimitError, SelfReflectError
+from shared_core.pipelines.competing import ANSWERED_BY, compete
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.keeping import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.support import ask_model, model_method, support, support_method
-from shared_core.reading.base import ReadResult
+from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Judge, Read
 from shared_core.types import Answer, Claim, Passage, Signals, Span
 
@@ -52,6 +54,7 @@ class Weighed:
     answerable: float | None = None
     calibrated: bool = False
     unknown: str = ""
+    readings: tuple[Reading, ...] = ()
 
 
 def weigh(
@@ -83,6 +86,8 @@ def weigh(
     weighed = [
         dataclasses.replace(c, signals=s, support=combine(s, run)) if (s := signals.get(id(c))) else c for c in claims
     ]
+    if not _judge_alone(run):  # as published, nobody looks at the facts
+        weighed = yield from _hold_to_facts(question, weighed, passages, run)
     rule = f"calibrated on {stack.n} claims" if stack else "the judge alone" if _judge_alone(run) else "lowest signal"
     yield run.note(
         "confidence",
@@ -92,7 +97,30 @@ def weigh(
         unknown=sum(c.support is None for c in weighed),
         answerable=read.answerable,
     )
-    return Weighed(weighed, read.answerable, stack is not None, read.unknown)
+    return Weighed(weighed, read.answerable, stack is not None, read.unknown, read.readings)
+
+
+def _hold_to_facts(
+    question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun
+) -> Flow[list[Claim]]:
+    """Limit each claim's support to what its facts allow: it may say no more than its quotes (``compare_claim``).
+
+    The passages cited and the question count as context: a name may come from there, a figure that the quote
+    contradicts may not.
+    """
+    by_id = {p.id: p for p in passages}
+    out: list[Claim] = []
+    found: list[str] = []
+    for claim in claims:
+        cited = dict.fromkeys(s.passage_id for s in _spans(claim))
+        context = "\n".join([question, *(titled(by_id[i]) for i in cited if i in by_id)])
+        facts = compare_claim(claim.text, _quote(claim), context) if cited else Comparison()
+        found += [str(m) for m in facts.mismatches]
+        capped = None if claim.support is None else facts.cap(claim.support)
+        out.append(claim if capped == claim.support else dataclasses.replace(claim, support=capped))
+    if found:
+        yield run.note("facts", f"{len(found)} mismatches", "; ".join(found)[:500])
+    return out
 
 
 def _judge_alone(run: QuestionRun) -> bool:
@@ -139,13 +167,16 @@ def decide_weighed(
 ) -> Flow[Answer]:
     """Decide on weighed claims: the ``max_claims`` surest of them, in the order they were written.
 
+    The embedded default's own quotes compete with them (``competing``).
+
     Args:
         question, passages, run: of the question.
         weighed: the claims with their support.
         pipeline: its name, for the metadata.
         reason: for abstaining, if the pipeline knows more than claims and passages tell.
     """
-    claims = merge_duplicates(weighed.claims)
+    rivals = yield from compete(question, weighed.claims, weighed.readings, passages, run)
+    claims = merge_duplicates(rivals.claims)
     surest = sorted(range(len(claims)), key=lambda i: -1.0 if (p := claims[i].support) is None else -p - 1.0)
     shown = sorted(surest[: run.settings.max_claims])
     request = DecisionRequest(
@@ -153,12 +184,15 @@ def decide_weighed(
         [claims[i] for i in shown],
         passages,
         pipeline=pipeline,
-        answerable=weighed.answerable,
-        calibrated=weighed.calibrated,
+        answerable=rivals.answerable if weighed.answerable is None else weighed.answerable,
+        calibrated=weighed.calibrated and not rivals.own,
         unknown=weighed.unknown,
         reason=reason,
     )
-    return (yield from decide(request, run))
+    answer = yield from decide(request, run)
+    if rivals.own and not answer.abstained:
+        return dataclasses.replace(answer, metadata={**answer.metadata, "answered_by": ANSWERED_BY})
+    return answer
 
 
 def combine(signals: Signals, run: QuestionRun) -> float | None:

@@ -133,7 +133,7 @@ def test_wrong_use_is_refused_early() -> None:
         GatedRetriever(Shelf(), gate="sometimes")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="needs a language model"):
         GatedRetriever(Shelf())
-    with pytest.raises(InputError, match="no retriever"):
+    with pytest.raises(InputError, match="not a retriever"):
         GatedRetriever(object(), gate="always")  # type: ignore[arg-type]
     with pytest.raises(QuestionError):
         gated().ask("  ")

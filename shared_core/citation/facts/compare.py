@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 from shared_core.citation.facts import names as naming
@@ -20,7 +21,6 @@ from shared_core.citation.facts.quantities import (
     quantities_of,
     same_date,
     same_quantity,
-    same_unit,
 )
 from shared_core.citation.facts.tokens import Sentence, Token, all_tokens, fold, sentences_of
 
@@ -45,6 +45,9 @@ class Mismatch:
         kind: of the fact.
         claimed: as the claim has it.
         held: as the evidence has it instead; empty where it says nothing of the kind.
+
+    >>> str(Mismatch("number", "1878", "1877"))
+    "number: '1878', but the evidence has '1877'"
     """
 
     kind: Kind
@@ -171,8 +174,10 @@ class _Scope:
 
     def _share(self, claim: Sentence, keys: frozenset[str]) -> float:
         """Share of the claim's content words (names and numbers left out where there are others) among the keys."""
-        content = [t for t in claim.tokens if t.is_content]
-        plain = [t for t in content if not t.is_capitalised or t.first] or content
+        measured = [range(q.start, q.end) for q in quantities_of(claim.text)]  # units are compared with their numbers
+        content = [t for t in claim.tokens if t.is_content and not any(t.start in r for r in measured)]
+        followed = {a for a, b in pairwise(claim.tokens) if b.is_capitalised}  # "Rufus" of "Rufus Hathe" is a name
+        plain = [t for t in content if not t.is_capitalised or (t.first and t not in followed)] or content
         if not plain:
             return 1.0 if not content else 0.0
         prefixes = {k[:5] for k in keys if len(k) >= 5}
@@ -192,7 +197,7 @@ class _Scope:
             if is_sum(quantity, self.quantities):
                 continue
             instead = next((q for q in spare if _crossed(swaps, claim, quantity, nearest, q)), None)
-            if instead is not None and not (same_unit(quantity, instead) and same_quantity(quantity, instead)):
+            if instead is not None and not same_quantity(quantity, instead):
                 kind: Kind = "unit" if quantity.values & instead.values else "number"
                 yield Mismatch(kind, _shown(claim.text, quantity), _shown(nearest.text, instead))
                 continue

@@ -10,6 +10,7 @@ from shared_core.calibration.calibration import Calibration
 from shared_core.calibration.stack import AnyCalibration, Stack
 from shared_core.lm.base import Capabilities
 from shared_core.lm.identity import Identities
+from shared_core.pipelines.decision.trust import ModelTrust
 from shared_core.reading.expected import ExpectedShare
 from shared_core.runtime.flow import Resources
 
@@ -30,6 +31,7 @@ class Abilities:
         has_embedder: whether ``Embed`` requests can be carried out.
         has_reader: whether the reader is asked about a model's claims.
         expected: the running estimate of the share of questions that the documents answer.
+        trust: how much the model's replies have meant so far, beside the reader's.
         stack: combines the signals of a claim into its support, where one was fitted.
         measured: a cache of uncertainties; calibrations measure the same prompt more than once.
         guarantee: fitted for answers, applied where the settings ask for it; ``drift`` watches that it still fits.
@@ -49,6 +51,7 @@ class Abilities:
     critic: str | None = None
     has_reader: bool = False
     expected: ExpectedShare = field(default_factory=ExpectedShare, compare=False)
+    trust: ModelTrust = field(default_factory=ModelTrust, compare=False)
     stack: Stack | None = None
     guarantee: FittedGuarantee | None = None
     drift: DriftWatch | None = field(default=None, compare=False)
