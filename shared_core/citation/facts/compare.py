@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
@@ -22,7 +21,7 @@ from shared_core.citation.facts.quantities import (
     same_date,
     same_quantity,
 )
-from shared_core.citation.facts.tokens import Sentence, Token, all_tokens, fold, sentences_of
+from shared_core.citation.facts.tokens import Sentence, Token, align, all_tokens, fold, sentences_of
 
 Kind = Literal["number", "unit", "date", "name", "negation", "role", "addition"]
 REFUTED_AT_MOST = 0.05
@@ -109,7 +108,7 @@ class Comparison:
         return min(probability, MISSING_AT_MOST) if missing else probability
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def compare_claim(claim: str, evidence: str, context: str = "") -> Comparison:
     """Find the facts of a claim that its evidence contradicts or does not hold.
 
@@ -281,7 +280,7 @@ def _in_place(claim: Sentence, nearest: Sentence) -> frozenset[tuple[int, int]]:
     """Pair token numbers (claim, nearest) that have the same neighbours in both sentences."""
     a, b = [fold(t.text) for t in claim.tokens], [fold(t.text) for t in nearest.tokens]
     pairs: set[tuple[int, int]] = set()
-    for tag, a1, a2, b1, b2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+    for tag, a1, a2, b1, b2 in align(a, b):
         if tag == "replace":
             pairs |= {(x, y) for x in range(a1, a2) for y in range(b1, b2)}
     return frozenset(pairs)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from shared_core.citation.facts.quantities import dates_of
-from shared_core.citation.facts.tokens import Sentence, Token, all_tokens, capitalises_nouns, fold, stem
+from shared_core.citation.facts.tokens import Sentence, Token, align, all_tokens, capitalises_nouns, fold, stem
 
 _DEMONYM = ("ian", "ish", "ese", "an", "ic", "i", "er", "ine")
 _PLACES = {
@@ -126,7 +126,7 @@ def _replacements(claim: Sentence, nearest: Sentence) -> set[tuple[int, int]]:
     """Pair the starts of tokens (claim, nearest) that have the same neighbours in both sentences."""
     a, b = [t.key for t in claim.tokens], [t.key for t in nearest.tokens]
     pairs: set[tuple[int, int]] = set()
-    for tag, a1, a2, b1, b2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+    for tag, a1, a2, b1, b2 in align(a, b):
         if (
             tag == "replace"
             and max(a2 - a1, b2 - b1) <= _STRETCH
@@ -199,7 +199,7 @@ def swapped(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     if _by(claim) != _by(nearest) or {t.key for t in (*claim.tokens, *nearest.tokens)} & _SYMMETRIC:
         return None
     a, b = [t.key for t in claim.tokens], [t.key for t in nearest.tokens]
-    blocks = [c for c in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if c[0] != "equal"]
+    blocks = [c for c in align(a, b) if c[0] != "equal"]
     for i, (_, a1, a2, b1, b2) in enumerate(blocks):
         for _, c1, c2, d1, d2 in blocks[i + 1 :]:
             here, there = claim.tokens[a1:a2], nearest.tokens[b1:b2]

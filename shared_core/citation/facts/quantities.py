@@ -141,7 +141,7 @@ class Quantity:
         return not self.unit and written and any(1000 <= v <= 2100 for v in self.values)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def quantities_of(text: str) -> tuple[Quantity, ...]:
     """All numbers of a text, written in digits or in English words, in order."""
     found = [*_in_digits(text), *_in_words(text)]
@@ -417,7 +417,7 @@ class Date:
 _VERB_LIKE = frozenset({"may", "march", "mars", "mar", "sep", "dec", "jan", "mai", "mei", "marco"})
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def dates_of(text: str) -> tuple[Date, ...]:
     """Dates that name a month (in eight languages, or ISO) and weekdays, in order."""
     found = [

@@ -7,6 +7,7 @@ import threading
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any
 
@@ -147,7 +148,7 @@ def tokens_of(sentence: str) -> tuple[Token, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def sentences_of(text: str) -> tuple[Sentence, ...]:
     """Sentences of a text with their tokens; those without any token are left out."""
     cut = (text[a:b] for a, b in split_sentences(text))
@@ -176,3 +177,16 @@ def capitalises_nouns(sentences: Sequence[Sentence]) -> bool:
 
 _NOT_GERMAN = frozenset("the of and was is by les des et est el los una y het een van".split())
 _DETERMINERS = frozenset("der die das den dem des ein eine einen einem einer eines".split())
+
+
+def align(one: Sequence[str], other: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    """Align two sequences of words: (tag, start and end in ``one``, in ``other``), as ``difflib`` has them.
+
+    Nothing is aligned, so nothing found to differ, where the work (a product of the lengths) would be out of bounds.
+    """
+    if len(one) * len(other) > _ALIGNED_AT_MOST:
+        return []
+    return SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+
+
+_ALIGNED_AT_MOST = 1_000_000
