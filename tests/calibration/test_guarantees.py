@@ -103,7 +103,7 @@ def test_the_setting_names_what_can_be_fitted() -> None:
 
 
 def test_what_is_no_guarantee_is_refused() -> None:
-    with pytest.raises(SettingsError, match="There are: conformal_factuality"):
+    with pytest.raises(SettingsError, match="Choose from: conformal_factuality"):
         fit("certainty")
     with pytest.raises(InputError):
         fit_guarantee("conformal_factuality", [[0.5]], [], target_accuracy=0.8)

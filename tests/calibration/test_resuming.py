@@ -19,9 +19,9 @@ from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.run_log import RunLog
-from tests.calibration import test_claims as lamps
-from tests.calibration import test_gate as estimators
-from tests.calibration.test_gate import COUNT, QUESTIONS, engine, invoke, reply
+from tests.calibration import test_fit_claims as lamps
+from tests.calibration import test_fit_gate as estimators
+from tests.calibration.test_fit_gate import COUNT, QUESTIONS, engine, invoke, reply
 from tests.fakes import FirstSentenceReader
 from tests.pipelines.scripts import scripted
 

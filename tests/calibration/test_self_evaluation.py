@@ -217,7 +217,7 @@ def test_labels_of_another_shape_are_refused_before_anything_is_asked(claims: An
 
 
 def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
-    monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url: Boaster().lm)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url, dtype=None: Boaster().lm)
     settings = [f"--set=research.{name}={json.dumps(value)}" for name, value in CLOSED.items()]
     settings += [f"--set=research.published.{name}={json.dumps(value)}" for name, value in TWICE.items()]
     return CliRunner().invoke(app, [*map(str, arguments), "--pipeline", "research", "--model", "m", *settings])
@@ -297,7 +297,7 @@ def test_a_command_that_was_killed_goes_on_where_it_was(
 
 
 def test_wrong_use_is_told(monkeypatch: pytest.MonkeyPatch, asked: Path, tmp_path: Path) -> None:
-    monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url: Boaster().lm)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda model, base_url, dtype=None: Boaster().lm)
     command = ["calibrate", str(asked), "--purpose", "self_evaluation", "-o", str(tmp_path / "c.json")]
     assert CliRunner().invoke(app, [*command, "--model", "m"]).exit_code == 2  # not closed book
     closed = ["--pipeline", "research", "--set", "research.closed_book=true"]

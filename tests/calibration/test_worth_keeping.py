@@ -14,8 +14,8 @@ from shared_core.calibration import io as calibration_io
 from shared_core.calibration.held_out import find_shortfall
 from shared_core.errors import CalibrationError
 from shared_core.evaluation.fitting import fit
-from tests.calibration import test_claims as lamps
-from tests.calibration import test_gate as items
+from tests.calibration import test_fit_claims as lamps
+from tests.calibration import test_fit_gate as items
 from tests.fakes import FirstSentenceReader
 from tests.pipelines.scripts import SURE, UNSURE
 

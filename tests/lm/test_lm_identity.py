@@ -100,7 +100,7 @@ def test_a_server_is_known_by_what_it_says_of_its_model() -> None:
 
 
 def test_a_calibration_that_knows_its_model_by_name_only_says_so() -> None:
-    with pytest.raises(CalibrationError, match=r"name or path only.*cannot") as caught:
+    with pytest.raises(CalibrationError, match="name or path only") as caught:
         require_same(
             "It", {"model": "/old/mem"}, {"model": "LlamaForCausalLM, weights 12"}, hint="selfreflect calibrate"
         )

@@ -268,7 +268,7 @@ def test_rows_of_one_source_are_on_one_side(rows: list[TrainingRow]) -> None:
     assert len({r.source for r in apart}) == round(0.25 * len({r.source for r in rows}))
     assert hold_out(list(reversed(rows)), 0.25, seed=1)[1] == list(reversed(apart))
     assert hold_out(rows, 0.0) == (rows, [])
-    with pytest.raises(InputError, match="one thing"):
+    with pytest.raises(InputError, match="one group"):
         hold_out(rows[:1], 0.5)
 
 
