@@ -1,4 +1,4 @@
-"""Settings: how many a user sees, what old names do, and what a wrong one is told."""
+"""Settings: how many a user sees, what old names do, and the errors for wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded default reads twice as many passages as it keeps, and leaves their order alone where it is told to."""
+"""The embedded default reads twice as many passages as it keeps, and keeps their order if the settings say so."""
 
 from __future__ import annotations
 

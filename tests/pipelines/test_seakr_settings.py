@@ -293,7 +293,7 @@ def test_a_sentence_that_denies_the_answer_is_not_cited() -> None:
 
 
 def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None:
-    witness = Comparer()
+    comparer = Comparer()
 
     def reply(body: str) -> Any:
         return " It was painted. So the answer is red.\n", SURE if "1841" in body else 5.0
@@ -305,13 +305,13 @@ def test_the_witness_chooses_the_citation_and_judges_the_passage_cited() -> None
     ]
     options = made(multi_hop=False, threshold=-1e9, target=0.2)
     made_of = SelfReflectEngine(
-        Library(passages), scripted(reply), options, judge=witness, reader=FirstSentenceReader(0.95)
+        Library(passages), scripted(reply), options, judge=comparer, reader=FirstSentenceReader(0.95)
     )
     answer = made_of.answer("Which colour?")
     assert [p.id for p in answer.passages] == ["b"]
     assert answer.claims[0].signals.entailed == 0.9
     assert [s.text for s in answer.numbered_spans()] == ["The barn is red, 1841."]
-    assert {premise for premise, _ in witness.asked} <= {"The barn is red, 1841."}
+    assert {premise for premise, _ in comparer.asked} <= {"The barn is red, 1841."}
 
 
 def test_an_answer_of_several_steps_is_as_sure_as_its_weakest_step() -> None:
