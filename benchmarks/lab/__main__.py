@@ -53,8 +53,7 @@ from benchmarks.lab.measure.verdicts import attack, self_rag, verdicts
 from benchmarks.lab.measure.writing import check, iterative_and_wide
 from shared_core.calibration import io as calibration_io
 from shared_core.lab import World, load_lab_model
-from shared_core.lab.checkpoint import CHECKPOINT
-from shared_core.lab.setup import calibration_file
+from shared_core.lab.setup import CHECKPOINT, calibration_file
 
 PASSAGES = 4
 OTHER_SEED = 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.lab.packing import Batch
 from shared_core.errors import InputError
-from shared_core.lab.checkpoint import CARD
+from shared_core.lab.setup import CARD
 
 if TYPE_CHECKING:
     from torch import Tensor

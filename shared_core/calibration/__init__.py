@@ -6,8 +6,7 @@ A calibration is bound to the configuration it was fitted for (``binding``) and 
 from __future__ import annotations
 
 from shared_core.calibration.calibration import Calibration, choose_threshold, fit_calibration
-from shared_core.calibration.drift import DriftWatch, two_sample_p
-from shared_core.calibration.guarantees import GUARANTEES, FittedGuarantee, fit_guarantee
+from shared_core.calibration.guarantees import GUARANTEES, DriftWatch, FittedGuarantee, fit_guarantee, two_sample_p
 from shared_core.calibration.stack import Stack, fit_stack
 
 __all__ = [

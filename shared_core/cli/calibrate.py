@@ -19,9 +19,8 @@ from shared_core.cli.common import (
     check_questions_and_docs,
     reports_errors,
 )
-from shared_core.cli.console import err, note, out
+from shared_core.cli.console import err, note, out, question_progress
 from shared_core.cli.options import EngineOptions
-from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.settings import GuaranteeName, SelfReflectSettings
 

@@ -20,9 +20,8 @@ from shared_core.cli.common import (
     read_calibration,
     reports_errors,
 )
-from shared_core.cli.console import err, note, out, write_json
+from shared_core.cli.console import err, note, out, question_progress, write_json
 from shared_core.cli.options import Calibration, DocumentOptions
-from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 from shared_core.pipelines.necessity import describe_necessity
 from shared_core.settings import SelfReflectSettings

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast, get_
 import typer
 from typer.core import TyperGroup
 
-from shared_core.cli.console import Verbosity, detail, err, note, set_verbosity, show_error
-from shared_core.cli.progress import indexing_progress
+from shared_core.cli.console import Verbosity, detail, err, indexing_progress, note, set_verbosity, show_error
 from shared_core.errors import (
     CalibrationError,
     IndexMissingError,

@@ -20,21 +20,23 @@ from shared_core.cli.common import (
     read_calibration,
     reports_errors,
 )
-from shared_core.cli.console import err, note, out
+from shared_core.cli.console import err, note, out, question_progress
 from shared_core.cli.eval_compare import (
+    KINDS,
     Baseline,
     Resamples,
+    Wanted,
     all_failed,
     ask_all,
     drawn,
     eval_merge_command,
+    make_systems,
     read_shard,
     save_all,
     show_comparison,
+    wanted_systems,
 )
-from shared_core.cli.eval_systems import KINDS, Wanted, make_systems, wanted_systems
 from shared_core.cli.options import AnswerOptions, Limit
-from shared_core.cli.progress import question_progress
 from shared_core.errors import InputError
 
 if TYPE_CHECKING:
@@ -152,7 +154,7 @@ def _compare(
     about: Mapping[str, Any],
 ) -> None:
     """Ask all configurations, then print, write and draw the comparison; of one, its own table."""
-    from shared_core.evaluation.overlap import fitted_on
+    from shared_core.evaluation.runner import fitted_on
 
     if options.output is None:
         note("Answers of this run are not kept; with -o DIR they are, and a run that was stopped can continue.")

@@ -10,9 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shared_core.cli.common import BAD_INPUT, FAILED, INTERRUPTED, default_index, reports_errors
-from shared_core.cli.console import err, note, out, write_json
+from shared_core.cli.console import err, indexing_progress, note, out, write_json
 from shared_core.cli.options import Vectors
-from shared_core.cli.progress import indexing_progress
 
 if TYPE_CHECKING:
     from shared_core.documents.store import DocumentIndex, IndexReport, IndexSettings

@@ -10,7 +10,7 @@ import typer
 
 from shared_core.cli import common
 from shared_core.cli.common import FAILED, answers_closed_book, open_index, read_calibration, reports_errors
-from shared_core.cli.console import err, note, out
+from shared_core.cli.console import err, note, out, question_progress
 from shared_core.cli.options import (
     BaseUrl,
     Calibration,
@@ -25,7 +25,6 @@ from shared_core.cli.options import (
     Vectors,
     with_set,
 )
-from shared_core.cli.progress import question_progress
 from shared_core.cli.train_rows import show_failures, write_report
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings

@@ -194,8 +194,7 @@ def _train_online(training: TrainingOptions, changes: dict[str, Any], options: R
     from shared_core.facades.engine import SelfReflectEngine
     from shared_core.lm.identity import identity_of
     from shared_core.retrieval import BM25Retriever
-    from shared_core.training.research.online import train_online
-    from shared_core.training.research.reward import UtilityReward
+    from shared_core.training.research.online import UtilityReward, train_online
     from shared_core.training.research.rows import read_prompted
     from shared_core.training.settings import OnlineSettings
 

@@ -14,9 +14,8 @@ import typer
 
 from shared_core.cli import common
 from shared_core.cli.common import FAILED, open_index, reports_errors
-from shared_core.cli.console import err, out
+from shared_core.cli.console import err, out, question_progress
 from shared_core.cli.options import BaseUrl, Docs, Index, Limit, Model, Vectors
-from shared_core.cli.progress import question_progress
 from shared_core.cli.train import show_balance
 from shared_core.errors import InputError
 from shared_core.support.files import replace_file
@@ -228,7 +227,7 @@ def self_rag_rows_command(run: LabellingOptions, how: CriticOptions) -> None:
     """
     from shared_core.training.labelling import open_log
     from shared_core.training.self_rag.label import LabelSettings, Subject, label
-    from shared_core.training.self_rag.made import RowSettings, make_rows, write_made
+    from shared_core.training.self_rag.tasks import RowSettings, make_rows, write_made
 
     thinning = RowSettings(
         relevance_share=how.relevance_share, most_per_task=how.per_task, most_per_verdict=how.per_verdict
@@ -273,7 +272,7 @@ def reclaim_answers_command(
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
     from shared_core.training.labelling import open_log
-    from shared_core.training.reclaim.answers import AnswerSettings, write_answer
+    from shared_core.training.reclaim.sources import AnswerSettings, write_answer
     from shared_core.training.rows import write_json_lines
 
     settings = AnswerSettings(top_k=run.top_k, max_sentences=max_sentences)

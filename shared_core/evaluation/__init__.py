@@ -17,6 +17,7 @@ from shared_core.evaluation.metrics.alce import (
 from shared_core.evaluation.metrics.confidence import (
     ReliabilityBins,
     RiskCoverage,
+    SelfRestraint,
     accuracy_at,
     aurc,
     auroc,
@@ -26,14 +27,16 @@ from shared_core.evaluation.metrics.confidence import (
     recall_at_k,
     reliability_bins,
     risk_coverage_curve,
+    self_restraint,
 )
-from shared_core.evaluation.metrics.generation import mauve, rouge_lsum
 from shared_core.evaluation.metrics.qa import (
     alce_string_match,
     contains_answer,
     exact_match,
     f1,
+    mauve,
     normalize_answer,
+    rouge_lsum,
     str_em,
 )
 from shared_core.evaluation.metrics.reclaim import (
@@ -44,7 +47,6 @@ from shared_core.evaluation.metrics.reclaim import (
     consistency_ratio,
     reclaim_citation_scores,
 )
-from shared_core.evaluation.metrics.self_restraint import SelfRestraint, self_restraint
 from shared_core.evaluation.runner import Evaluation, evaluate
 
 __all__ = [

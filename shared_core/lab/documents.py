@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shared_core.lab.build import Draft
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import SPLITS, Entity, Fact
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import (
     Line,
     StatedValue,

@@ -1,25 +1,40 @@
-"""Engines over the lab's world: settings that suit so small a model, its shipped calibrations, questions to ask."""
+"""The lab's shipped model, engines over its world, their calibrations, and questions to ask."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.stack import AnyCalibration
+from shared_core.errors import ModelLoadError
 from shared_core.facades.engine import SelfReflectEngine
-from shared_core.lab.checkpoint import CHECKPOINT
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Split
+from shared_core.lab.names import Dice
 from shared_core.lab.questions import Question, QuestionKind
 from shared_core.lab.world import World
 from shared_core.lm.base import LanguageModel
 from shared_core.retrieval import BM25Retriever
 from shared_core.settings import PipelineName, SeakrSettings, SelfReflectSettings
 
-__all__ = ["PIPELINES", "LabSetup", "calibration_file", "lab_calibrations", "lab_settings"]
+if TYPE_CHECKING:
+    from shared_core.lm.transformers import TransformersLM
+
+__all__ = [
+    "CARD",
+    "CHECKPOINT",
+    "PIPELINES",
+    "LabSetup",
+    "calibration_file",
+    "lab_calibrations",
+    "lab_card",
+    "lab_settings",
+    "load_lab_model",
+]
 
 PIPELINES: tuple[PipelineName, ...] = ("composed", "self_rag", "seakr", "reclaim", "research")
 
@@ -111,3 +126,46 @@ class LabSetup:
             pool = [q for q in self.world.questions(kind=kind, split=split) if known in (None, q.known)]
             found += Dice("measure", self.seed, split, kind, str(known), name).sample(pool, share)
         return found
+
+
+CARD = "lab.json"
+"""Name of the file beside the weights that records data, settings and losses."""
+CHECKPOINT = Path(__file__).parent / "weights"
+"""Folder of the shipped model."""
+
+
+def load_lab_model(folder: str | Path | None = None, *, device: str | None = None) -> TransformersLM:
+    """Load the lab's model as a white-box backend: grammars, log-probabilities, hidden states, verdicts.
+
+    Args:
+        folder: a checkpoint that ``python -m benchmarks.lab.train`` wrote; the shipped one if not given.
+        device: for instance ``cuda``; by default the CPU, which is as fast for so small a model.
+
+    Raises:
+        ModelLoadError: the folder holds no lab model.
+        MissingDependencyError: torch or transformers is not installed.
+    """
+    from shared_core.lm.transformers import TransformersLM
+
+    path = _checked(folder)
+    return TransformersLM(str(path), device=device or "cpu", dtype="float32", name="lab")
+
+
+def lab_card(folder: str | Path | None = None) -> dict[str, Any]:
+    """Read the model's card: settings, world, losses by family of rows, learning curves.
+
+    Raises:
+        ModelLoadError: the folder holds no lab model.
+    """
+    found: dict[str, Any] = json.loads((_checked(folder) / CARD).read_text(encoding="utf-8"))
+    return found
+
+
+def _checked(folder: str | Path | None) -> Path:
+    path = Path(folder) if folder is not None else CHECKPOINT
+    if not (path / "config.json").is_file() or not (path / CARD).is_file():
+        raise ModelLoadError(
+            f"There is no lab model in {path}.",
+            hint="Make one in a checkout of the project: python -m benchmarks.lab.train --out DIR --minutes 90",
+        )
+    return path

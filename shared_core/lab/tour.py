@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from shared_core.facades.engine import SelfReflectEngine
-from shared_core.lab.checkpoint import load_lab_model
 from shared_core.lab.questions import Question
 from shared_core.lab.recall import MeasuredAnswer, measure_answers
-from shared_core.lab.setup import LabSetup, lab_calibrations, lab_settings
+from shared_core.lab.setup import LabSetup, lab_calibrations, lab_settings, load_lab_model
 from shared_core.lab.world import World
 from shared_core.settings import PipelineName
 from shared_core.types import Answer

@@ -9,12 +9,11 @@ from functools import cached_property
 
 from shared_core.errors import InputError
 from shared_core.lab.build import build
-from shared_core.lab.dice import Dice
 from shared_core.lab.documents import Document, write_all
 from shared_core.lab.facts import Entity, Fact, Split, Tier
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import Statement
-from shared_core.lab.questions import Asker, Question, QuestionKind
-from shared_core.lab.unanswerable import unanswerable
+from shared_core.lab.questions import Asker, Question, QuestionKind, unanswerable
 from shared_core.types import Passage
 
 __all__ = ["World"]

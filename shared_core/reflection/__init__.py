@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from shared_core.reflection.scores import (
     UTILITY_WEIGHTS,
+    VERDICT_TOKENS,
     AnswerTotal,
     CritiqueWeights,
+    ReflectionVocabulary,
     aggregate_answers,
     critique_score,
     first_position,
+    group_logprobs,
     plain_relevance_score,
     plain_support_score,
     plain_usefulness_score,
@@ -33,7 +36,6 @@ from shared_core.reflection.tokens import (
     reflection_ids,
     strip_reflection_tokens,
 )
-from shared_core.reflection.vocabulary import VERDICT_TOKENS, ReflectionVocabulary, group_logprobs
 
 __all__ = [
     "REFLECTION_TOKENS", "RELEASED_IDS", "RELEVANCE_TOKENS", "RETRIEVAL_TOKENS", "SUPPORT_TOKENS", "TOKEN_GROUPS",

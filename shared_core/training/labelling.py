@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shared_core.errors import BudgetError, InputError, LimitError, SelfReflectError
-from shared_core.evaluation.compare.provenance import describe_retriever
+from shared_core.evaluation.compare.run_folder import describe_retriever
 from shared_core.lm.identity import identity_of
 from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import (

@@ -6,7 +6,7 @@ import pytest
 
 from shared_core.errors import ContextOverflowError, GenerationError, SettingsError
 from shared_core.evaluation.baselines import Plain, declines
-from shared_core.evaluation.compare.provenance import describe
+from shared_core.evaluation.compare.run_folder import describe
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.calibration import Calibration
 from shared_core.cli import app
-from shared_core.cli.eval_systems import wanted_systems
+from shared_core.cli.eval_compare import wanted_systems
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.compare.run_folder import read_run
 from shared_core.facades.engine import SelfReflectEngine

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.evaluation.baselines import Plain
-from shared_core.evaluation.compare.provenance import describe
+from shared_core.evaluation.compare.run_folder import describe
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.retrieval import BM25Retriever

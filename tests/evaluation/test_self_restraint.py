@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared_core.abstention import penalty
 from shared_core.errors import InputError, SettingsError
-from shared_core.evaluation.metrics.self_restraint import self_restraint
+from shared_core.evaluation.metrics.confidence import self_restraint
 
 TABLES = {
     c["name"]: c["expected"]["rows"]

@@ -15,7 +15,7 @@ from benchmarks.lab.rows.row import IGNORED  # noqa: E402
 from benchmarks.lab.rows.source import RowSource  # noqa: E402
 from shared_core.errors import InputError  # noqa: E402
 from shared_core.lab import World  # noqa: E402
-from shared_core.lab.checkpoint import CARD, load_lab_model  # noqa: E402
+from shared_core.lab.setup import CARD, load_lab_model  # noqa: E402
 from shared_core.lm.transformers import TransformersLM  # noqa: E402
 
 

@@ -11,7 +11,7 @@ from benchmarks.lab.judge import TruthJudge
 from benchmarks.lab.rows.library import Library
 from shared_core.errors import InputError
 from shared_core.lab import World, schema
-from shared_core.lab.dice import Dice
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import plain
 from shared_core.lab.questions import ANSWERABLE, UNANSWERABLE
 from shared_core.lab.schema import ATTRIBUTES, KINDS

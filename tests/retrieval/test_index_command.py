@@ -13,9 +13,8 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from shared_core.cli.console import PlainConsole, set_verbosity
+from shared_core.cli.console import PlainConsole, indexing_progress, set_verbosity
 from shared_core.cli.index import index_command
-from shared_core.cli.progress import indexing_progress
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.documents.store import DocumentIndex
 
@@ -139,7 +138,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(docs: Path, monkeyp
     assert "Reading files" in stream.getvalue()
     all_three = [f"Reading files: {done} of 3" for done in (1, 2, 3)]
     for every, expected in ((0.0, all_three), (9e9, [])):
-        monkeypatch.setattr("shared_core.cli.progress.EVERY_SECONDS", every)
+        monkeypatch.setattr("shared_core.cli.console.EVERY_SECONDS", every)
         stream = io.StringIO()
         with indexing_progress(PlainConsole(file=stream)) as progress:
             DocumentIndex(None, dense=False).update(docs, progress=progress)

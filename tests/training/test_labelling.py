@@ -17,13 +17,11 @@ from shared_core.lm import ScriptedLM
 from shared_core.retrieval import BM25Retriever
 from shared_core.runtime.flow import Flow, Generate, Resources, Retrieve, run
 from shared_core.training.labelling import Labelled, label_all, open_log
-from shared_core.training.reclaim.answers import AnswerSettings, write_answer
 from shared_core.training.reclaim.rows import build_rows
-from shared_core.training.reclaim.sources import read_sources
+from shared_core.training.reclaim.sources import AnswerSettings, read_sources, write_answer
 from shared_core.training.self_rag.label import LabelSettings, Subject, label
-from shared_core.training.self_rag.made import RowSettings, make_rows
 from shared_core.training.self_rag.rows import GeneratorRow, read_critic_rows, read_generator_rows
-from shared_core.training.self_rag.tasks import INSTRUCTIONS, WORDS, Asked
+from shared_core.training.self_rag.tasks import INSTRUCTIONS, WORDS, Asked, RowSettings, make_rows
 from shared_core.types import Passage
 from tests.fakes import PASSAGES, Shelf
 

@@ -20,8 +20,8 @@ from shared_core.lm import ScriptedLM
 from shared_core.lm.base import Capabilities, Generate, Prompt
 from shared_core.lm.encoding import Encoder
 from shared_core.runtime.flow import Resources
+from shared_core.training.reclaim.cite import parse_selection
 from shared_core.training.reclaim.rows import RowSet, RowSettings, build_rows
-from shared_core.training.reclaim.select import parse_selection
 from shared_core.training.reclaim.sources import Segment, SourceAnswer, read_sources, segment_answer
 from shared_core.training.rows import read_rows, write_rows
 from shared_core.types import Passage

@@ -19,7 +19,7 @@ from shared_core.lm.base import Prompt
 from shared_core.lm.encoding import Encoder
 from shared_core.retrieval import BM25Retriever
 from shared_core.training.folder import CARD
-from shared_core.training.research.reward import Sampled, UtilityReward
+from shared_core.training.research.online import Sampled, UtilityReward
 from shared_core.training.research.rows import (
     Preference,
     Prompted,

@@ -9,9 +9,8 @@ from pathlib import Path
 from benchmarks.lab.measure.pipelines import fit, outcome
 from benchmarks.lab.measure.setting import Counts, Figures, Lab, as_asked
 from benchmarks.lab.rows.candidates import DECLINED
-from shared_core.lab.checkpoint import CARD, load_lab_model
 from shared_core.lab.questions import Question
-from shared_core.lab.setup import lab_settings
+from shared_core.lab.setup import CARD, lab_settings, load_lab_model
 from shared_core.lm.base import Generation, LanguageModel, SamplingParams
 from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.research.asking import write_prompt

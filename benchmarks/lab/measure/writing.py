@@ -9,8 +9,8 @@ from benchmarks.lab.measure.setting import Counts, Figures, Lab, mean
 from benchmarks.lab.rows.library import Library
 from shared_core.abstention import penalty
 from shared_core.citation import split_sentences
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import TIERS, Entity, Split
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import plain
 from shared_core.settings import ResearchSettings, SelfReflectSettings
 from shared_core.types import Answer

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from benchmarks.lab.rows.library import Library
 from benchmarks.lab.rows.row import LabRow, reply
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import article, idle, joined, plain, sentence
 from shared_core.lab.questions import Question, QuestionKind, ask
 from shared_core.lab.schema import KINDS, Attribute

@@ -8,8 +8,8 @@ from benchmarks.lab.rows.answers import unanswered
 from benchmarks.lab.rows.library import Library
 from benchmarks.lab.rows.quoting import asked_over
 from benchmarks.lab.rows.row import LabRow, reply
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import joined, plain
 from shared_core.lab.questions import ask
 from shared_core.pipelines.research.asking import Fact as Likely

@@ -8,8 +8,8 @@ from typing import get_args
 from benchmarks.lab.rows.answers import short
 from benchmarks.lab.rows.library import Library
 from benchmarks.lab.rows.row import LabRow, reply
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact, Value
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import plain, sentence
 from shared_core.lab.questions import ask
 from shared_core.lm.base import Prompt

@@ -9,8 +9,8 @@ from benchmarks.lab.rows.library import Library
 from benchmarks.lab.rows.row import LabRow, from_training_row, reply
 from benchmarks.lab.rows.self_rag import tell_about
 from shared_core.citation import CitationIndex
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Fact
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import plain
 from shared_core.lab.questions import ask
 from shared_core.pipelines.reclaim.prompts import numbered_prompt, reference_prompt

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from benchmarks.lab.rows.answers import unknown
 from benchmarks.lab.rows.library import Library
 from benchmarks.lab.rows.row import LabRow, Piece
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import joined, plain
 from shared_core.lab.questions import ask
 from shared_core.lm.base import Prompt

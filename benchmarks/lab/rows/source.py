@@ -16,8 +16,8 @@ from benchmarks.lab.rows.row import LabRow
 from benchmarks.lab.rows.self_rag import deciding, self_rag
 from benchmarks.lab.rows.writing import biography, rewriting, safe_biography, splitting
 from shared_core.errors import InputError
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import SPLITS, Fact, Split
+from shared_core.lab.names import Dice
 from shared_core.lab.world import World
 
 __all__ = ["SKILLS", "Group", "RowSource", "Skill"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from benchmarks.lab.rows.library import Library
 from benchmarks.lab.rows.row import LabRow, reply
-from shared_core.lab.dice import Dice
 from shared_core.lab.facts import Entity, Fact
+from shared_core.lab.names import Dice
 from shared_core.lab.prose import Line, Subject, joined, plain, sentence
 from shared_core.pipelines.research.prompts import rewrite_prompt, safe_write_prompt, split_prompt, write_prompt
 

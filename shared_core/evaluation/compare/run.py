@@ -12,11 +12,18 @@ from typing import Any, TypedDict, Unpack
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.compare.outcomes import ComparisonRow, Measure, row_of
 from shared_core.evaluation.compare.page import Comparison
-from shared_core.evaluation.compare.provenance import Known, describe, hash_of_questions, versions
-from shared_core.evaluation.compare.run_folder import Run, continue_run, read_run, write_run
+from shared_core.evaluation.compare.run_folder import (
+    Known,
+    Run,
+    continue_run,
+    describe,
+    hash_of_questions,
+    read_run,
+    versions,
+    write_run,
+)
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.overlap import warn_fitted_on
-from shared_core.evaluation.runner import AnswersMany, Progress, Record
+from shared_core.evaluation.runner import AnswersMany, Progress, Record, warn_fitted_on
 from shared_core.support.run_log import require_same
 
 Shard = tuple[int, int]

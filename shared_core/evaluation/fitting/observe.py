@@ -30,7 +30,7 @@ from shared_core.evaluation.fitting.asking import Progress, ask_each, digest_of
 from shared_core.evaluation.fitting.labels import ClaimLabels, Label, can_be_judged
 from shared_core.evaluation.judging import holds_answer, is_right, judge
 from shared_core.evaluation.metrics.qa import contains_answer
-from shared_core.evaluation.overlap import digests_of
+from shared_core.evaluation.runner import digests_of
 from shared_core.pipelines.confidence import SIGNALS
 from shared_core.pipelines.decision.guarantees import signals_of
 from shared_core.pipelines.decision.question_run import QuestionRun

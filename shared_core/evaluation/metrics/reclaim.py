@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
-from shared_core.evaluation.metrics.entailment import Entailment, Nli
+from shared_core.evaluation.metrics.alce import Entailment, Nli
 from shared_core.types import Answer, Claim, Passage
 
 

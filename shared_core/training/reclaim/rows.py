@@ -28,8 +28,15 @@ from shared_core.pipelines.reclaim.prompts import (
 )
 from shared_core.runtime.flow import Flow, Judge, Resources, Together, run_many
 from shared_core.settings import Settings
-from shared_core.training.reclaim.cite import Cited, Found, SentenceBook, citable_claim, cite, read_labels
-from shared_core.training.reclaim.select import select_citations
+from shared_core.training.reclaim.cite import (
+    Cited,
+    Found,
+    SentenceBook,
+    citable_claim,
+    cite,
+    read_labels,
+    select_citations,
+)
 from shared_core.training.reclaim.sources import Segment, SourceAnswer, segment_answer
 from shared_core.training.rows import TrainingRow
 
