@@ -1,6 +1,6 @@
 """Compare the embedded default with and without a language model: ten simulated models and any released one.
 
-    python benchmarks/models.py [--quick] [--compete] [--model NAME] [--only KIND …] [--pipelines NAME …] [--json FILE]
+    python benchmarks/models.py [--quick] [--alone] [--model NAME] [--only KIND …] [--pipelines NAME …] [--json FILE]
 
 Worth is the mean over the questions of 1 for a right answer shown, -1 for a wrong one, 0 for silence: the utility at a
 target accuracy of 0.5. `worth_none`: the embedded default. `worth_alone_MODEL`: a plain chain with that model, which
@@ -81,10 +81,10 @@ def squad(data: Path, each: int, part: str) -> list[Case]:
     return [Case(r["question"], tuple(r["answers"]) if r["answerable"] else (), tuple(p)) for r, p in zip(rows, found)]
 
 
-def natural_questions(data: Path, each: int) -> list[Case]:
+def natural_questions(data: Path, each: int, seed: int = 7) -> list[Case]:
     rows = list(read_lines(data / "rag/nq_gold_passage.jsonl.gz"))
     passages = [Passage(f"nq{i}", r["passage"], r.get("title", "")) for i, r in enumerate(rows)]
-    chosen = random.Random(7).sample(range(len(rows)), each)
+    chosen = random.Random(seed).sample(range(len(rows)), each)
     found = BM25Retriever(passages).retrieve_many([rows[i]["question"] for i in chosen], TOP_K)
     out = []
     for n, (i, some) in enumerate(zip(chosen, found, strict=True)):
@@ -307,7 +307,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
         out[f"worth_alone_{name}"] = plain[0]
         row = [name, f"{base[0]:.3f}", f"{plain[0]:.3f}"]
         for pipeline in options.pipelines:
-            with_model = SelfReflectSettings(top_k=5, candidates=TOP_K, pipeline=pipeline, compete=options.compete)
+            with_model = SelfReflectSettings(top_k=5, candidates=TOP_K, pipeline=pipeline, compete=not options.alone)
             engine = SelfReflectEngine(retriever, lm, with_model, reader=reader)
             value, right, wrong = worth(some, ask(engine, some, f"{name}, {pipeline}"))
             out |= {f"worth_{pipeline}_{name}": value, f"wrong_shown_{pipeline}_{name}": wrong}
@@ -329,9 +329,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, help="questions of each set, in place of the usual number")
     parser.add_argument("--only", nargs="*", choices=sorted(KINDS), help="simulated models to run")
     parser.add_argument("--pipelines", nargs="*", default=["composed"], choices=PIPELINES)
-    parser.add_argument(
-        "--compete", action="store_true", help="let the default's own quotes compete (settings.compete)"
-    )
+    parser.add_argument("--alone", action="store_true", help="without the default's own quotes (compete=False)")
     parser.add_argument("--part", default="tune", choices=("tune", "test"), help="part of SQuAD 2.0")
     parser.add_argument("--real", type=int, default=REAL, help="questions asked of a released model")
     parser.add_argument("--json", type=Path, help="file to write the figures to")

@@ -451,10 +451,10 @@ class SelfReflectSettings(Settings):
         "the same passages, and cite the sentences that contain it. One or two calls, only in that case.",
     )
     compete: bool = Field(
-        default=False,
+        default=True,
         description="With a language model: let the embedded default's own quotes compete with the model's claims, and "
         "learn from their agreement how far the model's word counts (docs/confidence.md). Then answers depend on the "
-        "questions asked before.",
+        "questions asked before. Without, the lowest signal counts and a refusal is believed.",
     )
     on_overflow: Literal["drop", "raise"] = Field(
         default="drop",

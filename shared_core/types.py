@@ -214,6 +214,10 @@ class Signals:
         likely: geometric mean of the model's probabilities of the words that it wrote, given the passages. This is not
             a probability of being right, so only a fitted stack uses it.
         agreement: share of independent answers (the reader's, other samples') that say the same.
+        seconded: probability of the reader's own best quote, given the model's reply, where it says the same as the
+            claim.
+        rival: that probability where it says something else.
+        trusted: how far the model's replies have been borne out so far (``ModelTrust``).
         refuted: the passages contradict the claim (critic); not calibrated, set only for answers that are checked.
     """
 
@@ -226,6 +230,9 @@ class Signals:
     named: float | None = None
     likely: float | None = None
     refuted: float | None = None
+    seconded: float | None = None
+    rival: float | None = None
+    trusted: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that are not probabilities."""

@@ -85,7 +85,7 @@ class Stack:
         Args:
             signals: probabilities in [0, 1], in the order of ``names``; ``None`` and NaN are missing.
         """
-        row = _figures(signals)
+        row = log_odds_of(signals)
         count = len(self.names)
         if all(row[count:]):
             return None
@@ -249,11 +249,11 @@ def _log_odds(p: float) -> float:
 
 
 def _matrix(signals: Sequence[Sequence[float | None]], kept: Sequence[int]) -> Float64:
-    """Return (claims kept, 2 · signals): see ``_figures``."""
-    return np.array([_figures(signals[i]) for i in kept])
+    """Return (claims kept, 2 · signals): see ``log_odds_of``."""
+    return np.array([log_odds_of(signals[i]) for i in kept])
 
 
-def _figures(row: Sequence[float | None]) -> list[float]:
+def log_odds_of(row: Sequence[float | None]) -> list[float]:
     """Return the log-odds of each signal (0 if missing), then an indicator for each: 1 if missing."""
     missing = [p is None or not math.isfinite(p) for p in row]
     known = [0.0 if gone or p is None else _log_odds(p) for p, gone in zip(row, missing)]

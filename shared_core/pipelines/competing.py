@@ -12,7 +12,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from shared_core.citation.facts import Comparison, compare_claim
+from shared_core.citation.facts import compare_claim
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.trust import Reply
@@ -23,6 +23,23 @@ from shared_core.types import Claim, Passage, Signals
 
 ANSWERED_BY = "embedded default"
 _NEARLY = 0.8  # a further quote is as good as the first where its probability is so large a share of it
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """The reader's best quotes beside a model's claims.
+
+    Attributes:
+        own: the reader's best quote as a claim, and those nearly as probable.
+        probability: of the first, as the reader alone sees it.
+        reply: what the model's claims are, compared with it.
+        together: P(the quote answers), given the reply and how much this model's replies have meant so far.
+    """
+
+    own: list[Claim]
+    probability: float
+    reply: Reply
+    together: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,46 +70,92 @@ def compete(
         run: of the question. Without ``settings.compete``, a reader or a model the claims stay as they are.
 
     Returns:
-        The claims to decide on. An agreeing claim is as probable as the two together, but never more than its facts
-        allow (``compare_claim``); a claim that differs from a more probable quote is at most as probable as what that
-        leaves.
+        The claims to decide on. The default's quotes are among them if they are worth showing and more probable than
+        what the model claims; its claims are then at most as probable as what the quotes leave.
     """
-    wanted = run.settings.compete and passages and run.trace.limit is None
-    if not (wanted and run.abilities.has_reader and run.abilities.model("default")):
+    if not (takes_part(run) and passages and run.trace.limit is None):
         return Competition(list(claims))
     answerable = None
     if not readings:
         result = yield from _read(question, passages, run)
         readings, answerable = result.readings, result.answerable
-    own = _own_claims(readings, passages, run)
-    p = own[0].support if own else None
-    if p is None:
+    found = compare(question, claims, readings, passages, run)
+    if found is None:
         return Competition(list(claims), answerable=answerable)
-    agreeing = [i for i, c in enumerate(claims) if _same_answer(c, own[0], question)]
-    reply: Reply = "agrees" if agreeing else "differs" if claims else "declines"
-    trust = run.abilities.trust
-    together = trust.posterior(p, reply)
-    believed = [_believed(c, run) for c in claims]
-    trust.observe(p, reply)
-    best = max((c.support for c in believed if c.support is not None), default=0.0)
-    wins = not agreeing and together > max(best, run.bar)
+    run.abilities.trust.observe(found.probability, found.reply, question)
+    best = max((c.support for c in claims if c.support is not None), default=0.0)
+    wins = found.together > max(best, run.settings.target_accuracy)
+    if found.reply == "agrees" and (best > run.settings.target_accuracy or run.abilities.stack is not None):
+        wins = False  # both say the same: the model's words answer the question, or a fitted stack has judged them
     yield run.note(
         "compare",
-        f"the model {reply}",
+        f"the model {found.reply}",
         "the default's own quote is shown" if wins else "",
-        reader=p,
-        given_reply=together,
+        reader=found.probability,
+        given_reply=found.together,
         model=best,
-        competent=trust.competent,
+        competent=run.abilities.trust.competent(question),
     )
-    if agreeing:
-        return Competition([_agreed(c, together, run) if i in agreeing else c for i, c in enumerate(believed)])
     if not wins:
-        return Competition(believed, answerable=answerable)
+        return Competition(list(claims), answerable=answerable)
     # Only one of two different answers can be right, so what remains for the model's is what the quote leaves.
-    lowered = [_lowered(c, 1 - together) for c in believed]
-    scaled = [dataclasses.replace(c, support=(c.support or 0.0) * together / p) for c in own]
+    lowered = [_lowered(c, 1 - found.together) for c in claims]
+    share = found.together / found.probability
+    scaled = [dataclasses.replace(c, support=(c.support or 0.0) * share) for c in found.own]
     return Competition([*scaled, *lowered], True, answerable)
+
+
+def takes_part(run: QuestionRun) -> bool:
+    """Return whether the default's own quotes compete at all: settings, a reader and a model.
+
+    Not under a guarantee: it holds for claims whose scores depend on nothing but their question.
+    """
+    wanted = run.settings.compete and run.settings.guarantee is None
+    return wanted and run.abilities.has_reader and bool(run.abilities.capabilities)
+
+
+def compare(
+    question: str, claims: Sequence[Claim], readings: Sequence[Reading], passages: Sequence[Passage], run: QuestionRun
+) -> Comparison | None:
+    """Compare claims with the reader's best quotes; ``None`` if the reader has none whose probability is known."""
+    own = own_claims(readings, passages, run)
+    p = own[0].support if own else None
+    if p is None:
+        return None
+    borne_out = [c for c in claims if not compare_claim(c.text, " ".join(q.quote for q in c.citations)).refuted]
+    reply: Reply = "differs" if borne_out else "contradicts" if claims else "declines"
+    if any(same_answer(c, own[0], question) for c in borne_out):
+        reply = "agrees"
+    return Comparison(own, p, reply, run.abilities.trust.posterior(p, reply, question))
+
+
+def own_claims(readings: Sequence[Reading], passages: Sequence[Passage], run: QuestionRun) -> list[Claim]:
+    """Return the reader's best quote, and those nearly as probable, as claims."""
+    calibration = run.abilities.calibrations.get("confidence")
+    claims = claims_from(readings, {p.id: p for p in passages}, calibration)[: run.settings.max_claims]
+    first = claims[0].support if claims else None
+    return [
+        dataclasses.replace(c, signals=Signals(entailed=1.0, quoted=c.support))
+        for c in claims
+        if first is None or (c.support is not None and c.support >= _NEARLY * first)
+    ]
+
+
+def same_answer(claim: Claim, own: Claim, question: str) -> bool:
+    """Return whether a model's claim holds the reader's short answer (or is held by it), or repeats its quote."""
+    said = _words(claim.short_answer or claim.text)
+    whole = _words(claim.text)
+    short = _words(own.short_answer or "")
+    asked = set(_words(question).split())
+    if short and set(short.split()) - asked:
+        return f" {short} " in f" {whole} " or (bool(set(said.split()) - asked) and f" {said} " in f" {short} ")
+    if not short and _quoted(claim) & _quoted(own):
+        return True  # the reader names no part of the sentence that both take for the answer
+    return f" {whole} " in f" {_words(own.text)} "
+
+
+def _quoted(claim: Claim) -> set[tuple[str, int, int]]:
+    return {(s.passage_id, s.start, s.end) for citation in claim.citations for s in citation.spans}
 
 
 def _read(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[ReadResult]:
@@ -107,54 +170,6 @@ def _read(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[
         return ReadResult(())
     run.abilities.expected.see(result)
     return result
-
-
-def _own_claims(readings: Sequence[Reading], passages: Sequence[Passage], run: QuestionRun) -> list[Claim]:
-    """The best quote, and those nearly as probable, as claims."""
-    calibration = run.abilities.calibrations.get("confidence")
-    claims = claims_from(readings, {p.id: p for p in passages}, calibration)[: run.settings.max_claims]
-    first = claims[0].support if claims else None
-    return [
-        dataclasses.replace(c, signals=Signals(entailed=1.0, quoted=c.support))
-        for c in claims
-        if first is None or (c.support is not None and c.support >= _NEARLY * first)
-    ]
-
-
-def _same_answer(claim: Claim, own: Claim, question: str) -> bool:
-    """Whether a model's claim holds the reader's short answer (or is held by it), or repeats its quote."""
-    said = _words(claim.short_answer or claim.text)
-    whole = _words(claim.text)
-    short = _words(own.short_answer or "")
-    asked = set(_words(question).split())
-    if short and set(short.split()) - asked:
-        return f" {short} " in f" {whole} " or (bool(set(said.split()) - asked) and f" {said} " in f" {short} ")
-    return f" {whole} " in f" {_words(own.text)} "
-
-
-def _believed(claim: Claim, run: QuestionRun) -> Claim:
-    """Raise a claim's support by the trust in its writer, if its facts are borne out and no fitted stack decides."""
-    entailed = claim.signals.entailed
-    if run.abilities.stack is not None or claim.support is None or entailed is None or entailed <= run.bar:
-        return claim
-    if not _facts(claim).agrees:
-        return claim
-    return dataclasses.replace(claim, support=min(entailed, run.abilities.trust.raised(claim.support)))
-
-
-def _agreed(claim: Claim, together: float, run: QuestionRun) -> Claim:
-    """Give an agreeing claim at least the probability of the answer on which both agree, as far as its facts allow."""
-    entailed = claim.signals.entailed
-    if run.abilities.stack is not None or claim.support is None or entailed is None or entailed <= run.bar:
-        return claim
-    facts = _facts(claim)
-    if facts.refuted:
-        return claim
-    return dataclasses.replace(claim, support=max(claim.support, facts.cap(min(together, entailed), names=False)))
-
-
-def _facts(claim: Claim) -> Comparison:
-    return compare_claim(claim.text, " ".join(c.quote for c in claim.citations))
 
 
 def _lowered(claim: Claim, most: float) -> Claim:

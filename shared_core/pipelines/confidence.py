@@ -10,27 +10,36 @@ signal gives that alone, and a model never is the only judge of itself where ano
 - ``named``: do the passages cited hold the names and numbers that were asked about? (used by a stack only)
 - ``likely``: how probable were its words to the model, given the passages? (used by a stack only)
 
-They are combined by a stack that was fitted for this configuration (``Abilities.stack``), or else by their minimum
-(``most_doubtful``), which is conservative: one doubtful signal is enough to keep a claim back.
+They are combined by a stack that was fitted for this configuration (``Abilities.stack``). Without one, the shipped
+stack for models in general counts, which also weighs what the reader would answer (``seconded``, ``rival``) and how far
+this model's replies have been borne out (``trusted``). Without a reader it is their minimum (``most_doubtful``), which
+is conservative: one doubtful signal is enough to keep a claim back.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 import re
 from collections.abc import Sequence
+from importlib import resources
 
+from shared_core.calibration.stack import Stack
 from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.pipelines.competing import ANSWERED_BY, compete
+from shared_core.pipelines.competing import ANSWERED_BY, compare, compete, same_answer, takes_part
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.keeping import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.disagreeing import add_contradiction
 from shared_core.pipelines.evidence import titled
+from shared_core.pipelines.extractive import claims_from
 from shared_core.pipelines.support import ask_model, model_method, support, support_method
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Judge, Read
 from shared_core.types import Answer, Claim, Passage, Signals, Span
+from shared_core.uncertainty import final_answer
 
 SIGNALS = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement", "named", "likely")
 """The signals of a stack, in the order of its features."""
@@ -88,7 +97,7 @@ def weigh(
     ]
     if not _judge_alone(run):  # as published, nobody looks at the facts
         weighed = yield from _hold_to_facts(question, weighed, passages, run)
-    rule = f"calibrated on {stack.n} claims" if stack else "the judge alone" if _judge_alone(run) else "lowest signal"
+    rule = _rule(weighed, run)
     yield run.note(
         "confidence",
         rule,
@@ -98,6 +107,15 @@ def weigh(
         answerable=read.answerable,
     )
     return Weighed(weighed, read.answerable, stack is not None, read.unknown, read.readings)
+
+
+def _rule(weighed: Sequence[Claim], run: QuestionRun) -> str:
+    """Name the rule that supports were made by."""
+    if run.abilities.stack is not None:
+        return f"calibrated on {run.abilities.stack.n} claims"
+    if _judge_alone(run):
+        return "the judge alone"
+    return "models in general" if any(c.signals.trusted is not None for c in weighed) else "lowest signal"
 
 
 def _hold_to_facts(
@@ -141,6 +159,9 @@ def _gather(
     answers = yield from _ask_critic(question, cited, passages, run)
     quoted = _best_of_quotes(cited, read)
     own = [r.short_answer.text for r in read.readings[:1] if r.short_answer and _believed(r.probability)]
+    beside = compare(question, cited, read.readings, passages, run) if takes_part(run) else None
+    agrees = [beside is not None and same_answer(c, beside.own[0], question) for c in cited]
+    together = beside.together if beside else None
     found = [
         dataclasses.replace(
             claim.signals,
@@ -149,6 +170,9 @@ def _gather(
             quoted=_probability(quoted[i]),
             sufficient=_probability(read.answerable),
             agreement=_agreement(claim.text, own) if own else claim.signals.agreement,
+            seconded=together if agrees[i] else None,
+            rival=None if agrees[i] else together,
+            trusted=run.abilities.trust.competent(question) if beside else None,
             named=_named(question, claim, passages),
         )
         for i, claim in enumerate(cited)
@@ -178,16 +202,21 @@ def decide_weighed(
     rivals = yield from compete(question, weighed.claims, weighed.readings, passages, run)
     claims = merge_duplicates(rivals.claims)
     surest = sorted(range(len(claims)), key=lambda i: -1.0 if (p := claims[i].support) is None else -p - 1.0)
-    shown = sorted(surest[: run.settings.max_claims])
+    calibration = run.abilities.calibrations.get("confidence")
+    quotes = claims_from(weighed.readings, {p.id: p for p in passages}, calibration)
+    shown, contradiction = add_contradiction(
+        [claims[i] for i in sorted(surest[: run.settings.max_claims])], quotes, passages, question
+    )
     request = DecisionRequest(
         question,
-        [claims[i] for i in shown],
+        shown,
         passages,
         pipeline=pipeline,
         answerable=rivals.answerable if weighed.answerable is None else weighed.answerable,
         calibrated=weighed.calibrated and not rivals.own,
         unknown=weighed.unknown,
         reason=reason,
+        contradiction=contradiction,
     )
     answer = yield from decide(request, run)
     if rivals.own and not answer.abstained:
@@ -195,12 +224,48 @@ def decide_weighed(
     return answer
 
 
+def reconsider(question: str, answer: Answer, run: QuestionRun) -> Flow[Answer]:
+    """Let the embedded default's own quotes compete with an answer that abstains; any other is returned as it is."""
+    if not (answer.abstained and answer.passages):
+        return answer
+    rivals = yield from compete(question, answer.claims, (), answer.passages, run)
+    if not rivals.own:
+        return answer
+    pipeline = str(answer.metadata["pipeline"])
+    request = DecisionRequest(
+        question, rivals.claims, answer.passages, pipeline=pipeline, answerable=answer.metadata["answerable"]
+    )
+    decided = yield from decide(request, run)
+    metadata = {**answer.metadata, **decided.metadata, "answered_by": ANSWERED_BY}
+    return dataclasses.replace(decided, metadata=metadata)
+
+
 def combine(signals: Signals, run: QuestionRun) -> float | None:
-    """Combine a claim's signals into its support: by the stack of this configuration, else by the lowest signal."""
+    """Combine a claim's signals into its support.
+
+    By the stack fitted for this configuration, else by the shipped one for models in general, where it is known how
+    far this model's replies have been borne out, else by the lowest signal.
+    """
     stack = run.abilities.stack
     if stack is not None:
-        return stack.combine([getattr(signals, name) for name in stack.names])
-    return signals.entailed if _judge_alone(run) else most_doubtful(signals)
+        return _by_stack(stack, signals)
+    if _judge_alone(run):
+        return signals.entailed
+    if signals.trusted is None or signals.entailed is None:
+        return most_doubtful(signals)
+    # Fitted on several kinds of model and not on this one: what follows from no quote is not shown whatever it says.
+    return _lowest(_by_stack(models_in_general(), signals), signals.entailed, signals.certain)
+
+
+def _by_stack(stack: Stack, signals: Signals) -> float | None:
+    return stack.combine([getattr(signals, name) for name in stack.names])
+
+
+@functools.cache
+def models_in_general() -> Stack:
+    """Load the shipped stack, which was fitted on models of several kinds (``benchmarks/model_stack.py``)."""
+    source = resources.files("shared_core.calibration").joinpath("models_in_general.json")
+    return Stack.from_dict(json.loads(source.read_text("utf-8")))
 
 
 def most_doubtful(signals: Signals) -> float | None:
@@ -241,8 +306,10 @@ def _ask_judge(cited: Sequence[Claim], run: QuestionRun) -> Flow[list[float | No
         return [None] * len(cited)  # the model is asked later, and only about claims that nobody else can judge
     entailed = yield from support([(_quote(c), c.text) for c in cited], run)
     if method == "critic" and not alone:
-        # A claim that repeats words of its quote follows from it, whatever a trained critic makes of the style.
-        entailed = [1.0 if _contains(_quote(c), c.text) else p for c, p in zip(cited, entailed)]
+        # A claim that repeats words of its quote follows from it, whatever a trained critic makes of the style: also
+        # where it says no more than that they are the answer.
+        repeats = [any(_contains(_quote(c), said) for said in (c.text, final_answer(c.text) or "")) for c in cited]
+        entailed = [1.0 if repeat else p for repeat, p in zip(repeats, entailed)]
     return entailed
 
 
@@ -281,7 +348,9 @@ def _quote(claim: Claim) -> str:
 
 
 def _best_of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | None]:
-    """Return for each claim the reader's highest probability among its quotes.
+    """Return for each claim the reader's highest probability among its quotes; unknown if it answers otherwise.
+
+    What the reader says of a quote is said of the claim only if that holds the answer which the reader finds there.
 
     ``read.judged`` has one reading for each span that was asked about, in order: first those of the first claim.
     """
@@ -289,9 +358,17 @@ def _best_of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | N
     out: list[float | None] = []
     for claim in claims:
         readings = [next(judged, None) for _ in _spans(claim)]
-        known = [r.probability for r in readings if r is not None and r.probability is not None]
+        known = [r.probability for r in readings if r is not None and r.probability is not None and _says(claim, r)]
         out.append(max(known) if known else None)
     return out
+
+
+def _says(claim: Claim, reading: Reading) -> bool:
+    """Return whether the claim holds the short answer of a reading, or is held by it, or repeats its whole quote."""
+    if reading.short_answer is None or _contains(claim.text, reading.quote.text):
+        return True
+    short = reading.short_answer.text
+    return _contains(claim.text, short) or _contains(short, claim.short_answer or claim.text)
 
 
 def _ask_critic(

@@ -13,6 +13,7 @@ from shared_core.pipelines.decision.keeping import standing
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import REPLIES_UNUSABLE
 from shared_core.pipelines.decision.wording import one_line
+from shared_core.pipelines.disagreeing import add_contradiction
 from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Read, Report, Retrieve
@@ -61,7 +62,8 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
         return (yield from decide(DecisionRequest(question, (), (), pipeline="composed"), run))
     by_id = {p.id: p for p in found}
     calibration = run.abilities.calibrations.get("confidence")
-    claims = claims_from(result.readings, by_id, calibration)[: run.settings.max_claims]
+    quotes = claims_from(result.readings, by_id, calibration)
+    claims, contradiction = add_contradiction(quotes[: run.settings.max_claims], quotes, found, question)
     first = claims[0].support if claims else None
     # Quotes are alternatives here, not parts of one answer: one far below the first is more likely to mislead.
     nearly = {i for i, c in enumerate(claims) if c.support is not None and first and c.support >= _NEARLY * first}
@@ -78,6 +80,7 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
         calibrated=True,
         unknown=result.unknown,
         scores=standing(claims, nearly),
+        contradiction=contradiction,
     )
     return (yield from decide(request, run))
 

@@ -79,7 +79,8 @@ def _declined(run: QuestionRun) -> bool:
 
 
 def _worth_showing(weighed: Weighed, run: QuestionRun) -> bool:
-    return any(c.support is not None and c.support > run.bar for c in weighed.claims)
+    # The target accuracy, not a guarantee's bar: a guarantee is fitted on the claims that this trigger leaves.
+    return any(c.support is not None and c.support > run.settings.target_accuracy for c in weighed.claims)
 
 
 def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[Claim | None]:

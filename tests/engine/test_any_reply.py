@@ -108,10 +108,17 @@ def test_without_a_reader_the_reason_is_that_nothing_was_written(pipeline: Any) 
     "words", ["I don't know.", "The passages do not answer the question.", "The context provided doesn't mention it."]
 )
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_a_model_that_declines_in_its_own_words_is_believed(pipeline: Any, words: str) -> None:
-    answer, _ = ask(pipeline, lambda request: "80" if "0 to 100" in request.prompt.text else words)
-    assert (answer.abstained, answer.reason) == (True, "passages do not answer")
-    assert "answered_by" not in answer.metadata
+def test_a_decline_is_a_signal_beside_the_readers_word_and_no_verdict(pipeline: Any, words: str) -> None:
+    def reply(request: Any) -> str:
+        return "80" if "0 to 100" in request.prompt.text else words
+
+    believed, _ = ask(pipeline, reply, compete=False)
+    assert (believed.abstained, believed.reason) == (True, "passages do not answer")
+    assert "answered_by" not in believed.metadata
+    answer, _ = ask(pipeline, reply)  # the reader is sure
+    assert answer.text == "The lamp was lit in 1871. [1]"
+    assert answer.metadata["answered_by"] == "embedded default"
+    assert not answer.calibrated
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)

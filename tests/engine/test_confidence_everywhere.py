@@ -103,7 +103,7 @@ class Reader(FirstSentenceReader):
 
 
 def ask(pipeline: Any, kind: str, quoted: float | None, critic: float | None, **more: Any) -> Answer:
-    options = SelfReflectSettings(pipeline=pipeline, **SMALL, **more)
+    options = SelfReflectSettings(pipeline=pipeline, **{**SMALL, **more})
     engine = SelfReflectEngine(
         Shelf(),
         model(kind),
@@ -122,7 +122,7 @@ def ask(pipeline: Any, kind: str, quoted: float | None, critic: float | None, **
 def test_a_confidence_is_no_surer_than_its_witnesses(
     pipeline: Any, kind: str, quoted: float | None, critic: float | None
 ) -> None:
-    answer = ask(pipeline, kind, quoted, critic)
+    answer = ask(pipeline, kind, quoted, critic, compete=False)  # the lowest signal is the rule then
     by_default = answer.metadata.get("answered_by") == "embedded default"  # what the model wrote stood in no passage
     assert answer.calibrated is by_default  # nothing was fitted for this model
     assert answer.confidence is None or 0 <= answer.confidence <= 1
@@ -138,12 +138,29 @@ def test_a_confidence_is_no_surer_than_its_witnesses(
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("pipeline", PIPELINES)
+@given(quoted=P, critic=P)
+@settings(deadline=None, derandomize=True, max_examples=10)
+def test_beside_the_readers_own_quotes_a_claim_is_no_surer_than_what_follows_from_its_quote(
+    pipeline: Any, kind: str, quoted: float | None, critic: float | None
+) -> None:
+    answer = ask(pipeline, kind, quoted, critic)
+    assert answer.confidence is None or 0 <= answer.confidence <= 1
+    assert bool(answer.reason) is answer.abstained
+    for claim in answer.kept_claims:
+        assert claim.citations or "without a quote" in answer.text
+        assert claim.support is not None
+        assert claim.signals.entailed is None or claim.support <= claim.signals.entailed + 1e-9
+        assert claim.signals.certain is None or claim.support <= claim.signals.certain + 1e-9
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("pipeline", PIPELINES)
 def test_less_evidence_is_less_confidence_and_none_is_unknown(pipeline: Any, kind: str) -> None:
     sure, doubtful = ask(pipeline, kind, 0.9, 0.9), ask(pipeline, kind, 0.2, 0.9)
     assert not sure.abstained
     assert doubtful.abstained  # as when the passage that answers is taken away
     assert (doubtful.confidence or 0.0) < (sure.confidence or 0.0)
-    contradicted = ask(pipeline, kind, 0.9, 0.05)
+    sure, contradicted = (ask(pipeline, kind, 0.9, said, compete=False) for said in (0.9, 0.05))
     if pipeline == "seakr":  # its statement is judged, which does not stand in its quote word by word
         assert contradicted.abstained
     assert (contradicted.confidence or 0.0) <= (sure.confidence or 0.0)

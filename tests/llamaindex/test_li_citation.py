@@ -171,7 +171,7 @@ async def test_with_a_model_it_writes_claims_after_quotes(index: VectorStoreInde
         return "<reference>The lamp was lit in 1871.</reference><claim>It was lit in 1871.</claim>"
 
     lm = LlamaIndexLM(ChatLLM(script), logprobs=False)
-    made = cite(index, llm=lm, similarity_top_k=2)
+    made = cite(index, llm=lm, similarity_top_k=2, settings=SelfReflectSettings(pipeline="reclaim", compete=False))
     assert made.settings.pipeline == "reclaim"
     response = made.query(QUESTION)
     assert isinstance(response, SelfReflectResponse)

@@ -310,7 +310,7 @@ def _verbal(llm: ChatLLM) -> Any:
 
 def test_retrievers_and_models_of_our_own_work_too() -> None:
     lm = ScriptedLM(lambda r: "42" if "100" in r.prompt.text else "NO ANSWER")
-    made = SelfReflectQueryEngine(Shelf(), llm=lm, pipeline="reclaim")
+    made = SelfReflectQueryEngine(Shelf(), llm=lm, settings=SelfReflectSettings(pipeline="reclaim", compete=False))
     assert isinstance(made.retriever, PassageRetriever)
     assert made.query(QUESTION).answer.reason == "passages do not answer"  # type: ignore[union-attr]
     ours = SelfReflectQueryEngine(Shelf(), reader=FirstSentenceReader(0.9)).query(QUESTION)

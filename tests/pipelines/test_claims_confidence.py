@@ -31,7 +31,8 @@ def bold(claim: str, quote: str = "S1") -> ScriptedLM:
 
 
 def ask(lm: Any, reader: Any, critic: Any, **values: Any) -> Answer:
-    settings = SelfReflectSettings(pipeline="reclaim", **values)
+    """Without the reader's own quotes as candidates, the rule is the lowest signal (else see test_competing)."""
+    settings = SelfReflectSettings(**{"pipeline": "reclaim", "compete": False, **values})
     return SelfReflectEngine(Shelf(), lm, settings, reader=reader, critic=critic).answer(QUESTION)
 
 
@@ -128,7 +129,7 @@ def test_uncalibrated_confidences_are_warned_of_once(caplog: pytest.LogCaptureFi
 def test_names_and_numbers_that_the_passage_lacks_are_told(question: str, named: float | None) -> None:
     lm = bold("The lamp was lit in 1871.")
     made = SelfReflectEngine(
-        Shelf(), lm, SelfReflectSettings(pipeline="reclaim"), reader=Judging(0.9), critic=Critic(0.9)
+        Shelf(), lm, SelfReflectSettings(pipeline="reclaim", compete=False), reader=Judging(0.9), critic=Critic(0.9)
     )
     answer = made.answer(f"{question} lamp")
     lamp = next(c for c in answer.claims if c.citations[0].primary[0].passage_id == "lamp")
@@ -137,7 +138,7 @@ def test_names_and_numbers_that_the_passage_lacks_are_told(question: str, named:
 
 def test_a_number_with_a_point_is_one_number() -> None:
     passage = Passage("lamp", "The lamp holds 6.1 litres since 1,871 ships saw it.", "Lamps")
-    settings = SelfReflectSettings(pipeline="reclaim")
+    settings = SelfReflectSettings(pipeline="reclaim", compete=False)
     lm = bold("It holds 6.1 litres.")
     made = SelfReflectEngine(Shelf((passage,)), lm, settings, reader=Judging(0.9), critic=Critic(0.9))
     assert made.answer("Does the lamp hold 6.1 litres?").claims[0].signals.named == 1.0

@@ -1,9 +1,9 @@
-"""With ``compete`` the embedded default's own quotes are candidates beside the model's claims."""
+"""The embedded default's own quotes are candidates beside the model's claims."""
 
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
 from shared_core.lm.scripted import ScriptedLM
+from shared_core.pipelines.confidence import combine
+from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.trust import TYPES, ModelTrust, Reply
+from shared_core.types import Signals
 from tests.fakes import FirstSentenceReader, Shelf
 
 QUESTION = "When was the lamp lit?"
@@ -31,9 +34,11 @@ def ask(reply: str, *, reader: float, times: int = 1, **settings: Any) -> Answer
     engine = SelfReflectEngine(
         Shelf(), lm, options, reader=FirstSentenceReader(reader, answerable=reader), critic=Critic()
     )
-    for _ in range(times - 1):
-        engine.answer(QUESTION)
-    return engine.answer(QUESTION)
+    for i in range(times - 1):
+        engine.answer(f"{QUESTION} ({i})")
+    answer = engine.answer(QUESTION)
+    assert engine.answer(QUESTION).confidence == answer.confidence  # the same question, the same answer
+    return answer
 
 
 def test_a_refusal_is_a_signal_and_no_verdict() -> None:
@@ -70,13 +75,13 @@ def test_a_claim_says_no_more_than_its_quote(compete: bool) -> None:
     assert all((c.support or 0.0) <= 0.05 for c in wrong)
 
 
-@given(st.floats(0, 1), st.lists(st.sampled_from(["agrees", "differs", "declines"]), max_size=30))
+@given(st.floats(0, 1), st.lists(st.sampled_from(get_args(Reply)), max_size=30))
 def test_a_posterior_is_a_probability_and_no_type_is_ruled_out(p: float, replies: list[Reply]) -> None:
     trust = ModelTrust()
-    for reply in replies:
+    for number, reply in enumerate(replies):
         assert 0 <= trust.posterior(p, reply) <= 1
-        trust.observe(p, reply)
-    assert 0 < trust.competent < 1
+        trust.observe(p, reply, str(number))
+    assert 0 < trust.competent() < 1
     again = pickle.loads(pickle.dumps(trust))
     assert again.posterior(p, "agrees") == trust.posterior(p, "agrees")
 
@@ -86,12 +91,51 @@ def test_rates_and_priors_are_distributions() -> None:
     assert all(sum(rates) == pytest.approx(1) for _, *both in TYPES.values() for rates in both)
 
 
-def test_a_competent_models_words_are_raised_and_a_declining_ones_are_not() -> None:
-    competent, declining = ModelTrust(), ModelTrust()
-    for _ in range(20):
-        competent.observe(0.9, "agrees")
-        competent.observe(0.1, "declines")
-        declining.observe(0.9, "declines")
-    assert competent.raised(0.3) > 0.8
-    assert declining.raised(0.3) < 0.35
-    assert (competent.raised(0.0), competent.raised(1.0)) == (0.0, 1.0)
+def claimed(trusted: float, reader: float = 0.4, entailed: float = 0.95) -> float:
+    signals = Signals(
+        entailed=entailed, quoted=reader, sufficient=reader, seconded=reader, trusted=trusted, answers=reader
+    )
+    support = combine(signals, QuestionRun())
+    assert support is not None
+    return support
+
+
+def test_a_claim_is_the_surer_the_more_its_writer_is_trusted_but_no_surer_than_what_follows_from_its_quote() -> None:
+    supports = [claimed(trusted) for trusted in (0.01, 0.3, 0.68, 0.99)]
+    assert supports == sorted(supports)
+    assert supports[0] < 0.5 < supports[-1]
+    assert claimed(0.99, entailed=0.2) == pytest.approx(0.2)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_the_reader_never_lowers_what_it_seconds_more(one: float, other: float, trusted: float) -> None:
+    low, high = sorted((one, other))
+    assert claimed(trusted, low) <= claimed(trusted, high) + 1e-12
+
+
+def test_trust_tells_kinds_of_model_apart() -> None:
+    competent, declining, contradicting = ModelTrust(), ModelTrust(), ModelTrust()
+    for i in range(20):
+        competent.observe(0.9, "agrees", f"a{i}")
+        competent.observe(0.1, "declines", f"b{i}")
+        declining.observe(0.9, "declines", f"a{i}")
+        contradicting.observe(0.9, "contradicts", f"a{i}")
+    assert competent.competent() > 0.9
+    assert max(declining.competent(), contradicting.competent()) < 0.05
+
+
+def test_a_model_that_contradicts_its_own_quotes_takes_nothing_from_the_quote() -> None:
+    trust = ModelTrust()
+    assert trust.posterior(0.8, "contradicts") == pytest.approx(0.8, abs=0.05)
+
+
+def test_where_both_say_the_same_but_only_the_quote_is_sure_enough_the_quote_is_shown() -> None:
+    class Doubtful(Critic):
+        def score(self, pairs: Any) -> list[float | None]:
+            return [0.3] * len(pairs)
+
+    lm = ScriptedLM(lambda request: "<reference>S1</reference><claim>In 1871 it began to shine.</claim>")
+    reader = FirstSentenceReader(0.95, answerable=0.95)
+    answer = SelfReflectEngine(Shelf(), lm, reader=reader, critic=Doubtful()).answer(QUESTION)
+    assert answer.text.startswith(RIGHT)
+    assert answer.metadata["answered_by"] == "embedded default"

@@ -37,7 +37,8 @@ class Yes:
 
 def engine(lm: Any, **reclaim: Any) -> SelfReflectEngine:
     reclaim = {"max_claim_tokens": 24, "max_pairs": 3, "min_pairs": 2, **reclaim}
-    made = SelfReflectSettings(pipeline="reclaim", reclaim=ReclaimSettings.upgrade(reclaim))
+    # Each question for itself: what was asked before says nothing of the model.
+    made = SelfReflectSettings(pipeline="reclaim", compete=False, reclaim=ReclaimSettings.upgrade(reclaim))
     return SelfReflectEngine(Everything(), lm, made, judge=Yes())
 
 

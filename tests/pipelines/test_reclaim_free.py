@@ -226,8 +226,8 @@ def test_without_a_reader_unusable_replies_are_the_reason() -> None:
     assert answer.reason == "replies unusable"
 
 
-def test_a_model_that_declines_is_believed() -> None:
-    made, model = alone(["NO ANSWER"])
+def test_a_model_that_declines_is_believed_where_the_reader_has_no_word() -> None:
+    made, model = alone(["NO ANSWER"], compete=False)
     answer = made.answer(QUESTION)
     assert answer.abstained
     assert answer.reason == "passages do not answer"

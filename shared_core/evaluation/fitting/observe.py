@@ -208,8 +208,18 @@ def observe_confidence(job: FitJob) -> Observed:
     return _observe_answers(job, "confidence", read, _BATCH)
 
 
+def _with_the_models_claims_only(job: FitJob) -> FitJob:
+    """Leave the default's own quotes out: what they are worth depends on the questions asked before."""
+    engine = job.engine
+    settings = engine.settings.model_copy(update={"compete": False})
+    assert engine.resources.retriever is not None, "an engine has a retriever"
+    return dataclasses.replace(job, engine=engine.over(engine.resources.retriever, settings))
+
+
 def observe_claims(job: FitJob) -> Observed:
     """Observe the signals of each cited claim, shown or not, and whether it is a right answer."""
+
+    job = _with_the_models_claims_only(job)
 
     def read(question: Question, answer: Answer) -> list[Observation]:
         return [_observe_claim(question, claim) for claim in answer.claims if claim.citations]
@@ -255,6 +265,7 @@ def observe_guarantee(job: FitJob) -> Observed:
 
     Answers are logged rather than labels, so that corrected labels cost no question.
     """
+    job = _with_the_models_claims_only(job)
     label = job.options.label or ClaimLabels(job.questions)
     known = [q for q in job.questions if can_be_judged(q)]
     digests = digests_of(known)

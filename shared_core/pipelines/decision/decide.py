@@ -16,7 +16,7 @@ from shared_core.abstention import expected_utility
 from shared_core.pipelines.decision.guarantees import describe_guarantee, note_guarantee
 from shared_core.pipelines.decision.keeping import standing
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.decision.reasons import BELOW_GUARANTEE, explain, reason_of
+from shared_core.pipelines.decision.reasons import BELOW_GUARANTEE, DOCUMENTS_DISAGREE, explain, reason_of
 from shared_core.pipelines.decision.wording import abstention_text, assemble
 from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
@@ -46,6 +46,8 @@ class DecisionRequest:
         layout: lays out the kept claims; ``assemble`` by default.
         reason: for abstaining, if the pipeline knows more than claims and passages tell. A limit that was reached and
             a guarantee come before it.
+        contradiction: numbers of two claims from documents that contradict each other, the surer one first. The other
+            is shown beside it, marked; where neither is kept, that is the reason.
 
     Example:
         >>> from shared_core.pipelines.decision.decide import DecisionRequest, decide
@@ -70,6 +72,7 @@ class DecisionRequest:
     whole: bool = False
     layout: Layout = assemble
     reason: str = ""
+    contradiction: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,9 @@ def decide(request: DecisionRequest, run: QuestionRun) -> Flow[Answer]:
         target_accuracy=target,
         best_support=choice.best,
     )
+    if request.contradiction is not None:
+        one, other = (request.claims[i] for i in request.contradiction)
+        yield run.note("contradiction", "documents disagree", f"{one.text} / {other.text}"[:500])
     metadata: dict[str, object] = {
         "pipeline": request.pipeline,
         "target_accuracy": target,
@@ -125,9 +131,15 @@ def _choose(request: DecisionRequest, run: QuestionRun) -> _Choice:
     whole = request.whole and run.guarantee is None and expected_utility(supports, run.settings.target_accuracy) > 0
     if whole:
         kept = set(range(len(claims)))
+    first, second = request.contradiction or (None, None)
+    marked = second if first in kept else None
+    kept.discard(-1 if marked is None else marked)
     judged = []
     for i, claim in enumerate(claims):
         supported = claim.support is not None and claim.support > bar
+        if i == marked:  # shown, so that nobody takes the first for undisputed
+            judged.append(dataclasses.replace(claim, status="flagged", verdict="contradicted"))
+            continue
         judged.append(dataclasses.replace(claim, status=_status(i in kept, supported, whole, run.settings)))
     return _Choice(scores, tuple(judged), kept, max((s for s in supports if s is not None), default=None))
 
@@ -180,9 +192,11 @@ def _abstain(request: DecisionRequest, choice: _Choice, metadata: dict[str, obje
         answerable=request.answerable,
     )
     dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in request.claims)
+    pair = request.contradiction if reason == DOCUMENTS_DISAGREE else None
+    nearest = dropped if pair is None else [dropped[i] for i in pair]
     return Answer(
         request.question,
-        abstention_text(request.question, reason, sentence, dropped, request.passages, settings),
+        abstention_text(request.question, reason, sentence, nearest, request.passages, settings),
         dropped,
         tuple(request.passages),
         abstained=True,
@@ -202,5 +216,7 @@ def _reason(request: DecisionRequest, choice: _Choice, run: QuestionRun) -> str:
             return BELOW_GUARANTEE
         if request.reason:
             return request.reason
+        if request.contradiction is not None:
+            return DOCUMENTS_DISAGREE
     known = [c.support for c in request.claims if c.support is not None]
     return reason_of(request.claims, known, request.passages, request.answerable, limit, request.unknown)

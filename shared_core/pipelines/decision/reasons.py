@@ -22,6 +22,7 @@ UNSUPPORTED_HERE = "unsupported here"
 CERTAINTY_UNKNOWN = "certainty unknown"
 BELOW_GUARANTEE = "support below guarantee"
 NOTHING_ASKED = "nothing asked"
+DOCUMENTS_DISAGREE = "documents contradict each other"
 
 ANSWERABLE_AT_ALL = 0.25
 """P(the passages answer) below which the reason is the passages; above it, the claims' support."""
@@ -77,6 +78,7 @@ def explain(reason: str, unknown: str = "") -> str:
         REPLIES_UNUSABLE: "The language model's replies could not be used.",
         BELOW_GUARANTEE: "Something was found, but showing it would break the guarantee asked for.",
         SUPPORT_BELOW_TARGET: "Something was found, but it is not certain enough.",
+        DOCUMENTS_DISAGREE: "The documents contradict each other on it.",
         NOT_KNOWN: "The model is not sure enough of what it knows about it.",
         CERTAINTY_UNKNOWN: "The model's certainty is unknown: it states no probability that could be read.",
         UNSUPPORTED_HERE: "Nothing that the model would answer is supported by the passages found.",

@@ -2,99 +2,106 @@
 
 Nobody labels questions in use. But a model that agrees with the reader where the reader is sure, and declines where it
 is not, behaves differently from one that declines everything, quotes whatever is nearest, or says something else. So a
-model is taken to be of one of four ``TYPES``, each with its rates P(reply | R) and P(reply | not R), where R is "the
+model is taken to be of one of the ``TYPES``, each with its rates P(reply | R) and P(reply | not R), where R is "the
 reader's best quote answers" and p the reader's calibrated P(R). By Bayes' rule, over types t with weights w,
 
     P(R | reply) = Σ w_t p P_t(reply | R) / Σ w_t (p P_t(reply | R) + (1 - p) P_t(reply | not R))
 
-and w_t is multiplied by p P_t(reply | R) + (1 - p) P_t(reply | not R) after each question. So one refusal of an unknown
-model counts much, the tenth refusal in a row hardly at all.
+and w_t is the prior times p P_t(reply | R) + (1 - p) P_t(reply | not R) of each other question. So one refusal of an
+unknown model counts much, the tenth refusal in a row hardly at all.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from typing import Any, Literal
+from collections import OrderedDict
+from typing import Any, Literal, get_args
 
-Reply = Literal["agrees", "differs", "declines"]
-_REPLIES: tuple[Reply, ...] = ("agrees", "differs", "declines")
-TYPES: dict[str, tuple[float, tuple[float, float, float], tuple[float, float, float]]] = {
-    "competent": (0.7, (0.85, 0.10, 0.05), (0.05, 0.15, 0.80)),
-    "nearest": (0.12, (0.65, 0.34, 0.01), (0.10, 0.89, 0.01)),
-    "other": (0.09, (0.03, 0.94, 0.03), (0.03, 0.94, 0.03)),
-    "declining": (0.09, (0.02, 0.03, 0.95), (0.02, 0.03, 0.95)),
+Reply = Literal["agrees", "differs", "declines", "contradicts"]
+"""It says what the reader's best quote says; something else; that there is no answer; or what its own quote refutes."""
+_REPLIES: tuple[Reply, ...] = get_args(Reply)
+_Rates = tuple[float, float, float, float]
+TYPES: dict[str, tuple[float, _Rates, _Rates]] = {
+    "competent": (0.50, (0.84, 0.12, 0.03, 0.01), (0.02, 0.27, 0.70, 0.01)),
+    "nearest": (0.25, (0.68, 0.30, 0.01, 0.01), (0.55, 0.43, 0.01, 0.01)),
+    "weak": (0.10, (0.25, 0.68, 0.02, 0.05), (0.06, 0.84, 0.02, 0.08)),
+    "declining": (0.10, (0.02, 0.03, 0.94, 0.01), (0.02, 0.03, 0.94, 0.01)),
+    "contradicting": (0.05, (0.40, 0.03, 0.02, 0.55), (0.20, 0.25, 0.02, 0.53)),
 }
-"""Prior, P(agrees, differs, declines | R) and P(… | not R) of each type; chosen on simulated models of each kind
-(benchmarks/models.py, the tune part)."""
-_LEAST = 1e-4  # no type is ever out of the question: another model may answer under the same name tomorrow
-_BOOST = 3.0  # log-odds that a claim of a surely competent model gains, on the same simulated models
+"""Prior, P(reply | R) and P(reply | not R) of each type, replies in the order of ``Reply``. The rates are those of
+simulated models of each kind on training questions (benchmarks/model_stack.py), the prior is a judgement."""
+_KEPT = 200  # questions remembered: another model may answer under the same name tomorrow
 
 
 class ModelTrust:
     """Weights of the types that a model may be of. May be used from several threads.
 
+    What a question itself taught does not count for it, so the same question gets the same answer again.
+
     Example:
         >>> trust = ModelTrust()
         >>> round(trust.posterior(0.7, "declines"), 2)
-        0.31
-        >>> for _ in range(10):
-        ...     trust.observe(0.9, "declines")  # it declines whatever it is asked
+        0.37
+        >>> for i in range(10):
+        ...     trust.observe(0.9, "declines", f"question {i}")  # it declines whatever it is asked
         >>> round(trust.posterior(0.7, "declines"), 2)
         0.7
     """
 
     def __init__(self) -> None:
-        self._weights = {name: prior for name, (prior, _, _) in TYPES.items()}
+        self._learnt: OrderedDict[str, tuple[float, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
-    @property
-    def competent(self) -> float:
-        """P(the model answers what the passages answer, and declines the rest), as far as is known."""
-        with self._lock:
-            return self._weights["competent"]
+    def competent(self, question: str = "") -> float:
+        """Return P(the model answers what the passages answer, and declines the rest), as far as is known.
 
-    def posterior(self, probability: float, reply: Reply) -> float:
-        """P(the reader's best quote answers), given how the model replied.
+        Args:
+            question: that it is wanted for; what was learnt from it is left out.
+        """
+        return self._weights(question)["competent"]
+
+    def posterior(self, probability: float, reply: Reply, question: str = "") -> float:
+        """Return P(the reader's best quote answers), given how the model replied.
 
         Args:
             probability: of the reader, in [0, 1].
             reply: of the model to the same question.
+            question: what was learnt from it is left out.
         """
-        with self._lock:
-            weights = dict(self._weights)
+        weights = self._weights(question)
         right = sum(w * _joint(name, probability, reply)[0] for name, w in weights.items())
         wrong = sum(w * _joint(name, probability, reply)[1] for name, w in weights.items())
         return right / (right + wrong)
 
-    def observe(self, probability: float, reply: Reply) -> None:
-        """Learn from one more reply; ``probability`` as for ``posterior``."""
+    def observe(self, probability: float, reply: Reply, question: str) -> None:
+        """Learn from one more reply, in place of what was learnt from the same question before."""
+        likely = tuple(math.log(sum(_joint(name, probability, reply))) for name in TYPES)
         with self._lock:
-            likely = {name: w * sum(_joint(name, probability, reply)) for name, w in self._weights.items()}
-            total = sum(likely.values())
-            bounded = {name: max(_LEAST, value / total) for name, value in likely.items()}
-            self._weights = {name: value / sum(bounded.values()) for name, value in bounded.items()}
+            self._learnt.pop(question, None)
+            self._learnt[question] = likely
+            if len(self._learnt) > _KEPT:
+                self._learnt.popitem(last=False)
 
-    def raised(self, support: float) -> float:
-        """Raise the support of a claim that its quote bears out, as far as the model is known to be competent.
-
-        A small reader finds many right quotes of a strong model doubtful; one that has shown to know when to decline
-        is believed more. Support of 0 and 1 stays.
-        """
-        if not 0 < support < 1:
-            return support
-        return 1 / (1 + math.exp(-(math.log(support / (1 - support)) + _BOOST * self.competent)))
+    def _weights(self, question: str) -> dict[str, float]:
+        with self._lock:
+            learnt = [row for asked, row in self._learnt.items() if asked != question]
+        logs = [math.log(prior) for prior, _, _ in TYPES.values()]
+        logs = [math.fsum(terms) for terms in zip(logs, *learnt, strict=True)]
+        shares = [math.exp(value - max(logs)) for value in logs]
+        return {name: share / sum(shares) for name, share in zip(TYPES, shares, strict=True)}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_weights": self._weights}
+        with self._lock:
+            return {"_learnt": OrderedDict(self._learnt)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._weights = state["_weights"]
+        self._learnt = state["_learnt"]
         self._lock = threading.Lock()
 
 
 def _joint(name: str, probability: float, reply: Reply) -> tuple[float, float]:
-    """P(reply, R) and P(reply, not R) for a type."""
+    """Return P(reply, R) and P(reply, not R) for a type."""
     _, if_right, if_wrong = TYPES[name]
     at = _REPLIES.index(reply)
     return probability * if_right[at], (1 - probability) * if_wrong[at]

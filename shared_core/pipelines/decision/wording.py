@@ -10,12 +10,17 @@ from shared_core.pipelines.decision.reasons import (
     BELOW_GUARANTEE,
     CANNOT_JUDGE,
     CERTAINTY_UNKNOWN,
+    DOCUMENTS_DISAGREE,
     NOT_KNOWN,
     NOTHING_ASKED,
     SUPPORT_BELOW_TARGET,
 )
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Claim, Passage, Span
+
+_SHOW_NEAREST = (SUPPORT_BELOW_TARGET, BELOW_GUARANTEE, CANNOT_JUDGE)
+_HEADINGS = {CANNOT_JUDGE: "Nearest, unjudged:", DOCUMENTS_DISAGREE: "They say:"}
+_MARKS = {"contradicted": " (contradicts the answer before)"}
 
 
 def abstention_text(
@@ -42,8 +47,9 @@ def abstention_text(
         heading = "The nearest passages say:"
         nearest = nearest[: settings.max_claims]
     else:
-        nearest = spans[:1] if own is None and reason in (SUPPORT_BELOW_TARGET, BELOW_GUARANTEE, CANNOT_JUDGE) else []
-        heading = "Nearest, but not certain enough:" if reason != CANNOT_JUDGE else "Nearest, unjudged:"
+        shown = 2 if reason == DOCUMENTS_DISAGREE else 1 if reason in _SHOW_NEAREST else 0
+        nearest = spans[:shown] if own is None else []
+        heading = _HEADINGS.get(reason, "Nearest, but not certain enough:")
     if own is not None:
         wording = own.format(question=question, reason=sentence)
     elif reason == NOTHING_ASKED:
@@ -74,7 +80,8 @@ def one_line(text: str) -> str:
 def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
     """Join the claims that are not dropped into the answer's text, with markers [1], [2], … after each claim.
 
-    Numbers follow the first appearance of each quote, without gaps; a flagged claim is followed by ``(unsupported)``.
+    Numbers follow the first appearance of each quote, without gaps; a flagged claim is followed by ``(unsupported)``,
+    or by a mark that it contradicts the one before.
 
     Returns:
         The text, and the claims with their offsets in it: ``text[c.start:c.end] == c.text``. Dropped claims come last.
@@ -97,7 +104,7 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
         placed.append(dataclasses.replace(claim, start=start, end=start + len(claim.text)))
         marks = [numbers.setdefault(_key(s), len(numbers) + 1) for c in claim.citations for s in c.primary]
         text += (" " if marks else "") + "".join(f"[{n}]" for n in dict.fromkeys(marks))
-        text += " (unsupported)" if claim.status == "flagged" else ""
+        text += _MARKS.get(claim.verdict or "", " (unsupported)") if claim.status == "flagged" else ""
     placed.sort(key=lambda c: c.status == "dropped")
     return text, tuple(placed)
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from shared_core.abstention import claim_key
 from shared_core.errors import LimitError
+from shared_core.pipelines.confidence import reconsider
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
@@ -72,15 +73,22 @@ def research(question: str, run: QuestionRun) -> Flow[Answer]:
         "written": best.text if best is not None and worth else "",
         "search": _figures(state),
     }
-    return dataclasses.replace(answer, metadata={**answer.metadata, **told})
+    answer = dataclasses.replace(answer, metadata={**answer.metadata, **told})
+    decided = yield from reconsider(question, answer, run)
+    return answer if decided is answer else _judged_by_quotes(decided)
+
+
+def _judged_by_quotes(answer: Answer) -> Answer:
+    """Add the verdicts on claims that are quotes of the documents."""
+    verdicts = ["supported" if c.status == "kept" else "unsupported here" for c in answer.claims]
+    return dataclasses.replace(answer, metadata={**answer.metadata, "verdicts": verdicts})
 
 
 def _without_model(question: str, error: UnusableReplies, state: Search) -> Flow[Answer]:
     """From the documents alone: nothing at all was written about them."""
     answer = yield from answer_without_model(question, error, state.passages, state.run, pipeline="research")
-    verdicts = ["supported" if c.status == "kept" else "unsupported here" for c in answer.claims]
-    told = {"closed_book": False, "verdicts": verdicts, "written": "", "search": _figures(state)}
-    return dataclasses.replace(answer, metadata={**answer.metadata, **told})
+    told = {"closed_book": False, "written": "", "search": _figures(state)}
+    return _judged_by_quotes(dataclasses.replace(answer, metadata={**answer.metadata, **told}))
 
 
 def searched(question: str, run: QuestionRun) -> Flow[Search]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.confidence import Weighed
+from shared_core.pipelines.confidence import Weighed, reconsider
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -125,7 +125,8 @@ def seakr(question: str, run: QuestionRun) -> Flow[Answer]:
         reason=_why_not(state),
         layout=assemble if any(c.citations for c in weighed.claims) else assemble_uncited,
     )
-    return (yield from decide(request, run))
+    answer = yield from decide(request, run)
+    return (yield from reconsider(question, answer, run))
 
 
 def _declines(text: str) -> bool:
