@@ -120,7 +120,7 @@ def test_fill_makes_what_is_missing_and_tries_failures_again(tmp_path: Path) -> 
     asked.clear()
     log = RunLog(path)
     errors = log.fill("abcdefg", lambda b: work(b, fails="f"), batch_size=2, progress=lambda *n: told.append(n))
-    assert (asked, errors, told) == (["e", "f", "g"], {"f": "why"}, [(6, 7), (7, 7)])
+    assert (asked, errors, told) == (["e", "f", "g"], {"f": "why"}, [(4, 7), (6, 7), (7, 7)])
     assert RunLog(path).fill("abcdefg", work, batch_size=2) == {}
     assert [RunLog(path).rows.get(k) for k in "af"] == ["A", "F"]
     with pytest.raises(InputError, match="batch"):

@@ -20,7 +20,7 @@ from shared_core.cli.common import (
     reports_errors,
 )
 from shared_core.cli.console import err, note, out, question_progress
-from shared_core.cli.options import EngineOptions
+from shared_core.cli.options import EngineOptions, Limit
 from shared_core.errors import InputError
 from shared_core.settings import GuaranteeName, SelfReflectSettings
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shared_core.calibration.stack import AnyCalibration
     from shared_core.evaluation.dataset import Question
     from shared_core.evaluation.fitting import ClaimLabels, FitOptions, Fitted
-    from shared_core.evaluation.fitting.observe import Labels
+    from shared_core.evaluation.fitting.asking import Labels
     from shared_core.facades.engine import SelfReflectEngine
     from shared_core.support.run_log import RunLog
 
@@ -76,6 +76,7 @@ class CalibrateOptions(EngineOptions):
     update: Annotated[bool, typer.Option("--update", help="Keep the file's other calibrations.")] = False
     method: Annotated[str, typer.Option(help="isotonic or platt; auto takes platt below 200 questions.")] = "auto"
     plots: Annotated[Path | None, typer.Option(help="Folder for the reliability and risk–coverage plots.")] = None
+    limit: Limit = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,25 +263,16 @@ def _check_purposes(run: CalibrateOptions, purposes: Sequence[str]) -> None:
     Raises:
         InputError: why, and what to do.
     """
-    from shared_core.evaluation.fitting.fit import WITH_GATE
+    from shared_core.evaluation.fitting.asking import check_configuration
 
-    of_model = {"claims", "gate", "answer", "self_evaluation"}.intersection(purposes)
-    if of_model and not run.has_model:
-        raise InputError(f"Calibrating {sorted(of_model)[0]} needs a language model.", hint="--model or --base-url")
-    if "confidence" in purposes and run.has_model:
-        raise InputError(
-            "With a model the confidence is that of its claims.", hint="selfreflect calibrate claims QUESTIONS"
-        )
-    if "self_evaluation" in purposes and not answers_closed_book(run.settings()):
-        raise InputError(
-            "Only closed-book research judges claims by self-evaluation.",
-            hint="--pipeline research --set research.closed_book=true",
-        )
-    if {"gate", "answer"}.intersection(purposes) and run.pipeline not in WITH_GATE:
-        raise InputError(
-            f"The pipeline {run.pipeline} has no gate: calibrating gate or answer would have no effect.",
-            hint="selfreflect calibrate claims QUESTIONS",
-        )
+    for name in purposes:
+        if name in ("gate", "answer", "self_evaluation") and not run.has_model:
+            raise InputError(f"Calibrating {name} needs a language model.", hint="--model or --base-url")
+        if name == "confidence" and run.has_model:
+            raise InputError(
+                "With a model the confidence is that of its claims.", hint="selfreflect calibrate claims QUESTIONS"
+            )
+        check_configuration(name, run.settings(), has_model=run.has_model)
 
 
 def _fit_guarantee(
@@ -305,7 +297,7 @@ def _fit(
     from shared_core.calibration import io as calibration_io
     from shared_core.evaluation.dataset import read_questions
     from shared_core.evaluation.fitting import ClaimLabels
-    from shared_core.evaluation.fitting.fit import check_questions
+    from shared_core.evaluation.fitting.asking import check_questions
     from shared_core.support.run_log import RunLog
 
     settings = settings or run.settings()
@@ -314,7 +306,7 @@ def _fit(
     check_output(claims_file, "--write-claims")
     _check_plots(run.plots)
     check_questions_and_docs((), run.docs)
-    rows = read_questions(questions) if questions is not None else []
+    rows = read_questions(questions)[: run.limit] if questions is not None else []
     for name in purposes:
         check_questions(name, rows, options)
     before = dict(calibration_io.load(run.output)) if run.update and run.output.exists() else {}

@@ -223,7 +223,8 @@ def self_rag_rows_command(run: LabellingOptions, how: CriticOptions) -> None:
     A model judges and writes; passages are the retriever's. Labels are logged as they are made: after an interruption,
     or a spent budget, the same command resumes, and asks again what failed.
 
-    Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
+    Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed, or the model gives each task one
+    verdict whatever it judges: such rows are not written).
     """
     from shared_core.training.labelling import open_log
     from shared_core.training.self_rag.label import LabelSettings, Subject, label
@@ -253,9 +254,16 @@ def self_rag_rows_command(run: LabellingOptions, how: CriticOptions) -> None:
 
     done = run.label("Labelling", asked, ask, resources, log, recorded)
     made = make_rows(done.records, thinning, run.questions.stem)
-    write_made(made, run.output)
     run.report(done, made.report)
     show_balance(made.report["balance"])
+    for task, verdict in made.report["one_verdict"].items():
+        told = f"warning: every row of {task} says {verdict}: a critic cannot learn from them when to say otherwise."
+        err.print(told, style="yellow", markup=False, highlight=False)
+    if made.shortfall:
+        told = f"not written: {made.shortfall}. Label with a larger model (--model, --critic) into another folder."
+        err.print(told, style="red", markup=False, highlight=False)
+        raise typer.Exit(FAILED)
+    write_made(made, run.output)
     counts = f"{len(made.critic)} critic rows, {len(made.generator)} generator rows"
     out.print(f"{counts} ({made.report['declines']} decline)", markup=False, highlight=False)
     out.print(f"written: {run.output}", markup=False, highlight=False)

@@ -32,6 +32,7 @@ __all__ = [
     "judge",
     "metrics",
     "warn_fitted_on",
+    "warn_no_recall",
 ]
 
 Progress = Callable[[int, int], None]
@@ -145,6 +146,7 @@ def evaluate(
         records += [judge(q, a, seconds) for q, a in zip(batch, answers)]
         if progress is not None:
             progress(len(records), len(questions))
+    warn_no_recall(records)
     return Evaluation(metrics(records, targets), tuple(records), seen)
 
 
@@ -233,6 +235,7 @@ def _mean(values: Sequence[float | bool | None]) -> float:
 
 
 _LOG = logging.getLogger(__name__)
+_FEW = 3  # questions of which so many have no passage in common with what was read, by accident
 
 
 def digests_of(questions: Iterable[Question]) -> tuple[str, ...]:
@@ -269,3 +272,14 @@ def warn_fitted_on(system: object, questions: Iterable[Question], name: str = ""
     if found:
         _LOG.warning("%s%s", f"{name}: " if name else "", describe_fitted_on(found, len(asked)))
     return found
+
+
+def warn_no_recall(records: Iterable[Record]) -> None:
+    """Log a warning if no passage that any question names was read: its ids are then hardly those of the index."""
+    recalls = [r.recall for r in records if r.recall is not None]
+    if len(recalls) >= _FEW and not any(recalls):
+        _LOG.warning(
+            "recall is 0: none of the passages that %d questions name (passage_id, passage_ids) was read. Are these "
+            "the ids of the index's passages? A document's own id is not: `selfreflect ask --json` shows passage ids.",
+            len(recalls),
+        )

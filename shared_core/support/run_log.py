@@ -149,6 +149,7 @@ class RunLog:
         *,
         batch_size: int,
         progress: Progress | None = None,
+        grow: bool = False,
     ) -> dict[str, E]:
         """Make every row that the log does not hold yet, batch by batch.
 
@@ -157,7 +158,8 @@ class RunLog:
             work: takes batches of keys and yields, for each batch that is done, its rows and its errors by key. It may
                 yield them in any order, and stop early.
             batch_size: keys of a batch, at least 1.
-            progress: called after every batch; rows of earlier runs count as done.
+            progress: called before the first batch and after every one; rows of earlier runs count as done.
+            grow: begin with batches of 1, 2, 4, …, so that progress shows early.
 
         Returns:
             The errors by key. They are not logged, so the next run tries these keys again.
@@ -172,7 +174,13 @@ class RunLog:
             wanted = list(dict.fromkeys(keys))
             todo = [key for key in wanted if key not in self.rows]
             done, failed = len(wanted) - len(todo), dict[str, E]()
-            batches = [todo[i : i + batch_size] for i in range(0, len(todo), batch_size)]
+            batches: list[list[str]] = []
+            size, start = (1 if grow else batch_size), 0
+            while start < len(todo):
+                batches.append(todo[start : start + size])
+                start, size = start + size, min(batch_size, 2 * size)
+            if progress is not None and todo:
+                progress(done, len(wanted))
             with closing(work(batches)) as results:  # what it holds (workers, connections) is freed after an error, too
                 for rows, errors in results:
                     self.add(rows)

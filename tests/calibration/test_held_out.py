@@ -21,7 +21,7 @@ from shared_core.evaluation import plots
 from shared_core.evaluation.compare.run import compare
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting import FitOptions, Fitted, fit
-from shared_core.evaluation.fitting.observe import Observation, Observed
+from shared_core.evaluation.fitting.asking import Observation, Observed
 from shared_core.evaluation.metrics.confidence import expected_calibration_error
 from shared_core.evaluation.runner import evaluate
 from shared_core.lm.scripted import ScriptedLM

@@ -35,11 +35,11 @@ def stopping(after: int, monkeypatch: pytest.MonkeyPatch) -> SelfReflectEngine:
     ask: Any = SelfReflectEngine.answer_many
     asked: list[Any] = []
 
-    def answer_many(self: Any, questions: Any, on_event: Any = None) -> Any:
+    def answer_many(self: Any, questions: Any, **more: Any) -> Any:
         asked.extend(questions)
         if len(asked) > after:
             raise Stopped
-        return ask(self, questions)
+        return ask(self, questions, **more)
 
     monkeypatch.setattr(SelfReflectEngine, "answer_many", answer_many)  # fitting asks a copy of the engine
     return made
@@ -57,10 +57,18 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
     lm = again.resources.models["default"]
     assert isinstance(lm, ScriptedLM)
     asked = [r for r in lm.requests if isinstance(r, Generate) and "numbered sentences" in r.prompt.text]
-    assert len(asked) == len(lamps.QUESTIONS) - 24
+    assert len(asked) == len(lamps.QUESTIONS) - 23  # batches of 1, 2, 4, 8 and 8
     whole = fit("claims", lamps.engine(), lamps.QUESTIONS)
     assert resumed.calibration == whole.calibration
     assert sorted(r.text for r in resumed.rows) == sorted(r.text for r in whole.rows)
+
+
+def test_progress_shows_with_the_first_question_and_the_cost_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    fitted = fit("gate", engine(scripted(reply)), QUESTIONS, progress=lambda *at: told.append(at))
+    assert told[:4] == [(0, COUNT), (1, COUNT), (3, COUNT), (7, COUNT)]
+    assert fitted.usage.calls >= COUNT
+    assert f"cost: {fitted.usage.calls} calls, " in fitted.summary()
 
 
 def test_rows_of_another_configuration_are_not_taken(tmp_path: Path) -> None:

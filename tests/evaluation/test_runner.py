@@ -60,6 +60,15 @@ ENGINE: dict[str, Answer | Exception] = {
 }
 
 
+@pytest.mark.parametrize(("ids", "warned"), [(("x", "y", "z"), True), (("x", "y", "p"), False), (("x", "y"), False)])
+def test_passage_ids_that_the_index_does_not_have_draw_a_warning(
+    ids: tuple[str, ...], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = [Question(i, "right", ("Mira Dorn",), True, {"passage_id": i}) for i in ids]
+    evaluate(Canned(ENGINE), asked)
+    assert ("recall is 0" in caplog.text) == warned
+
+
 def test_the_table() -> None:
     engine, seen = Canned(ENGINE), []
     result = evaluate(engine, QUESTIONS, batch_size=4, progress=lambda done, total: seen.append((done, total)))

@@ -33,6 +33,17 @@ def test_thresholds_come_from_the_settings_then_calibration_and_nowhere_else() -
     assert choose_threshold(chosen, options, context(lm, calibrations={"gate": fitted})).value == -2.0
 
 
+def test_below_a_calibrated_threshold_too_a_model_that_is_more_often_wrong_retrieves() -> None:
+    lm = ScriptedLM(capabilities=WHITE)
+    chosen, options = estimator_of(lm)
+    bound = {"model": lm.name, **chosen.binding}
+    fitted = Calibration("platt", False, bound, slope=-1.0, intercept=-2.0, threshold=0.0)
+    asked = choose_threshold(chosen, options.replace(target_accuracy=0.6), context(lm, calibrations={"gate": fitted}))
+    assert not asked.decide(-3.0)[0]  # p = .73
+    assert asked.decide(-2.3) == (True, "at uncertainty -2.300 the model is right with p = 0.57 ≤ 0.6")
+    assert asked.decide(0.1)[0]
+
+
 def test_the_paper_s_threshold_is_nobody_s_default() -> None:
     """It is of Llama 2 7B: by it a random model knows everything."""
     lm = ScriptedLM(capabilities=WHITE)
@@ -40,7 +51,7 @@ def test_the_paper_s_threshold_is_nobody_s_default() -> None:
         chosen, options = estimator_of(lm, **seakr)
         threshold = choose_threshold(chosen, options, context(lm))
         assert threshold.value is None
-        assert threshold.retrieve(-100.0)
+        assert threshold.decide(-100.0)[0]
         assert "calibrate" in threshold.source
 
 
@@ -84,6 +95,6 @@ def test_an_unknown_uncertainty_retrieves(unknown: float) -> None:
     lm = ScriptedLM(capabilities=WHITE)
     chosen, options = estimator_of(lm, threshold=5.0)
     threshold = choose_threshold(chosen, options, context(lm))
-    assert threshold.retrieve(unknown)
-    assert threshold.retrieve(5.1)
-    assert not threshold.retrieve(5.0)  # retrieve if U > δ
+    assert threshold.decide(unknown)[0]
+    assert threshold.decide(5.1)[0]
+    assert not threshold.decide(5.0)[0]  # retrieve if U > δ

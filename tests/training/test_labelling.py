@@ -116,6 +116,30 @@ def test_an_answer_that_is_given_is_judged_and_not_written() -> None:
     assert labeller.asked["write"] == 0
 
 
+def test_an_answer_given_with_its_passages_is_never_taught_to_do_without() -> None:
+    labeller = Labeller(retrieval="no")
+    record = labelled(Subject(LIT, "The lamp was lit in 1871.", PASSAGES), labeller)
+    assert record["outputs"][0]["output"].startswith(f"{LAMP}[Relevant]")
+    assert [r["output"] for r in record["labels"] if r["task"] == "retrieval"] == ["[Retrieval]"]
+    assert not labeller.asked["retrieval"]
+
+
+def test_a_later_sentence_is_judged_beside_the_passage_that_supports_the_one_before_it() -> None:
+    beside: list[str] = []
+
+    class Again(Labeller):
+        @staticmethod
+        def multi_retrieval(matter: str) -> str:
+            beside.append(matter)
+            return "continue"
+
+    shelf = (Passage("o", "A lamp is a light.", "Others"), *PASSAGES)
+    record = labelled(Subject(LIT, "The lamp was lit in 1871. It burned whale oil.", shelf), Again(relevance="yes"))
+    (asked,) = set(beside)
+    assert "Passage: Lamps" in asked
+    assert record["outputs"][0]["output"].count("[Continue to Use Evidence]") == 1
+
+
 def test_what_needs_no_passage_is_written_without_one() -> None:
     record = labelled(Subject("Write a poem of one line about the lamp."))
     assert record["outputs"][0]["output"] == "[No Retrieval]Waves rise and fall.[Utility:2]"
@@ -366,6 +390,26 @@ def test_the_command_makes_rows_that_the_critic_is_trained_on(base: Path, tmp_pa
     wrong = CliRunner().invoke(app, [*by_tokens[:5], str(tmp_path / "third"), "-m", str(base), "--critic", str(base)])
     assert wrong.exit_code == 1
     assert "reflection tokens" in wrong.output
+
+
+def test_rows_of_a_model_that_always_says_the_same_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("yes", "no", "fully", "1")
+
+    def reply(request: Generate) -> list[str]:
+        task = next(t for t, told in INSTRUCTIONS.items() if request.prompt.text.startswith(told))
+        said = next(word for word in words if word in dict(WORDS[task]))
+        return [said] * request.params.n
+
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda *given: ScriptedLM(reply))
+    file, folder = questions_file(tmp_path), tmp_path / "run"
+    file.write_text("\n".join(f"{line[:-2]} {i}{line[-2:]}" for i in range(2) for line in file.read_text().split("\n")))
+    done = CliRunner().invoke(app, ["train", "self-rag", "rows", str(file), "-o", str(folder), "-m", "x"])
+    assert done.exit_code == 1, done.output
+    assert "every row of utility says [Utility:1]" in " ".join(done.output.split())
+    assert "not written" in done.output
+    assert not (folder / "critic.jsonl").exists()
+    varied = [{"question": q, **labelled(Subject(q))} for q in (LIT, "Who commands the Marrow?")]
+    assert make_rows(varied).shortfall == ""
 
 
 def test_the_command_writes_answers_for_reclaim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from shared_core.evaluation.compare.run_folder import (
     write_run,
 )
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.runner import AnswersMany, Progress, Record, warn_fitted_on
+from shared_core.evaluation.runner import AnswersMany, Progress, Record, warn_fitted_on, warn_no_recall
 from shared_core.support.run_log import require_same
 
 Shard = tuple[int, int]
@@ -119,6 +119,7 @@ def compare(
             rows += made
             if progress is not None:
                 progress(len(done) + len(rows), total)
+    warn_no_recall(row.record for row in rows)
     run = Run(before.configurations, before.sessions, [*before.rows, *rows])
     return Comparison(run, only=frozenset(q.id for _, q in chosen), **options)
 

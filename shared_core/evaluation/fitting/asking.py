@@ -1,19 +1,51 @@
-"""Ask the questions of a calibration and log the results, so that no purpose and no later run asks them again."""
+"""One fit: its options, checks before any work, and asking its questions.
+
+Results are logged, so that no purpose and no later run asks a question again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from shared_core.calibration.calibration import LEAST_EACH, LEAST_ROWS, FitMethod, ThresholdRule
+from shared_core.calibration.stack import LEAST_CLAIMS, AnyCalibration
+from shared_core.errors import (
+    AbstainedError,
+    BackendUnavailableError,
+    CalibrationInputError,
+    CapabilityError,
+    InputError,
+    MissingDependencyError,
+    SelfReflectError,
+    SettingsError,
+    StoreError,
+)
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.labels import Label
+from shared_core.runtime import flow as flows
+from shared_core.runtime.budget import Meter
+from shared_core.runtime.flow import Flow
+from shared_core.settings import GuaranteeName, SelfReflectSettings
 from shared_core.support.run_log import Batches, Progress, RunLog, digest_of_values
+from shared_core.types import Answer
 
 if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
 
-__all__ = ["Progress", "ask_each", "digest_of"]
 
 T = TypeVar("T")
+BATCH = 16
+"""Questions asked at once."""
+LEAST_QUESTIONS = LEAST_CLAIMS // 4
+"""Fewest questions for ``claims``: an answer makes several claims."""
+WITH_GATE = ("composed", "seakr")
+"""Pipelines that apply a calibrated gate, and calibrated answers from memory."""
+_GIVE = 'Give rows with "answers", or with "answerable": false.'
+Labels = Literal["auto", "gold", "self"]
+"""Source of the labels of ``gate`` and ``answer``: ``gold`` (known answers), ``self`` (agreement of the model's answer
+from memory with its answer from passages), or ``auto`` (gold where answers are known, self elsewhere)."""
 
 
 def digest_of(engine: SelfReflectEngine, more: Mapping[str, Any] | None = None) -> str:
@@ -63,5 +95,230 @@ def ask_each(
             failed = {key: result for key, result in found.items() if isinstance(result, Exception)}
             yield {key: dump(r) for key, r in found.items() if not isinstance(r, Exception)}, failed
 
-    kept.fill(keys, work, batch_size=together, progress=progress)
+    kept.fill(keys, work, batch_size=together, progress=progress, grow=True)
     return [made[key] if key in made else load(kept.rows.get(key)) for key in keys]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of ``fit``; each purpose reads those that concern it.
+
+    >>> FitOptions(method="platt").labels
+    'auto'
+
+    Attributes:
+        method: ``isotonic``, ``platt`` or ``auto`` (by the number of rows).
+        labels: of ``gate`` and ``answer``: source of the labels.
+        rule, target: of ``gate``: see ``choose_threshold``.
+        gate: of ``answer``: gate that the pipeline ``seakr`` answers with.
+        label: of ``self_evaluation`` and ``guarantee``: judge of a claim; by default the questions' own labels, else
+            whether the claim contains an accepted answer.
+        claims: of ``support``: labelled (quote, claim, label) rows.
+        guarantee: of ``guarantee``: its kind.
+    """
+
+    method: FitMethod = "auto"
+    labels: Labels = "auto"
+    rule: ThresholdRule = "balanced_accuracy"
+    target: float | None = None
+    gate: AnyCalibration | None = None
+    label: Label | None = None
+    claims: Sequence[tuple[str, str, bool]] = ()
+    guarantee: GuaranteeName = "conformal_factuality"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One row of a fit.
+
+    Attributes:
+        id: question that it belongs to; rows of one id are held out together.
+        score: raw score; NaN if unknown.
+        held: whether the event held; ``None`` if it cannot be judged.
+        text: answer or claim.
+        signals: of ``claims``: values in the order of a stack's names.
+    """
+
+    id: str
+    score: float
+    held: bool | None
+    text: str = ""
+    signals: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Rows of a fit.
+
+    Attributes:
+        rows: one for each answer or claim.
+        questions: digests of the questions that were asked.
+        failed: number of questions that failed.
+        notes: remarks for the summary.
+        answered: of ``guarantee``: keys of the answered questions, each with its drift signals.
+        reused: of ``guarantee``: questions that the engine's other calibrations were fitted on.
+    """
+
+    rows: tuple[Observation, ...]
+    questions: tuple[str, ...] = ()
+    failed: int = 0
+    notes: tuple[str, ...] = ()
+    answered: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    reused: int = 0
+
+
+@dataclass(frozen=True)
+class FitJob:
+    """One fit: the engine, its questions, the options, the log of rows, and the meter of what it costs."""
+
+    engine: SelfReflectEngine
+    questions: Sequence[Question]
+    options: FitOptions
+    kept: RunLog
+    progress: Progress | None = None
+    meter: Meter = field(default_factory=lambda: Meter(SelfReflectSettings()))
+
+    def run_many(self, waiting: Sequence[Flow[T]], deadline: float | None = None) -> list[T | Exception]:
+        """Run flows together and count what they use."""
+        watched = [self.meter.watch(flow) for flow in waiting]
+        return flows.run_many(watched, self.engine.resources, deadline=deadline)
+
+    def answers(self, batch: Sequence[Question], engine: SelfReflectEngine | None = None) -> list[Answer | Exception]:
+        """Return the answers; an abstention that the engine raises as an error is unwrapped."""
+        found = (engine or self.engine).answer_many(
+            [q.question for q in batch], wrap=lambda _, flow: self.meter.watch(flow)
+        )
+        return [r.answer if isinstance(r, AbstainedError) else r for r in found]
+
+    def ask(
+        self,
+        part: str,
+        questions: Sequence[Question],
+        ask: Callable[[Sequence[Question]], Sequence[T | Exception]],
+        *,
+        dump: Callable[[T], Any],
+        load: Callable[[Any], T],
+        engine: SelfReflectEngine | None = None,
+        together: int = BATCH,
+    ) -> list[T | Exception]:
+        """Ask in batches, skipping logged rows. Errors that every question would end in are raised."""
+
+        def checked(batch: Sequence[Question]) -> Sequence[T | Exception]:
+            found = ask(batch)
+            for result in found:
+                if isinstance(result, Exception):
+                    _raise_if_fatal(result)
+            return found
+
+        part = f"{part} {digest_of(engine or self.engine)}"
+        return ask_each(
+            questions,
+            checked,
+            kept=self.kept,
+            part=part,
+            dump=dump,
+            load=load,
+            together=together,
+            progress=self.progress,
+        )
+
+
+def _raise_if_fatal(error: Exception) -> None:
+    """Raise errors that every question would end in, and defects; others count against their question only."""
+    fatal = (BackendUnavailableError, CapabilityError, MissingDependencyError, SettingsError, StoreError, InputError)
+    if isinstance(error, fatal) or not isinstance(error, SelfReflectError):
+        raise error
+
+
+# --- checks before any work -------------------------------------------------------------------------------------------
+
+
+def check_questions(purpose: str, questions: Sequence[Question], options: FitOptions) -> None:
+    """Refuse options that are unknown, and questions that cannot be enough whatever is answered.
+
+    Raises:
+        InputError: unknown method or labels.
+        CalibrationInputError: too few questions; none can be judged (the unknown fields are named); all are
+            unanswerable, so that no answer could be right.
+    """
+    check_choice("method", options.method, ("auto", "isotonic", "platt"))
+    check_choice("labels", options.labels, ("auto", "gold", "self"))
+    if purpose == "support":
+        return _check_claims(options.claims)
+    if purpose in ("self_evaluation", "guarantee"):  # labelled claims may do without answers
+        return None
+    labels = options.labels if purpose in ("gate", "answer") else "gold"
+    known = [q for q in questions if q.judgeable]
+    usable = known if labels == "gold" else list(questions)
+    least = LEAST_QUESTIONS if purpose == "claims" else LEAST_ROWS
+    if not usable:
+        raise CalibrationInputError(
+            f"None of {len(questions)} questions can be judged.{_unused_fields(questions)}", hint=_GIVE
+        )
+    if len(usable) < least:
+        left = f" of {len(questions)} can be judged, and these" if len(usable) < len(questions) else " questions"
+        raise CalibrationInputError(
+            f"Only {len(usable)}{left} are not enough to calibrate {purpose}: it takes {least}.", hint=_GIVE
+        )
+    if labels != "self" and all(q.answerable is False for q in usable):
+        raise CalibrationInputError(
+            f"All {len(usable)} questions are unanswerable, so no answer to them can be right.",
+            hint="Add questions that the documents answer, with their answers.",
+        )
+    return None
+
+
+def check_choice(option: str, value: str, known: Sequence[str]) -> None:
+    """Refuse an unknown value of an option; InputError names the known ones."""
+    if value not in known:
+        raise InputError(f"Unknown {option} {value!r}.", hint=f"Choose from: {', '.join(known)}.")
+
+
+def _check_claims(rows: Sequence[tuple[str, str, bool]]) -> None:
+    true = sum(label for _, _, label in rows)
+    if len(rows) < LEAST_ROWS or min(true, len(rows) - true) < LEAST_EACH:
+        raise CalibrationInputError(
+            f"{len(rows)} labelled claims, {true} of them supported, are not enough to calibrate support.",
+            hint=f"Give at least {LEAST_ROWS}: {LEAST_EACH} or more supported, and as many not.",
+        )
+
+
+def _unused_fields(questions: Sequence[Question]) -> str:
+    seen = sorted({str(name) for q in questions for name in q.metadata})[:12]
+    return f" Unknown fields: {', '.join(map(repr, seen))}." if seen else ""
+
+
+def check_engine(purpose: str, engine: SelfReflectEngine) -> None:
+    """Refuse an engine that applies such a calibration already, or that would not apply it.
+
+    Raises:
+        InputError: why, and what to do.
+    """
+    settings = engine.settings
+    check_configuration(purpose, settings, has_model=bool(engine.resources.models))
+    if purpose == "confidence" and settings.calibration is not None:
+        raise InputError("This engine is calibrated already.", hint="Calibrate with settings without a calibration.")
+    if purpose == "claims" and engine.context.stack is not None:
+        raise InputError("This engine's claims are calibrated already.", hint="Calibrate with settings without it.")
+    if purpose == "guarantee" and settings.guarantee is not None:
+        raise InputError("This engine applies a guarantee already.", hint="Calibrate with guarantee=None.")
+
+
+def check_configuration(purpose: str, settings: SelfReflectSettings, *, has_model: bool) -> None:
+    """Refuse a purpose that has no effect in a configuration; needs no engine yet.
+
+    Raises:
+        InputError: why, and what to do.
+    """
+    if purpose == "claims" and not has_model:
+        raise InputError("Calibrating claims needs a language model.", hint="Name one, or calibrate confidence.")
+    if purpose == "self_evaluation" and not (settings.pipeline == "research" and settings.research.closed_book):
+        raise InputError(
+            "Only closed-book ReSearch judges claims by self-evaluation.",
+            hint="--pipeline research --set research.closed_book=true",
+        )
+    if purpose in ("gate", "answer") and settings.pipeline not in WITH_GATE:
+        raise InputError(
+            f"The pipeline {settings.pipeline} has no gate: a calibration of {purpose} would have no effect.",
+            hint=f"Calibrate claims, or one of the pipelines {', '.join(WITH_GATE)}.",
+        )

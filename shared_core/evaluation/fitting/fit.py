@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.calibration import (
-    LEAST_EACH,
-    LEAST_ROWS,
     Calibration,
     choose_threshold,
     fit_calibration,
@@ -23,29 +21,32 @@ from shared_core.calibration.calibration import (
 )
 from shared_core.calibration.guarantees import FittedGuarantee, fit_guarantee
 from shared_core.calibration.held_out import find_shortfall
-from shared_core.calibration.stack import LEAST_CLAIMS, AnyCalibration, Stack, fit_stack, held_out_of_stack
-from shared_core.errors import CalibrationError, CalibrationInputError, InputError
+from shared_core.calibration.stack import AnyCalibration, Stack, fit_stack, held_out_of_stack
+from shared_core.errors import CalibrationError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting import observe
-from shared_core.evaluation.fitting.asking import Progress
-from shared_core.evaluation.fitting.observe import FitJob, FitOptions, Observation, Observed
+from shared_core.evaluation.fitting.asking import (
+    FitJob,
+    FitOptions,
+    Observation,
+    Observed,
+    check_choice,
+    check_engine,
+    check_questions,
+)
 from shared_core.pipelines.confidence import SIGNALS
 from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.gating.choose import ChosenEstimator, answer_binding, choose_estimator, form_of
 from shared_core.pipelines.research.evaluate import evaluation_binding
 from shared_core.pipelines.support import support_binding
-from shared_core.support.run_log import RunLog
+from shared_core.support.run_log import Progress, RunLog
+from shared_core.types import Usage
 
 if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
 
-__all__ = ["PURPOSES", "WITH_GATE", "FitOptions", "Fitted", "check_questions", "fit"]
+__all__ = ["PURPOSES", "FitOptions", "Fitted", "fit"]
 
-LEAST_QUESTIONS = LEAST_CLAIMS // 4
-"""Fewest questions for ``claims``: an answer makes several claims."""
-WITH_GATE = ("composed", "seakr")
-"""Pipelines that apply a calibrated gate, and calibrated answers from memory."""
-_GIVE = 'Give rows with "answers", or with "answerable": false.'
 _HeldOut = list[tuple[float | None, bool]]
 
 
@@ -62,11 +63,13 @@ class Fitted:
         purpose: key of ``PURPOSES``.
         calibration: to be saved under that name.
         observed: its rows.
+        usage: what asking has cost; logged rows cost nothing again.
     """
 
     purpose: str
     calibration: AnyCalibration
     observed: Observed
+    usage: Usage = Usage()
 
     @property
     def rows(self) -> tuple[Observation, ...]:
@@ -101,6 +104,9 @@ class Fitted:
             lines.append(f"{self.observed.failed} questions failed")
         if not isinstance(c, FittedGuarantee) and c.metrics.get("brier", 0.0) >= c.metrics["brier_constant"]:
             lines.append("out of fold it predicts no better than the base rate for every row")
+        if self.usage.calls:
+            tokens = self.usage.prompt_tokens + self.usage.generated_tokens
+            lines.append(f"cost: {self.usage.calls} calls, {tokens} tokens, {self.usage.seconds:.0f} s")
         return "\n  ".join([*lines, *self.observed.notes])
 
     def _describe_signal(self, stack: Stack, number: int) -> str:
@@ -199,97 +205,14 @@ def fit(
         MissingDependencyError: scikit-learn is not installed (for ``learn_then_test``, MAPIE).
     """
     options = options or FitOptions()
+    check_choice("purpose", purpose, tuple(PURPOSES))
     check_questions(purpose, questions, options)
-    _check_engine(purpose, engine)
+    check_engine(purpose, engine)
     job = FitJob(engine, questions, options, kept or RunLog(), progress)
     chosen = PURPOSES[purpose]
     observed = chosen.observe(job)
-    return Fitted(purpose, chosen.fit(job, observed, chosen), observed)
-
-
-# --- checks before any work -------------------------------------------------------------------------------------------
-
-
-def check_questions(purpose: str, questions: Sequence[Question], options: FitOptions) -> None:
-    """Refuse options that are unknown, and questions that cannot be enough whatever is answered.
-
-    Raises:
-        InputError: unknown purpose, method or labels.
-        CalibrationInputError: too few questions; none can be judged (the unknown fields are named); all are
-            unanswerable, so that no answer could be right.
-    """
-    _check_choice("purpose", purpose, tuple(PURPOSES))
-    _check_choice("method", options.method, ("auto", "isotonic", "platt"))
-    _check_choice("labels", options.labels, ("auto", "gold", "self"))
-    if purpose == "support":
-        return _check_claims(options.claims)
-    if purpose in ("self_evaluation", "guarantee"):  # labelled claims may do without answers
-        return None
-    labels = options.labels if purpose in ("gate", "answer") else "gold"
-    known = [q for q in questions if q.judgeable]
-    usable = known if labels == "gold" else list(questions)
-    least = LEAST_QUESTIONS if purpose == "claims" else LEAST_ROWS
-    if not usable:
-        raise CalibrationInputError(
-            f"None of {len(questions)} questions can be judged.{_unused_fields(questions)}", hint=_GIVE
-        )
-    if len(usable) < least:
-        left = f" of {len(questions)} can be judged, and these" if len(usable) < len(questions) else " questions"
-        raise CalibrationInputError(
-            f"Only {len(usable)}{left} are not enough to calibrate {purpose}: it takes {least}.", hint=_GIVE
-        )
-    if labels != "self" and all(q.answerable is False for q in usable):
-        raise CalibrationInputError(
-            f"All {len(usable)} questions are unanswerable, so no answer to them can be right.",
-            hint="Add questions that the documents answer, with their answers.",
-        )
-    return None
-
-
-def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise InputError(f"Unknown {option} {value!r}.", hint=f"Choose from: {', '.join(known)}.")
-
-
-def _check_claims(rows: Sequence[tuple[str, str, bool]]) -> None:
-    true = sum(label for _, _, label in rows)
-    if len(rows) < LEAST_ROWS or min(true, len(rows) - true) < LEAST_EACH:
-        raise CalibrationInputError(
-            f"{len(rows)} labelled claims, {true} of them supported, are not enough to calibrate support.",
-            hint=f"Give at least {LEAST_ROWS}: {LEAST_EACH} or more supported, and as many not.",
-        )
-
-
-def _unused_fields(questions: Sequence[Question]) -> str:
-    seen = sorted({str(name) for q in questions for name in q.metadata})[:12]
-    return f" Unknown fields: {', '.join(map(repr, seen))}." if seen else ""
-
-
-def _check_engine(purpose: str, engine: SelfReflectEngine) -> None:
-    """Refuse an engine that applies such a calibration already, or that would not apply it.
-
-    Raises:
-        InputError: why, and what to do.
-    """
-    settings = engine.settings
-    if purpose == "confidence" and settings.calibration is not None:
-        raise InputError("This engine is calibrated already.", hint="Calibrate with settings without a calibration.")
-    if purpose == "claims" and engine.context.stack is not None:
-        raise InputError("This engine's claims are calibrated already.", hint="Calibrate with settings without it.")
-    if purpose == "claims" and not engine.resources.models:
-        raise InputError("Without a language model there are no claims to judge.", hint="Calibrate the confidence.")
-    if purpose == "guarantee" and settings.guarantee is not None:
-        raise InputError("This engine applies a guarantee already.", hint="Calibrate with guarantee=None.")
-    if purpose == "self_evaluation" and not (settings.pipeline == "research" and settings.research.closed_book):
-        raise InputError(
-            "Only closed-book ReSearch judges claims by self-evaluation.",
-            hint="--pipeline research --set research.closed_book=true",
-        )
-    if purpose in ("gate", "answer") and settings.pipeline not in WITH_GATE:
-        raise InputError(
-            f"The pipeline {settings.pipeline} has no gate: a calibration of {purpose} would have no effect.",
-            hint=f"Calibrate claims, or one of the pipelines {', '.join(WITH_GATE)}.",
-        )
+    usage = job.meter.usage
+    return Fitted(purpose, chosen.fit(job, observed, chosen), observed, usage)
 
 
 # --- rows to calibrations ---------------------------------------------------------------------------------------------

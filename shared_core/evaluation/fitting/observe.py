@@ -8,26 +8,15 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from shared_core.calibration.calibration import FitMethod, ThresholdRule
-from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import (
-    AbstainedError,
-    BackendUnavailableError,
     CalibrationError,
-    CapabilityError,
-    InputError,
-    MissingDependencyError,
-    SelfReflectError,
-    SettingsError,
-    StoreError,
 )
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting.asking import Progress, ask_each, digest_of
-from shared_core.evaluation.fitting.labels import ClaimLabels, Label, can_be_judged
+from shared_core.evaluation.fitting.asking import BATCH, FitJob, Observation, Observed, digest_of
+from shared_core.evaluation.fitting.labels import ClaimLabels, can_be_judged
 from shared_core.evaluation.judging import holds_answer, is_right, judge
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.runner import digests_of
@@ -40,130 +29,13 @@ from shared_core.pipelines.research.loop import searched
 from shared_core.pipelines.research.search import Search
 from shared_core.pipelines.support import support
 from shared_core.runtime import flow as flows
-from shared_core.settings import GuaranteeName
-from shared_core.support.run_log import RunLog
 from shared_core.types import Answer, Claim
 
 if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
 
-T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
-_BATCH, _LONG_BATCH = 16, 8  # questions asked at once; fewer where one takes many calls of a model
-Labels = Literal["auto", "gold", "self"]
-"""Source of the labels of ``gate`` and ``answer``: ``gold`` (known answers), ``self`` (agreement of the model's answer
-from memory with its answer from passages), or ``auto`` (gold where answers are known, self elsewhere)."""
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """Options of ``fit``; each purpose reads those that concern it.
-
-    >>> FitOptions(method="platt").labels
-    'auto'
-
-    Attributes:
-        method: ``isotonic``, ``platt`` or ``auto`` (by the number of rows).
-        labels: of ``gate`` and ``answer``: source of the labels.
-        rule, target: of ``gate``: see ``choose_threshold``.
-        gate: of ``answer``: gate that the pipeline ``seakr`` answers with.
-        label: of ``self_evaluation`` and ``guarantee``: judge of a claim; by default the questions' own labels, else
-            whether the claim contains an accepted answer.
-        claims: of ``support``: labelled (quote, claim, label) rows.
-        guarantee: of ``guarantee``: its kind.
-    """
-
-    method: FitMethod = "auto"
-    labels: Labels = "auto"
-    rule: ThresholdRule = "balanced_accuracy"
-    target: float | None = None
-    gate: AnyCalibration | None = None
-    label: Label | None = None
-    claims: Sequence[tuple[str, str, bool]] = ()
-    guarantee: GuaranteeName = "conformal_factuality"
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """One row of a fit.
-
-    Attributes:
-        id: question that it belongs to; rows of one id are held out together.
-        score: raw score; NaN if unknown.
-        held: whether the event held; ``None`` if it cannot be judged.
-        text: answer or claim.
-        signals: of ``claims``: values in the order of a stack's names.
-    """
-
-    id: str
-    score: float
-    held: bool | None
-    text: str = ""
-    signals: tuple[float | None, ...] = ()
-
-
-@dataclass(frozen=True)
-class Observed:
-    """Rows of a fit.
-
-    Attributes:
-        rows: one for each answer or claim.
-        questions: digests of the questions that were asked.
-        failed: number of questions that failed.
-        notes: remarks for the summary.
-        answered: of ``guarantee``: keys of the answered questions, each with its drift signals.
-        reused: of ``guarantee``: questions that the engine's other calibrations were fitted on.
-    """
-
-    rows: tuple[Observation, ...]
-    questions: tuple[str, ...] = ()
-    failed: int = 0
-    notes: tuple[str, ...] = ()
-    answered: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
-    reused: int = 0
-
-
-@dataclass(frozen=True)
-class FitJob:
-    """One fit: the engine, its questions, the options, and the log of rows."""
-
-    engine: SelfReflectEngine
-    questions: Sequence[Question]
-    options: FitOptions
-    kept: RunLog
-    progress: Progress | None = None
-
-    def ask(
-        self,
-        part: str,
-        questions: Sequence[Question],
-        ask: Callable[[Sequence[Question]], Sequence[T | Exception]],
-        *,
-        dump: Callable[[T], Any],
-        load: Callable[[Any], T],
-        engine: SelfReflectEngine | None = None,
-        together: int = _BATCH,
-    ) -> list[T | Exception]:
-        """Ask in batches, skipping logged rows. Errors that every question would end in are raised."""
-
-        def checked(batch: Sequence[Question]) -> Sequence[T | Exception]:
-            found = ask(batch)
-            for result in found:
-                if isinstance(result, Exception):
-                    _raise_if_fatal(result)
-            return found
-
-        part = f"{part} {digest_of(engine or self.engine)}"
-        return ask_each(
-            questions,
-            checked,
-            kept=self.kept,
-            part=part,
-            dump=dump,
-            load=load,
-            together=together,
-            progress=self.progress,
-        )
+_LONG_BATCH = 8  # questions asked at once; fewer than ``BATCH`` where one takes many calls of a model
 
 
 def run_of(engine: SelfReflectEngine, measured: dict[Hashable, object] | None = None) -> QuestionRun:
@@ -174,13 +46,6 @@ def run_of(engine: SelfReflectEngine, measured: dict[Hashable, object] | None = 
     return QuestionRun(
         engine.settings, dataclasses.replace(engine.context, calibrations={}, stack=None, measured=measured)
     )
-
-
-def _raise_if_fatal(error: Exception) -> None:
-    """Raise errors that every question would end in, and defects; others count against their question only."""
-    fatal = (BackendUnavailableError, CapabilityError, MissingDependencyError, SettingsError, StoreError, InputError)
-    if isinstance(error, fatal) or not isinstance(error, SelfReflectError):
-        raise error
 
 
 def _require_some(found: Sequence[object]) -> int:
@@ -205,7 +70,7 @@ def observe_confidence(job: FitJob) -> Observed:
         score = math.nan if record.confidence is None else record.confidence
         return [Observation(question.question, score, record.correct, record.prediction)]
 
-    return _observe_answers(job, "confidence", read, _BATCH)
+    return _observe_answers(job, "confidence", read, BATCH)
 
 
 def _with_the_models_claims_only(job: FitJob) -> FitJob:
@@ -239,7 +104,7 @@ def _observe_answers(
     known = [q for q in job.questions if q.judgeable]
 
     def ask(batch: Sequence[Question]) -> list[list[Observation] | Exception]:
-        answers = _answers(job.engine, batch)
+        answers = job.answers(batch)
         return [read(q, a) if isinstance(a, Answer) else a for q, a in zip(batch, answers, strict=True)]
 
     def load(rows: list[dict[str, Any]]) -> list[Observation]:
@@ -252,12 +117,6 @@ def _observe_answers(
     failed = _require_some(found)
     rows = tuple(row for rows in found if not isinstance(rows, Exception) for row in rows)
     return Observed(rows, digests_of(known), failed)
-
-
-def _answers(engine: SelfReflectEngine, batch: Sequence[Question]) -> list[Answer | Exception]:
-    """Return the answers; an abstention that the engine raises as an error is unwrapped."""
-    found = engine.answer_many([q.question for q in batch])
-    return [r.answer if isinstance(r, AbstainedError) else r for r in found]
 
 
 def observe_guarantee(job: FitJob) -> Observed:
@@ -281,10 +140,7 @@ def observe_guarantee(job: FitJob) -> Observed:
     def dump(answer: Answer) -> dict[str, Any]:
         return dataclasses.replace(answer, passages=(), trace=()).to_dict()
 
-    def ask(batch: Sequence[Question]) -> list[Answer | Exception]:
-        return _answers(job.engine, batch)
-
-    found = job.ask("guarantee", known, ask, dump=dump, load=Answer.from_dict, together=_LONG_BATCH)
+    found = job.ask("guarantee", known, job.answers, dump=dump, load=Answer.from_dict, together=_LONG_BATCH)
     failed = _require_some(found)
     rows: list[Observation] = []
     answered: dict[str, dict[str, float]] = {}
@@ -309,9 +165,7 @@ def observe_recall(job: FitJob) -> Observed:
     measured = job.kept.memo.setdefault(digest_of(engine), {})
 
     def ask(batch: Sequence[Question]) -> list[Recalled | Exception]:
-        return flows.run_many(
-            [closed_book(q.question, run_of(engine, measured), form) for q in batch], engine.resources
-        )
+        return job.run_many([closed_book(q.question, run_of(engine, measured), form) for q in batch])
 
     found = job.ask(f"recall {form}", job.questions, ask, dump=dataclasses.asdict, load=lambda row: Recalled(**row))
     recalled = [r if isinstance(r, Recalled) else Recalled(None, math.nan) for r in found]
@@ -340,7 +194,7 @@ def observe_own_answers(job: FitJob) -> Observed:
     gated.context = dataclasses.replace(gated.context, measured=job.kept.memo.setdefault(digest_of(engine), {}))
 
     def ask(batch: Sequence[Question]) -> list[Recalled | Exception]:
-        return [_uncertainty_of(a) if isinstance(a, Answer) else a for a in _answers(gated, batch)]
+        return [_uncertainty_of(a) if isinstance(a, Answer) else a for a in job.answers(batch, gated)]
 
     found = job.ask(
         "answer", job.questions, ask, dump=dataclasses.asdict, load=lambda row: Recalled(**row), engine=gated
@@ -371,7 +225,7 @@ def _label_answers(job: FitJob, texts: Sequence[str | None]) -> list[bool | None
     own = [i for i, q in enumerate(questions) if labels == "self" or (labels == "auto" and not q.judgeable)]
 
     def ask(batch: Sequence[Question]) -> list[str | Exception | None]:
-        return flows.run_many([open_book(q.question, run_of(job.engine), form) for q in batch], job.engine.resources)
+        return job.run_many([open_book(q.question, run_of(job.engine), form) for q in batch])
 
     quiet = dataclasses.replace(job, progress=None)
     own_questions = [questions[i] for i in own]
@@ -413,7 +267,7 @@ def observe_self_evaluation(job: FitJob) -> Observed:
 
     def ask(batch: Sequence[Question]) -> list[list[Claim] | Exception]:
         waiting = [searched(q.question, run_of(job.engine)) for q in batch]
-        states = flows.run_many(waiting, job.engine.resources, deadline=job.engine.settings.deadline)
+        states = job.run_many(waiting, job.engine.settings.deadline)
         return [list(s.claims.values()) if isinstance(s, Search) else s for s in states]
 
     def dump(claims: list[Claim]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shared_core.calibration.binding import BindingValue
+from shared_core.calibration.calibration import Calibration
 from shared_core.errors import CapabilityError
 from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.decision.question_run import Trace
@@ -206,14 +207,30 @@ def choose_gate(settings: SelfReflectSettings, context: Abilities, role: str = "
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """From which uncertainty on to retrieve; ``value`` is ``None`` where none is known (then always)."""
+    """From which uncertainty on to retrieve; ``value`` is ``None`` where none is known (then always).
+
+    A calibrated one also asks that the model is probably right: a threshold that separates known from unknown as well
+    as can be may still let answers through that are more often wrong than right.
+    """
 
     value: float | None
     source: str
+    calibration: Calibration | None = None
+    target: float = 0.0
 
-    def retrieve(self, uncertainty: float) -> bool:
-        """Whether to retrieve. Unknown uncertainty, or no threshold: yes."""
-        return self.value is None or not (math.isfinite(uncertainty) and uncertainty <= self.value)
+    def decide(self, uncertainty: float) -> tuple[bool, str]:
+        """Whether to retrieve, and why. Unknown uncertainty, or no threshold: yes."""
+        if self.value is None:
+            return True, self.source
+        # +inf is unknown, not very uncertain; both retrieve, but the trace tells them apart.
+        if not math.isfinite(uncertainty):
+            return True, "the uncertainty is unknown"
+        if uncertainty > self.value:
+            return True, f"uncertainty {uncertainty:.3f} > {self.value:.3f}"
+        right = self.calibration.probability(uncertainty) if self.calibration is not None else None
+        if right is not None and right <= self.target:
+            return True, f"at uncertainty {uncertainty:.3f} the model is right with p = {right:.2f} ≤ {self.target:g}"
+        return False, f"uncertainty {uncertainty:.3f} ≤ {self.value:.3f}"
 
     @property
     def decides(self) -> bool:
@@ -249,7 +266,8 @@ def choose_threshold(
         # No threshold reached the target accuracy: answering from memory is never accurate enough.
         if calibration.threshold is None:
             return Threshold(None, "by the calibration the model knows enough at no uncertainty: retrieving always")
-        return Threshold(calibration.threshold, f"calibrated on {calibration.n} questions")
+        source = f"calibrated on {calibration.n} questions"
+        return Threshold(calibration.threshold, source, calibration, settings.target_accuracy)
     return Threshold(
         None,
         f"no threshold is known for {name} with this model: retrieving without measuring; run `selfreflect calibrate`",

@@ -41,13 +41,7 @@ def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSet
         return wanted, f"{'a' if wanted else 'no'} token has p ≤ {options.published.flare_threshold:g}"
     if options.gate == "dragin":
         return _decide_by_attention(draft, options)
-    if threshold.value is None:
-        return True, threshold.source
-    # +inf is unknown, not very uncertain; both retrieve, but the trace tells them apart.
-    if not math.isfinite(draft.uncertainty):
-        return True, "the uncertainty is unknown"
-    wanted = threshold.retrieve(draft.uncertainty)
-    return wanted, f"uncertainty {draft.uncertainty:.3f} {'>' if wanted else '≤'} {threshold.value:.3f}"
+    return threshold.decide(draft.uncertainty)
 
 
 def _decide_by_attention(draft: Measurement, options: SeakrSettings) -> tuple[bool, str]:

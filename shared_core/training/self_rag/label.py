@@ -36,7 +36,7 @@ from shared_core.reflection.tokens import (
     SUPPORT_TOKENS,
     UTILITY_TOKENS,
 )
-from shared_core.runtime.flow import Flow, Generate, Resources, Retrieve, Together, TokenIds
+from shared_core.runtime.flow import Flow, Generate, Resources, Retrieve, TokenIds
 from shared_core.settings import SelfReflectSettings, Settings
 from shared_core.training.self_rag.rows import TASKS
 from shared_core.training.self_rag.tasks import (
@@ -79,7 +79,8 @@ class Subject:
     Attributes:
         instruction: the question.
         output: an answer that is given; empty to have one written.
-        passages: given ones; ``None`` to have them retrieved.
+        passages: given ones; ``None`` to have them retrieved. A given answer is taken to rest on given passages:
+            that it needs retrieval is then not asked.
         unrelated: another question, whose first passage is judged, too: if it is irrelevant, declining is taught on it.
     """
 
@@ -90,6 +91,7 @@ class Subject:
 
 
 _Shelf = tuple[Passage, ...]
+_Relevance = dict[str, str | None]  # verdicts on passages, by id
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +121,21 @@ def label(subject: Subject, options: LabelSettings, resources: Resources) -> Flo
     if found is None:
         found = yield Retrieve(subject.instruction, options.top_k)
     yield from work.prepare()
-    asked = [ask_retrieval(subject.instruction), *(ask_relevance(subject.instruction, p) for p in found)]
-    needs, *verdicts = yield from work.ask(asked)
+    asked = [ask_relevance(subject.instruction, p) for p in found]
+    retrieval: str | None = RETRIEVAL
+    if subject.output and subject.passages:
+        # An answer that is given with its passages rests on them: whoever judges must not teach to do without.
+        work.labels.append({**ask_retrieval(subject.instruction).label(RETRIEVAL), "p": 1.0})
+        verdicts = yield from work.ask(asked)
+    else:
+        needs, *verdicts = yield from work.ask([ask_retrieval(subject.instruction), *asked])
+        retrieval = needs.token
     relevance = {p.id: v.token for p, v in zip(found, verdicts)}
-    retrieves = needs.token != NO_RETRIEVAL and bool(found)
+    retrieves = retrieval != NO_RETRIEVAL and bool(found)
     helpful = [p for p in found if relevance[p.id] == RELEVANT] or list(found)
     text = subject.output.strip() or (yield from work.write(helpful if retrieves else []))
     irrelevant = [p for p in found if relevance[p.id] == IRRELEVANT]
-    if text and needs.token is not None:
+    if text and retrieval is not None:
         yield from work.assemble(text, tuple(found), relevance, retrieves)
     elif not text and retrieves and irrelevant:
         work.decline(irrelevant[0])
@@ -169,11 +178,7 @@ class _Work:
             raise self.run.trace.limit
         found = [self._verdict(a, row) for a, row in zip(asked, rows)]
         self.unknown += sum(v.token is None for v in found)
-        self.labels += [
-            {"task": v.asked.task, "input": v.asked.input, "output": v.token, "p": round(v.p, 4)}
-            for v in found
-            if v.token is not None
-        ]
+        self.labels += [{**v.asked.label(v.token), "p": round(v.p, 4)} for v in found if v.token is not None]
         return found
 
     def _ask_tokens(self, asked: Sequence[Asked], vocabulary: ReflectionVocabulary) -> Flow[list[dict[str, float]]]:
@@ -214,62 +219,73 @@ class _Work:
 
     # --- rows --------------------------------------------------------------------------------------------------
 
-    def assemble(self, text: str, found: _Shelf, relevance: dict[str, str | None], retrieves: bool) -> Flow[None]:
+    def assemble(self, text: str, found: _Shelf, relevance: _Relevance, retrieves: bool) -> Flow[None]:
         """Assemble the generator's output: each sentence with its passage and verdicts, then the usefulness."""
         plain = strip_reflection_tokens(text)  # a verdict that is part of an answer's text would be taught as one
         sentences = [plain[a:b].strip() for a, b in split_sentences(plain)][: self.options.max_sentences]
         if not sentences:
             return
-        said = " ".join(sentences)
-        at_hand = [p for p in found if relevance[p.id] == RELEVANT] or list(found)
-        moves = yield from self._moves(sentences, at_hand[:1], retrieves)
-        chosen = yield from self._choose(sentences, moves, relevance, found)
-        (useful,) = yield from self.ask([ask_utility(self.subject.instruction, said)])
-        if useful.token is None or any(c is None for c in chosen):
+        segments = []
+        move: str | None = RETRIEVAL if retrieves else NO_RETRIEVAL
+        last: Passage | None = None
+        for i, sentence in enumerate(sentences):
+            if i:
+                move = yield from self._next_move(sentences[:i], sentence, last, found, relevance)
+            segment, last = yield from self._segment(i, sentence, move, last, found, relevance)
+            segments.append(segment)
+        (useful,) = yield from self.ask([ask_utility(self.subject.instruction, " ".join(sentences))])
+        if useful.token is None or any(s is None for s in segments):
             return  # an answer with a gap in its verdicts would teach to leave one out
-        body = "".join(c for c in chosen if c is not None)
+        body = "".join(s for s in segments if s is not None)
         self.outputs.append({"output": f"{body}{useful.token}", "declines": False})
 
-    def _moves(self, sentences: Sequence[str], at_hand: list[Passage], retrieves: bool) -> Flow[list[str | None]]:
-        first = RETRIEVAL if retrieves else NO_RETRIEVAL
-        if not at_hand:
-            return [first, *([NO_RETRIEVAL] * (len(sentences) - 1))]
-        asked = [
-            ask_again(self.subject.instruction, sentences[:i], at_hand[0], sentences[i])
-            for i in range(1, len(sentences))
-        ]
-        return [first, *(v.token for v in (yield from self.ask(asked)))]
+    def _next_move(
+        self, before: Sequence[str], sentence: str, last: Passage | None, found: _Shelf, relevance: _Relevance
+    ) -> Flow[str | None]:
+        """Ask whether a later sentence needs a passage other than that of the sentence before it.
 
-    def _choose(
-        self, sentences: Sequence[str], moves: Sequence[str | None], relevance: dict[str, str | None], found: _Shelf
-    ) -> Flow[list[str | None]]:
-        """Choose a passage for each sentence and write it with its verdicts; ``None`` where one is missing."""
-        given: dict[int, _Shelf] = dict.fromkeys(range(len(sentences)), found)
-        if self.subject.passages is None:
-            fresh = [i for i, move in enumerate(moves) if move == RETRIEVAL and i]
-            queries = [Retrieve(f"{self.subject.instruction} {sentences[i]}", self.options.top_k) for i in fresh]
-            given |= dict(zip(fresh, (yield Together(tuple(queries))))) if queries else {}
-        new = {p.id: p for some in given.values() for p in some if p.id not in relevance}
-        verdicts = yield from self.ask([ask_relevance(self.subject.instruction, p) for p in new.values()])
-        relevance = {**relevance, **{name: v.token for name, v in zip(new, verdicts)}}
-        candidates: list[_Shelf] = []
-        for i, move in enumerate(moves):
-            if move == CONTINUE and i:
-                candidates.append(candidates[-1])
-            else:
-                helpful = [p for p in given[i] if relevance[p.id] == RELEVANT] if move == RETRIEVAL else []
-                candidates.append(tuple(helpful[: self.options.judged]))
-        pairs = [(i, p) for i, some in enumerate(candidates) for p in some]
-        asked = yield from self.ask([ask_support(p, sentences[i]) for i, p in pairs])
-        support = {(i, p.id): v for (i, p), v in zip(pairs, asked)}
-        written: list[str | None] = []
-        last: Passage | None = None
-        for i, (sentence, move) in enumerate(zip(sentences, moves)):
-            judged = [(p, v) for p in candidates[i] if (v := support[i, p.id]).token is not None]
-            useless = () if candidates[i] else tuple(p for p in given[i] if relevance[p.id] == IRRELEVANT)
-            text, last = _segment(sentence, move, judged, useless, last)
-            written.append(text)
-        return written
+        Where that one had none, the first relevant passage is asked about; to continue is then to bring it in.
+        """
+        at_hand = [last] if last is not None else [p for p in found if relevance[p.id] == RELEVANT] or list(found)
+        if not at_hand:
+            return NO_RETRIEVAL
+        (verdict,) = yield from self.ask([ask_again(self.subject.instruction, before, at_hand[0], sentence)])
+        return RETRIEVAL if verdict.token == CONTINUE and last is None else verdict.token
+
+    def _segment(
+        self,
+        number: int,
+        sentence: str,
+        move: str | None,
+        last: Passage | None,
+        found: _Shelf,
+        relevance: _Relevance,
+    ) -> Flow[tuple[str | None, Passage | None]]:
+        """Write a sentence with its passage and verdicts (``None`` if one is missing), and return the current passage.
+
+        Of the relevant passages the one that supports it best is taken, the surer first; when the model continues, the
+        one at hand.
+        """
+        if move is None or move == NO_RETRIEVAL:
+            return (f"{NO_RETRIEVAL}{sentence}" if move else None), last
+        candidates = [last] if move == CONTINUE and last is not None else []
+        if not candidates:
+            if number and self.subject.passages is None:
+                found = yield Retrieve(f"{self.subject.instruction} {sentence}", self.options.top_k)
+                new = [p for p in found if p.id not in relevance]
+                verdicts = yield from self.ask([ask_relevance(self.subject.instruction, p) for p in new])
+                relevance.update((p.id, v.token) for p, v in zip(new, verdicts))
+            candidates = [p for p in found if relevance[p.id] == RELEVANT][: self.options.judged]
+            useless = [p for p in found if relevance[p.id] == IRRELEVANT]
+            if not candidates:
+                return (f"{_paragraph(useless[0])}{IRRELEVANT}{sentence}", None) if useless else (None, last)
+        asked = yield from self.ask([ask_support(p, sentence) for p in candidates])
+        judged = [(p, v) for p, v in zip(candidates, asked) if v.token is not None]
+        if not judged:
+            return None, last
+        best, verdict = min(judged, key=lambda pv: (SUPPORT_TOKENS.index(str(pv[1].token)), -pv[1].p))
+        head = CONTINUE if best is last and move == CONTINUE else f"{_paragraph(best)}{RELEVANT}"
+        return f"{head}{sentence}{verdict.token}", best
 
     def decline(self, passage: Passage) -> None:
         """Add an output that declines to answer from a passage."""
@@ -284,31 +300,6 @@ class _Work:
         (verdict,) = yield from self.ask([ask_relevance(self.subject.instruction, found[0])])
         if verdict.token == IRRELEVANT:
             self.decline(found[0])
-
-
-def _segment(
-    sentence: str,
-    move: str | None,
-    judged: Sequence[tuple[Passage, _Verdict]],
-    useless: Sequence[Passage],
-    last: Passage | None,
-) -> tuple[str | None, Passage | None]:
-    """Write a sentence with its passage and verdicts (``None`` if one is missing), and return the current passage.
-
-    Of the passages that were judged the one that supports it best is taken, the surer first; when the model continues,
-    the one at hand.
-    """
-    if move == NO_RETRIEVAL:
-        return f"{NO_RETRIEVAL}{sentence}", last
-    if move == CONTINUE and last is not None:
-        at_hand = [v for p, v in judged if p.id == last.id]
-        return (f"{CONTINUE}{sentence}{at_hand[0].token}" if at_hand else None), last
-    if move is None or not (judged or useless):
-        return None, last
-    if not judged:
-        return f"{_paragraph(useless[0])}{IRRELEVANT}{sentence}", None
-    best, verdict = min(judged, key=lambda pv: (SUPPORT_TOKENS.index(str(pv[1].token)), -pv[1].p))
-    return f"{_paragraph(best)}{RELEVANT}{sentence}{verdict.token}", best
 
 
 def _paragraph(passage: Passage) -> str:

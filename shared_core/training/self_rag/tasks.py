@@ -71,6 +71,9 @@ _REPLIES: Mapping[Task, str] = {
     task: f"Reply with one word: {', '.join(word for word, _ in words)}." for task, words in WORDS.items()
 }
 
+LEAST_ROWS = 4
+"""Fewest rows of a task that say something about who judged them."""
+
 _HARBOUR = "The harbour of Ostby\nThe harbour wall of Ostby was finished in 1842. It is 300 metres long."
 _EXAMPLES: Mapping[Task, Sequence[tuple[str, str]]] = {
     "retrieval": (
@@ -131,6 +134,10 @@ class Asked:
         prompt = Prompt.trusted(told, role="user") + Prompt.untrusted(self.input, role="user")
         return CriticQuestion(prompt + Prompt.trusted("\nVerdict:", role="user"), WORDS[self.task])
 
+    def label(self, verdict: str) -> dict[str, Any]:
+        """Return a verdict as the log of labels holds it."""
+        return {"task": self.task, "input": self.input, "output": verdict}
+
     def row(self, verdict: str) -> CriticRow:
         """Make the row that teaches this verdict; its prompt is the one for a trained critic."""
         return CriticRow(INSTRUCTIONS[self.task], self.input, verdict, self.task)
@@ -183,12 +190,20 @@ class Made:
         critic: verdicts.
         generator: answers.
         report: ``balance`` before and after thinning, ``repeated``, ``contradictory``, ``declines``, ``questions``,
-            ``without_answer``, ``unknown`` (verdicts that the model did not give).
+            ``without_answer``, ``unknown`` (verdicts that the model did not give), ``one_verdict`` (tasks of which all
+            rows have the same verdict, with that verdict).
     """
 
     critic: list[CriticRow]
     generator: list[GeneratorRow]
     report: dict[str, Any]
+
+    @property
+    def shortfall(self) -> str:
+        """Reason not to train on these rows: each task has one verdict whatever is judged. Empty if there is none."""
+        one = self.report["one_verdict"]
+        tasks = {task for task, counts in self.report["balance_labelled"].items() if sum(counts.values()) >= LEAST_ROWS}
+        return "each task has the same verdict in all its rows" if len(one) > 2 and tasks == one.keys() else ""
 
 
 def make_rows(records: Sequence[Mapping[str, Any]], settings: RowSettings | None = None, name: str = "") -> Made:
@@ -208,6 +223,7 @@ def make_rows(records: Sequence[Mapping[str, Any]], settings: RowSettings | None
         if found.setdefault(key, one["output"]) != one["output"]:
             against.add(key)
     every = [CriticRow(INSTRUCTIONS[t], i, v, t) for (t, i), v in found.items() if (t, i) not in against]
+    labelled = balance(every)
     critic = _thin(every, settings)
     outputs = [(r["question"], o) for r in records for o in r["outputs"]]
     generator = list(dict.fromkeys(GeneratorRow(q, o["output"], name) for q, o in outputs))
@@ -220,7 +236,12 @@ def make_rows(records: Sequence[Mapping[str, Any]], settings: RowSettings | None
         "repeated": repeated + len(outputs) - len(generator),
         "contradictory": len(against),
         "unknown": sum(r["unknown"] for r in records),
-        "balance_labelled": balance(every),
+        "balance_labelled": labelled,
+        "one_verdict": {
+            task: next(iter(counts))
+            for task, counts in labelled.items()
+            if len(counts) == 1 and sum(counts.values()) >= LEAST_ROWS
+        },
         "balance": balance([*critic, *generator]),
     }
     return Made(critic, generator, report)
