@@ -23,7 +23,7 @@ from shared_core.lm._hf.forest import Feed, Opened
 from shared_core.lm._hf.grammar import Constraint
 from shared_core.lm._hf.model import Runner, Tap
 from shared_core.lm._hf.plan import Ids
-from shared_core.lm._hf.sample import Sampling, choose, noise_key, uniforms
+from shared_core.lm._hf.sample import Noise, Sampling, choose, noise_key
 from shared_core.lm.base import FinishReason, SamplingParams
 
 
@@ -285,7 +285,7 @@ class Decoder:
         how = [Sampling(p.temperature, p.top_k, p.top_p) for p in (b.job.params for b, _ in free)]
         keys = np.array([b.key for b, _ in free], dtype=np.uint64)
         steps = np.array([len(b.ids) for b, _ in free], dtype=np.uint64)
-        tokens: list[int] = choose(scores, how, uniforms(keys, steps)).tolist()
+        tokens: list[int] = choose(scores, how, Noise(keys, steps)).tolist()
         return tokens
 
     def _ends(self, job: Job, vocabulary: int) -> list[int]:

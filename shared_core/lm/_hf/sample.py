@@ -1,8 +1,10 @@
 """Choose tokens for many branches at once, reproducibly.
 
-The random number of a token depends on the seed, the prompt, the sample's index and the token's place alone, so that
-a sample comes out the same however requests are batched. Tokens are drawn by inverting the cumulative distribution in
-the order of token ids: a swap of two nearly equal logits, which batching may cause, then changes nothing.
+The random numbers of a token depend on the seed, the prompt, the sample's index and the token's place alone, so that
+a sample comes out the same however requests are batched. Tokens are drawn by the Gumbel-max trick (argmax of
+logit + noise; Maddison, Tarlow, Minka 2014) with noise fixed for each id: rounding, which batching changes, then
+changes a draw only where two of these sums are nearly equal. Inverting the cumulative distribution would add up
+the rounding of a whole vocabulary.
 
 Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 """
@@ -18,7 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 _NUCLEUS = 1024  # candidates looked at first when only top_p limits them
-_EXACT = 4096  # above this many candidates float32 sums are too coarse
+_BLOCK = 256  # ids whose noise is drawn together
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def noise_key(seed: int, prompt: NDArray[np.int64], sample: int) -> int:
@@ -27,14 +30,33 @@ def noise_key(seed: int, prompt: NDArray[np.int64], sample: int) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def uniforms(keys: NDArray[np.uint64], steps: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Draw uniform numbers in [0, 1), one for each key at its step (SplitMix64: Steele, Lea, Flood 2014, figure 17)."""
+def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix 64 bits (SplitMix64: Steele, Lea, Flood 2014, figure 17)."""
     with np.errstate(over="ignore"):
-        z = keys + (steps + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-    return np.asarray((z >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+    return z ^ (z >> np.uint64(31))
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Random numbers of a step, for a key and the number of earlier tokens of each row."""
+
+    keys: NDArray[np.uint64]
+    steps: NDArray[np.uint64]
+
+    def of(self, rows: Sequence[int]) -> Noise:
+        """Return the noise of some rows."""
+        return Noise(self.keys[list(rows)], self.steps[list(rows)])
+
+    def gumbel(self, places: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Return standard Gumbel noise for (rows or 1, places) numbers: ids, or others that no id has."""
+        with np.errstate(over="ignore"):
+            states = _mixed(self.keys + (self.steps + np.uint64(1)) * _GOLDEN)
+            bits = _mixed(states[:, None] + (places + np.uint64(1)) * _GOLDEN)
+        uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53  # in (0, 1)
+        found: NDArray[np.float64] = -np.log(-np.log(uniform))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +68,7 @@ class Sampling:
     top_p: float
 
 
-def choose(logits: torch.Tensor, how: Sequence[Sampling], uniform: NDArray[np.float64]) -> torch.Tensor:
+def choose(logits: torch.Tensor, how: Sequence[Sampling], noise: Noise) -> torch.Tensor:
     """Choose a token for each row of (rows, vocabulary) logits; forbidden tokens are -inf. Returns (rows,) ids."""
     groups: dict[str, list[int]] = {}
     for i, h in enumerate(how):
@@ -57,7 +79,10 @@ def choose(logits: torch.Tensor, how: Sequence[Sampling], uniform: NDArray[np.fl
     for kind, rows in groups.items():
         index = torch.tensor(rows, device=logits.device)
         part = logits if len(groups) == 1 else logits[index]
-        tokens[index] = part.argmax(1) if kind == "greedy" else _draw(part, kind, [how[i] for i in rows], uniform[rows])
+        if kind == "greedy":
+            tokens[index] = part.argmax(1)
+        else:
+            tokens[index] = _draw(_limited(part, kind, [how[i] for i in rows]), noise.of(rows))
     return tokens
 
 
@@ -69,20 +94,20 @@ def _kind(how: Sampling, vocabulary: int) -> str:
     return "top_p" if how.top_p < 1 else "all"
 
 
-def _draw(logits: torch.Tensor, kind: str, how: Sequence[Sampling], uniform: NDArray[np.float64]) -> torch.Tensor:
+def _limited(logits: torch.Tensor, kind: str, how: Sequence[Sampling]) -> torch.Tensor:
+    """Divide by the temperature, and set what top-k and top-p leave out to -inf."""
     device = logits.device
-    temperature = torch.tensor([h.temperature for h in how], device=device)[:, None]
-    u = torch.from_numpy(uniform).to(device, torch.float64 if device.type != "mps" else torch.float32)
+    scaled = logits / torch.tensor([h.temperature for h in how], device=device)[:, None]
     if kind == "all":
-        return _invert((logits / temperature).softmax(1), u)
+        return scaled
     top_p = torch.tensor([h.top_p for h in how], device=device)[:, None]
     if kind == "top_k":
         top_k = torch.tensor([h.top_k for h in how], device=device)[:, None]
-        values, ids = logits.topk(int(top_k.max()), dim=1)  # (rows, k), likeliest first
+        values, ids = scaled.topk(int(top_k.max()), dim=1)  # (rows, k), likeliest first
         beyond = torch.arange(values.shape[1], device=device)[None] >= top_k
-        p = (values.masked_fill(beyond, -torch.inf) / temperature).softmax(1)
+        values = values.masked_fill(beyond, -torch.inf)
+        p = values.softmax(1)
     else:
-        scaled = logits / temperature
         total = scaled.logsumexp(1, keepdim=True)
         for size in (min(_NUCLEUS, logits.shape[1]), logits.shape[1]):
             values, ids = scaled.topk(size, dim=1)
@@ -91,17 +116,28 @@ def _draw(logits: torch.Tensor, kind: str, how: Sequence[Sampling], uniform: NDA
                 break
     if any(h.top_p < 1 for h in how):
         before = p.cumsum(1) - p  # probability of the likelier tokens
-        p = p.masked_fill((before >= top_p) & (top_p < 1), 0.0)  # the first that reaches top_p stays
-    ids, order = ids.sort(dim=1)
-    return ids.gather(1, _invert(p.gather(1, order), u)[:, None])[:, 0]
+        values = values.masked_fill((before >= top_p) & (top_p < 1), -torch.inf)  # the first that reaches top_p stays
+    return torch.full_like(scaled, -torch.inf).scatter_(1, ids, values)
 
 
-def _invert(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    """Find the column at which each row's cumulative sum passes ``u`` of its total; never one of probability 0."""
-    exact = p.double() if p.shape[1] > _EXACT and p.device.type != "mps" else p
-    cumulative = exact.cumsum(1)
-    target = u.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
-    found = torch.searchsorted(cumulative, target, right=True)[:, 0]
-    # Rounding may carry the target to the very end: then the last column that has any probability.
-    last = (cumulative < cumulative[:, -1:]).sum(1)
-    return torch.minimum(found, last)
+def _draw(scores: torch.Tensor, noise: Noise) -> torch.Tensor:
+    """Draw an id for each row of log-weights: a block of ids first, then one of the block.
+
+    The maximum of logit + noise over a block is distributed as noise + logsumexp of the block, so that two small draws
+    do what noise for a whole vocabulary would, at a hundredth of the random numbers.
+    """
+    size = scores.shape[1]
+    blocks = -(-size // _BLOCK)
+    padded = torch.nn.functional.pad(scores, (0, blocks * _BLOCK - size), value=-torch.inf)
+    padded = padded.view(len(scores), blocks, _BLOCK)
+    # Behind the ids' own places: 2³² is more than any vocabulary has.
+    of_block = noise.gumbel((np.arange(blocks, dtype=np.uint64) + np.uint64(1 << 32))[None])
+    block = (padded.logsumexp(2) + _on(of_block, scores)).argmax(1)
+    first = block.cpu().numpy().astype(np.uint64)[:, None] * np.uint64(_BLOCK)
+    of_id = noise.gumbel(first + np.arange(_BLOCK, dtype=np.uint64))
+    inside = padded[torch.arange(len(scores), device=scores.device), block] + _on(of_id, scores)
+    return block * _BLOCK + inside.argmax(1)
+
+
+def _on(values: NDArray[np.float64], like: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(values).to(like.device, like.dtype)
