@@ -20,9 +20,11 @@ from typing import Any
 CONTROL = {"<s>": 1, "</s>": 2, "[Relevant]": 3, "[Irrelevant]": 4, "<|im_start|>": 5, "<|im_end|>": 6, "[Odd]": 7}
 ALL = frozenset(
     {"n", "logprobs", "given_ids", "returns_ids", "grammar", "id_prompts", "tokenize", "info", "prompt_logprobs"}
-    | {"echo", "chat", "completions", "continues", "stop_tokens", "penalties", "top_k"}
+    | {"echo", "chat", "completions", "continues", "stop_tokens", "penalties", "top_k", "stream"}
 )
 """What a vLLM server does."""
+LLAMA = frozenset({"logprobs", "echo", "gbnf", "chat", "completions", "penalties", "llama", "stream", "version"})
+"""What llama-cpp-python's server does: it answers an invalid field with 500, and dies of a grammar it cannot read."""
 
 _FIELDS = {"model", "messages", "prompt", "max_tokens", "temperature", "top_p", "stop", "seed", "n", "logprobs"}
 _BY_FEATURE = {
@@ -36,6 +38,9 @@ _BY_FEATURE = {
     "continues": {"continue_final_message", "add_generation_prompt"},
     "echo": {"echo"},
     "logprobs": {"top_logprobs"},
+    "stream": {"stream"},
+    "llama": {"top_k", "min_p", "repeat_penalty"},
+    "gbnf": {"grammar"},
 }
 
 Fault = Mapping[str, Any]
@@ -69,6 +74,8 @@ class FakeServer:
     Attributes:
         faults: played for the next requests for text, one each, in the place of answers; ``None`` answers normally.
         requests: (path, body, headers) of every request, in order.
+        connections: opened so far; sent: words of streams written so far.
+        broken: words after which a stream breaks off; pause: seconds between two of them.
         script: answers requests for text in the place of the model (body, whether it is a chat → status, answer).
     """
 
@@ -87,10 +94,14 @@ class FakeServer:
         self.features, self.strict, self.reply, self.logprob = frozenset(features), strict, reply, logprob
         self.models, self.rivals = list(models), dict(rivals or {})
         self.refused, self.defaults = frozenset(refused), dict(defaults or {})
+        self.version = "1.0"
+        self.dead = False
         self.faults: deque[Fault | None] = deque()
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         self.lock = threading.Lock()
-        self.busy = self.busiest = 0
+        self.busy = self.busiest = self.connections = self.sent = 0
+        self.broken: int | None = None
+        self.pause = 0.0
         self.script: Callable[[dict[str, Any], bool], tuple[int, Any]] | None = None
         outer = self
 
@@ -104,6 +115,10 @@ class FakeServer:
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers.get("content-length") or 0))
                 outer._handle(self, json.loads(raw))
+
+            def setup(self) -> None:
+                super().setup()
+                outer.connections += 1
 
             def log_message(self, *args: Any) -> None:
                 pass
@@ -144,7 +159,12 @@ class FakeServer:
                 self._play(handler, fault)
                 return
             status, answer = self._answer(handler.path, body)
-            self._write(handler, status, json.dumps(answer))
+            if status == 200 and body.get("stream") and "stream" in self.features:
+                self._stream(handler, answer)
+            elif status:
+                self._write(handler, status, json.dumps(answer))
+            else:  # the server is dead
+                handler.close_connection = True
         finally:
             with self.lock:
                 self.busy -= 1
@@ -181,9 +201,36 @@ class FakeServer:
         if length:
             handler.close_connection = True
 
+    def _stream(self, handler: BaseHTTPRequestHandler, answer: Mapping[str, Any]) -> None:
+        """Send an answer word by word; ``self.broken`` words and no end if that is set."""
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.end_headers()
+        handler.close_connection = True
+        (choice, *_) = answer["choices"]
+        chat = "message" in choice
+        text = choice["message"]["content"] if chat else choice["text"]
+        words = re.findall(r"\s*\S+", text)
+        for word in words[: self.broken]:
+            piece = {"delta": {"content": word}} if chat else {"text": word}
+            self._event(handler, {"choices": [{"index": 0, "finish_reason": None, **piece}]})
+            self.sent += 1
+            time.sleep(self.pause)
+        if self.broken is None:
+            end = {"index": 0, "finish_reason": choice["finish_reason"], "logprobs": choice.get("logprobs")}
+            self._event(handler, {"choices": [{**end, **({"delta": {}} if chat else {"text": ""})}]})
+            self._event(handler, {"choices": [], "usage": answer["usage"]})
+            handler.wfile.write(b"data: [DONE]\n\n")
+
+    def _event(self, handler: BaseHTTPRequestHandler, event: Mapping[str, Any]) -> None:
+        handler.wfile.write(f": ping\n\ndata: {json.dumps(event)}\n\n".encode())
+        handler.wfile.flush()
+
     def _answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if path == "/v1/models":
             return 200, {"object": "list", "data": self.models}
+        if path == "/openapi.json" and "version" in self.features:
+            return 200, {"info": {"title": "played", "version": self.version}}
         if path == "/tokenize" and "tokenize" in self.features:
             return 200, {"tokens": tokenize(body["prompt"], special=body["add_special_tokens"])}
         if path == "/tokenizer_info" and "info" in self.features:
@@ -197,6 +244,14 @@ class FakeServer:
     def _text(self, body: dict[str, Any], *, chat: bool) -> tuple[int, Any]:
         if self.script is not None:
             return self.script(body, chat)
+        if self.dead:
+            return 0, None
+        if "gbnf" in self.features and not str(body.get("grammar", "root ::= ")).startswith("root ::= "):
+            self.dead = True
+            return 0, None
+        if "llama" in self.features and (body.get("top_k", 0) < 0 or not isinstance(body.get("prompt", ""), str)):
+            said = "1 validation error:\n  {'type': 'greater_than_equal', 'loc': ('body', 'top_k')}"
+            return 500, {"error": {"message": said, "type": "internal_server_error"}}
         known = _FIELDS.union(*(v for k, v in _BY_FEATURE.items() if k in self.features))
         unknown = sorted(set(body) - known)
         unknown = unknown if self.strict else sorted(self.refused & set(body))
@@ -222,6 +277,13 @@ class FakeServer:
         said = self.reply({**self.defaults, **body})
         if "grammar" in self.features and "structured_outputs" in body:
             said = _obey(body["structured_outputs"]["grammar"])
+        if "gbnf" in self.features and "grammar" in body:
+            said = _obey(body["grammar"])
+        limited = "top_k" in self.features or "llama" in self.features
+        if limited and body.get("temperature") == 2.0 and body.get("top_k") == 40:
+            said += " again"  # other draws
+        if body.get("repeat_penalty", 1.0) > 1 and "llama" in self.features:
+            said = "One " + said
         tokens = re.findall(r"\s*\S+", said)
         if body.get("echo") and "echo" in self.features:
             tokens = re.findall(r"\s*\S+", body["prompt"]) + tokens[:1]
@@ -243,8 +305,12 @@ class FakeServer:
             choice["logprobs"] = self._logprobs(body, tokens, offsets, chat=chat)
         if "prompt_logprobs" in body and "prompt_logprobs" in self.features and isinstance(body["prompt"], list):
             rest = body["prompt"][1:]
-            choice["prompt_logprobs"] = [None, *({str(i): {"logprob": -i / 1000}} for i in rest)]
+            choice["prompt_logprobs"] = [None, *({str(i): {"logprob": self._score(i)}} for i in rest)]
         return choice
+
+    def _score(self, token: int) -> Any:
+        """The log-probability of an id of a prompt; those that the model writes have the one they are written with."""
+        return self.logprob if 10 <= token < 100 else -token / 1000
 
     def _logprobs(self, body: dict[str, Any], tokens: list[str], offsets: list[int], *, chat: bool) -> dict[str, Any]:
         given = body.get("logprob_token_ids") if "given_ids" in self.features else None
@@ -260,7 +326,10 @@ class FakeServer:
             return {"content": [{"token": t, "logprob": self.logprob, "top_logprobs": rivals} for t in tokens]}
         values = [self.logprob] * len(tokens)
         if body.get("echo"):
-            values = [None, *(-float(len(t)) for t in tokens[1:])]
+            own = set(re.findall(r"\s*\S+", " " + self.reply(body)))
+            values = [None, *(self.logprob if t in own else -float(len(t)) for t in tokens[1:])]
+            if "llama" in self.features:  # those of the positions behind
+                values = [None, *(-float(len(t)) for t in tokens[1:])]
         return {
             "tokens": tokens,
             "token_logprobs": values,

@@ -189,10 +189,13 @@ def _documents() -> dict[str, Any]:
 
 
 def _model(model: str | None, base_url: str | None) -> dict[str, Any]:
+    from shared_core.lm.openai import OpenAICompatibleLM
     from shared_core.pipelines.self_rag.choose import has_reflection_tokens
 
     lm = build_model(model, base_url)
     assert lm is not None
+    if isinstance(lm, OpenAICompatibleLM):
+        lm.probe(fresh=True)  # the server may have been started with other flags
     can = [*lm.capabilities.names(), *(["reflection_tokens"] if has_reflection_tokens(lm) else [])]
     return {"name": lm.name, "can": can, "context_length": lm.capabilities.context_length}
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine and return its result; blocks. An interrupt cancels it."""
-        future = self._submit(work)
+        future = self.submit(work)
         try:
             result: T = future.result()
             return result
@@ -40,7 +41,7 @@ class LoopThread:
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine without blocking the caller's loop; cancelling the caller cancels it."""
-        return await asyncio.wrap_future(self._submit(work))
+        return await asyncio.wrap_future(self.submit(work))
 
     def close(self) -> None:
         """Stop the loop, cancelling what still runs on it, and wait for its cleanup."""
@@ -50,7 +51,8 @@ class LoopThread:
             _stop(loop)
             self._thread.join(5)
 
-    def _submit(self, work: Coroutine[Any, Any, T]) -> Any:
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start the coroutine and return its future, which cancels it."""
         with self._lock:
             if self.closed:
                 work.close()

@@ -8,43 +8,37 @@ hold no control token; else as text with the control strings of untrusted parts 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shared_core.errors import (
-    GrammarError,
     InputError,
     LanguageModelError,
     MissingDependencyError,
     ModelLoadError,
-    ResponseError,
 )
 from shared_core.lm._loop import LoopThread
-from shared_core.lm._server import read
-from shared_core.lm._server.abilities import Abilities
+from shared_core.lm._server.abilities import DEAR, Abilities
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
+from shared_core.lm._server.pieces import ahear, hear
 from shared_core.lm._server.probe import Api, probe
-from shared_core.lm._server.request import Ask, Planner, Sampled
-from shared_core.lm._server.tokens import id_list, prompt_ids
+from shared_core.lm._server.request import Planner
+from shared_core.lm._server.sampler import Sampler
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,
     Generate,
     GenerateResult,
     Generation,
-    Prompt,
-    Sample,
     Score,
     ScoreResult,
     Scores,
 )
-from shared_core.lm.chat.layout import Outgoing, examples, instructs
-from shared_core.lm.chat.read import OnlyThoughts
 from shared_core.lm.identity import plain_name
 from shared_core.support.pickling import Remade
-from shared_core.types import Usage
 
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
@@ -59,8 +53,9 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
     """A model behind an OpenAI-compatible server.
 
     The constructor does no I/O. The first call, or reading ``name`` or ``capabilities``, detects the server's
-    abilities (about 20 requests of a few tokens; ``probe`` does so explicitly) and keeps the result. Safe from several
-    threads and event loops: all requests run on one private loop. Failures of single requests are values.
+    abilities (about 40 requests of a few tokens; ``probe`` does so explicitly) and keeps the result, for a day on disk
+    where the server tells its version. Safe from several threads and event loops: all requests run on one private loop
+    and share its connections. Failures of single requests are values.
 
     Raw prompts go to ``/completions`` where that does what is asked for, else to the chat as one user message. Chat
     prompts go to ``/chat/completions``. Where ``n`` is ignored, that many requests are sent, the i-th with
@@ -131,8 +126,8 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         self._loop = LoopThread("selfreflect-http", self._endpoint.close)
         self._planner: Planner | None = None
         self._probing: asyncio.Task[Planner] | None = None
-        self._thinking_tokens = thinking_tokens
-        self._thinks = False  # it was seen to use up its tokens before it began to answer
+        self._fresh = False
+        self._sampler = Sampler(self._endpoint, thinking_tokens)
 
     def __repr__(self) -> str:
         return f"OpenAICompatibleLM({self._endpoint.url!r}, model={self._model!r})"
@@ -166,8 +161,14 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         """
         return self.probe().capabilities(own_tokenizer=self._encoder is not None)
 
-    def probe(self) -> Abilities:
-        """Return the server's abilities in detail; asked once. Raises as ``capabilities``."""
+    def probe(self, *, fresh: bool = False) -> Abilities:
+        """Return the server's abilities in detail; asked once. Raises as ``capabilities``.
+
+        Args:
+            fresh: ask again, whatever is known: the server may have been started with other flags.
+        """
+        if fresh:
+            self._planner, self._fresh = None, True
         return _value(self._run(self._guarded(self._planned(Deadline(self._deadline))))).able
 
     async def aprobe(self) -> Abilities:
@@ -180,11 +181,38 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         Errors as results: BackendUnavailableError, ResponseError, ContextOverflowError, GrammarError, CapabilityError,
         ModelLoadError, LanguageModelError.
         """
-        return self._run(self._all(requests, self._generate))
+        return self._run(self._all(requests, self._sampler.generate))
+
+    def stream(self, request: Generate) -> Generator[str, None, Generation]:
+        """Yield one sample's text in the pieces in which the server writes it; return the sample as ``generate`` does.
+
+        The pieces are raw: thoughts and what stands behind a stop string are taken out of the returned sample only.
+        Leaving the generator early ends the text on the server.
+
+        Raises:
+            CapabilityError: the server does not stream, or the request asks for more than one sample.
+            LanguageModelError: as the results of ``generate``.
+        """
+        return _value((yield from hear(lambda heard: self._begin(self._streamed(request, heard)))))
+
+    async def astream(self, request: Generate) -> AsyncGenerator[str | Generation, None]:
+        """Yield the pieces as ``stream`` does without blocking the event loop; the last item is the whole result."""
+        async with aclosing(ahear(lambda heard: self._begin(self._streamed(request, heard)))) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, LanguageModelError):
+                    raise piece
+                yield piece
+
+    async def _streamed(self, request: Generate, heard: Callable[[str], None]) -> Generation | LanguageModelError:
+        async def one() -> Generation:
+            deadline = Deadline(self._deadline)
+            return await self._sampler.stream(request, await self._planned(deadline), deadline, heard)
+
+        return await self._guarded(one())
 
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         """Run ``generate`` without blocking the event loop."""
-        return await self._arun(self._all(requests, self._generate))
+        return await self._arun(self._all(requests, self._sampler.generate))
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
         """Compute log-probabilities (natural log) of given continuations, where the server scores prompts."""
@@ -221,6 +249,10 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         self._check_open(work)
         return self._loop.run(work)
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        self._check_open(work)
+        return self._loop.submit(work)
 
     async def _arun(self, work: Coroutine[Any, Any, T]) -> T:
         self._check_open(work)
@@ -268,106 +300,27 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         return self._planner
 
     async def _probe(self, deadline: Deadline) -> Planner:
-        able = await probe(self._endpoint, self._model, self._api, deadline)
+        able, self._sampler.kept = await probe(self._endpoint, self._model, self._api, deadline, fresh=self._fresh)
+        self._fresh = False
         for route in (able.chat, able.completions):
             if route is not None and route.left_out:
                 logger.warning(
-                    "%s%s refuses %s: they are not sent, and the server's own defaults apply.",
+                    "%s%s takes no neutral %s: the server's own defaults apply.",
                     self._endpoint.url,
                     route.path,
                     ", ".join(route.left_out),
+                )
+            if route is not None and route.logprob_seconds > DEAR:
+                logger.warning(
+                    "%s%s takes %.2f s for the log-probabilities of one token: estimators that need none are faster.",
+                    self._endpoint.url,
+                    route.path,
+                    route.logprob_seconds,
                 )
         return Planner(self._endpoint, able, self._encoder, self._control)
 
     async def _score(self, request: Score, planner: Planner, deadline: Deadline) -> Scores:
         return await planner.score(request, deadline)
-
-    # --- generating --------------------------------------------------------------------------------------------
-
-    async def _generate(self, request: Generate, planner: Planner, deadline: Deadline) -> Generation:
-        ask = await planner.ask(request, deadline)
-        sent = _outgoing(ask, request.prompt)
-        room = self._thinking_tokens
-        if planner.able.context_length is not None:
-            room = min(room, planner.able.context_length // 4)
-        if self._thinks:
-            ask = _with_room(ask, room)
-        samples: list[Sampled] = []
-        usage = Usage()
-        # vLLM refuses to give the same greedy sample n times; nobody needs to be asked for it.
-        params = request.params
-        wanted = params.n if params.temperature > 0 or not ask.route.temperature else 1
-        prompt: list[int] = ask.body["prompt"] if isinstance(ask.body.get("prompt"), list) else []
-        for _ in range(_ROUNDS):
-            missing = wanted - len(samples)
-            sizes = [missing] if ask.route.n else [1] * missing
-            seeds = [len(samples) + i for i in range(len(sizes))]
-            answers = await asyncio.gather(*(self._send(ask, n, s, deadline) for n, s in zip(sizes, seeds)))
-            for answer in answers:
-                usage += read.usage(answer)
-                samples += self._samples(ask, answer, sent, room)
-                prompt = prompt or prompt_ids(answer)
-            ask = _with_room(ask, room) if self._thinks else ask  # for those that only thought
-            if len(samples) >= wanted:
-                found = [s for s, _ in samples[:wanted]]
-                if params.next_verdicts:
-                    found, more = await planner.next_verdicts(ask, prompt, samples[:wanted], deadline)
-                    usage += more
-                return Generation(tuple(found) * (params.n // wanted), usage)
-        raise ResponseError(f"{self._endpoint.url} gave {len(samples)} samples where {wanted} were asked for.")
-
-    async def _send(self, ask: Ask, n: int, seed_offset: int, deadline: Deadline) -> dict[str, Any]:
-        body = dict(ask.body)
-        if n > 1:
-            body["n"] = n
-        if ask.params.seed is not None:
-            body["seed"] = (ask.params.seed + seed_offset) % (1 << 63)
-        try:
-            return await self._endpoint.post(ask.route.path, body, deadline)
-        except Failure as failure:
-            error = failure.error
-        grammar = ask.params.grammar
-        if grammar is not None and "grammar" in error.message.lower():
-            raise GrammarError(f"The grammar {grammar.name!r} was refused. {error.message}", hint=error.hint)
-        raise error
-
-    def _samples(self, ask: Ask, answer: Mapping[str, Any], sent: Outgoing | None, room: int) -> list[Sampled]:
-        """Read the samples of an answer, except those that ended before they began to answer: these are asked again."""
-        samples: list[Sampled] = []
-        for choice in read.choices(answer, self._endpoint.url):
-            try:
-                samples.append((self._sample(ask, choice, sent), tuple(id_list(choice.get("token_ids")))))
-            except OnlyThoughts as found:
-                self._thinks = True
-                if _with_room(ask, room) == ask:
-                    raise found.error from None
-        return samples
-
-    def _sample(self, ask: Ask, choice: Mapping[str, Any], sent: Outgoing | None) -> Sample:
-        params, said = ask.params, choice.get("stop_reason")
-        sample = read.sample(choice, params, self._endpoint.url, verdicts=ask.verdicts, sent=sent)
-        if type(said) is int and said in params.stop_token_ids:
-            return dataclasses.replace(sample, finish_reason="stop", stop=None, stop_token_id=said)
-        return sample
-
-
-def _with_room(ask: Ask, room: int) -> Ask:
-    """Return the request with room for the model's thoughts and without stop strings, which may occur in them."""
-    if ask.params.grammar is not None:
-        return ask
-    dropped = ("stop",) if ask.params.stop_token_ids else ("stop", "include_stop_str_in_output")
-    body = {k: v for k, v in ask.body.items() if k not in dropped}
-    body[ask.route.limit] = ask.params.max_tokens + room
-    return dataclasses.replace(ask, body=body)
-
-
-def _outgoing(ask: Ask, prompt: Prompt) -> Outgoing | None:
-    """Return the prompt as it was sent, if it was sent as text."""
-    text, messages = ask.body.get("prompt", ""), ask.body.get("messages", ())
-    if not isinstance(text, str):
-        return None
-    said = tuple((m["role"], m["content"]) for m in messages)
-    return Outgoing(said, text, ask.restored, examples(prompt), instructs(prompt))
 
 
 def _value(result: T | LanguageModelError) -> T:

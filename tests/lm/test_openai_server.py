@@ -334,7 +334,7 @@ def test_scores_by_echo(connect: Connect) -> None:
     with FakeServer(PLAIN | {"echo"}) as server:
         lm = connect(server)
         (result,) = lm.score(
-            [Score(Prompt.trusted("the sky is"), (Prompt.trusted(" deep blue"), Prompt.trusted(" up")))]
+            [Score(Prompt.trusted("the sky is"), (Prompt.trusted(" deep grey"), Prompt.trusted(" up")))]
         )
         assert isinstance(result, Scores)
         assert result.token_logprobs == ((-5.0, -5.0), (-3.0,))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ class Noise:
         """Return the noise of some rows."""
         return Noise(self.keys[list(rows)], self.steps[list(rows)])
 
-    def gumbel(self, places: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def gumbel(self, places: NDArray[Any]) -> NDArray[np.float64]:
         """Return standard Gumbel noise for (rows or 1, places) numbers: ids, or others that no id has."""
         with np.errstate(over="ignore"):
             states = _mixed(self.keys + (self.steps + np.uint64(1)) * _GOLDEN)

@@ -7,22 +7,27 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
+from shared_core.lm._server.gbnf import to_gbnf
 from shared_core.lm.base import Capabilities, Grammar
 
-Dialect = Literal["structured_outputs", "llguidance"]
+Dialect = Literal["structured_outputs", "gbnf"]
 CHAT, COMPLETIONS = "/chat/completions", "/completions"
-NEUTRAL: Mapping[str, float] = MappingProxyType(
+NEUTRAL: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {
-        "top_p": 1.0,
-        "top_k": -1,
-        "min_p": 0.0,
-        "repetition_penalty": 1.0,
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
+        "top_p": (1.0,),
+        "top_k": (-1, 0),
+        "min_p": (0.0,),
+        "repetition_penalty": (1.0,),
+        "repeat_penalty": (1.0,),
+        "presence_penalty": (0.0,),
+        "frequency_penalty": (0.0,),
     }
 )
-"""Sampling as the model gives it. A server fills in what is not sent: vLLM from the model's ``generation_config.json``,
-llama.cpp with top_k 40, top_p .95 and min_p .05."""
+"""Sampling as the model gives it, in the spellings of servers. A server fills in what is not sent: vLLM from the
+model's ``generation_config.json``, llama.cpp with top_k 40, top_p .95, min_p .05 and repeat_penalty 1.1."""
+_PENALTIES = ("repetition_penalty", "repeat_penalty")
+DEAR = 0.03
+"""Seconds for one token's log-probability from which on its price is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +38,10 @@ class Route:
         path: of the endpoint.
         limit: how it calls the limit on new tokens.
         temperature: it takes one; where not, it draws as it pleases.
-        neutral: the fields of ``NEUTRAL`` that it takes; they are sent with every request.
+        neutral: the fields of ``NEUTRAL`` that it takes and the value that switches each off, sent with every request.
         n: it gives as many choices as asked for.
         logprobs: it gives log-probabilities of the generated tokens.
+        logprob_seconds: what they take, measured, for one token.
         top_logprobs: how many likely tokens it names at each position.
         given_ids: it gives log-probabilities of the tokens asked for (vLLM's ``logprob_token_ids``).
         returns_ids: it gives the ids of the generated tokens (vLLM's ``return_token_ids``).
@@ -48,9 +54,10 @@ class Route:
     path: str
     limit: str = "max_tokens"
     temperature: bool = True
-    neutral: tuple[str, ...] = ()
+    neutral: tuple[tuple[str, float], ...] = ()
     n: bool = False
     logprobs: bool = False
+    logprob_seconds: float = 0.0
     top_logprobs: int = 0
     given_ids: bool = False
     returns_ids: bool = False
@@ -76,9 +83,12 @@ class Route:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Sampling fields that the server refuses."""
-        refused = tuple(name for name in NEUTRAL if name not in self.neutral)
-        return refused if self.temperature else ("temperature", *refused)
+        """Sampling fields that cannot be switched off: the server refuses them, or draws as before."""
+        taken = dict(self.neutral)
+        names = ["temperature"] * (not self.temperature) + [n for n in NEUTRAL if n not in taken]
+        if any(n in taken for n in _PENALTIES):
+            names = [n for n in names if n not in _PENALTIES]
+        return tuple(n for n in names if n != "repeat_penalty")  # llama.cpp's name for the one before
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,7 @@ class Abilities:
         echo: log-probabilities of prompts by echoing them.
         details: of the model, which change only if the model does (file, size, base model).
         control_strings: the tokenizer's added tokens, if the server tells (vLLM's ``/tokenizer_info``).
+        streams: it sends a text in pieces as it is written.
     """
 
     model: str
@@ -107,6 +118,7 @@ class Abilities:
     echo: bool = False
     control_strings: tuple[str, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
+    streams: bool = False
 
     def follows_up(self, route: Route) -> bool:
         """Return whether a sample of that route can be continued in a prompt, to get the next verdicts."""
@@ -145,10 +157,10 @@ def request(route: Route, model: str, prompt: str | Sequence[int], tokens: int, 
 
 
 def grammar_fields(dialect: Dialect, grammar: Grammar) -> dict[str, Any]:
-    """Return the fields that carry a grammar: vLLM's, or llama.cpp's where it was built with llguidance."""
+    """Return the fields that carry a grammar: vLLM's, or llama.cpp's; GrammarError if it cannot be said there."""
     if dialect == "structured_outputs":
         return {"structured_outputs": {"grammar": grammar.lark}}
-    return {"grammar": "%llguidance {}\n" + grammar.lark}
+    return {"grammar": to_gbnf(grammar)}
 
 
 def logprob_fields(route: Route, top: int) -> dict[str, Any]:

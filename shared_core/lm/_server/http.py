@@ -10,10 +10,10 @@ import asyncio
 import base64
 import json
 import math
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 from shared_core.errors import (
     ContextOverflowError,
@@ -22,6 +22,8 @@ from shared_core.errors import (
     MissingDependencyError,
     ResponseError,
 )
+from shared_core.lm._server.address import is_upgrade, origin_of, retry_after, split_url
+from shared_core.lm._server.sse import Collected
 from shared_core.lm.chat.failures import TRANSIENT, connection_error, status_error, timeout_error
 from shared_core.lm.chat.overflow import detail
 from shared_core.lm.chat.secrets import Secrets
@@ -58,7 +60,10 @@ class Failure(Exception):
 
     @property
     def refused(self) -> bool:
-        """Whether the server understood the request and does not support it: an answer to a probe, not a failure."""
+        """Whether the server understood the request and does not support it: an answer to a probe, not a failure.
+
+        A 500 that names a field of the request is one too (llama-cpp-python answers so), and is not repeated.
+        """
         return self.status is not None and not self.busy and self.status not in (401, 403)
 
     @property
@@ -134,8 +139,8 @@ class Endpoint:
         ):
             if not value >= least:
                 raise InputError(f"OpenAICompatibleLM: {name} must be at least {least}, not {value!r}.")
-        self.url, user, password = _split_url(base_url)
-        self._origin = _origin(self.url)
+        self.url, user, password = split_url(base_url)
+        self._origin = origin_of(self.url)
         login = f"{user}:{password}" if user or password else None
         self._headers = dict(headers or {})
         if login and api_key is None and not any(h.lower() == "authorization" for h in self._headers):
@@ -164,6 +169,23 @@ class Endpoint:
         """Post ``body`` and return the JSON object of the answer; Failure otherwise."""
         return await self._send("POST", path, body, deadline)
 
+    async def stream(
+        self, path: str, body: Mapping[str, Any], deadline: Deadline, heard: Callable[[int, str], None]
+    ) -> dict[str, Any]:
+        """Post ``body`` and return the answer put together from its pieces; cancelling ends it on the server too.
+
+        It is not tried again once a piece has come.
+
+        Args:
+            path, body, deadline: as of ``post``.
+            heard: called with each piece of text as it comes, and the index of its choice.
+
+        Raises:
+            Failure: as ``post``; and the answer breaks off.
+        """
+        begun = Collected(heard)
+        return await self._retrying(deadline, lambda: bool(begun), self._attempt_stream, path, body, deadline, begun)
+
     async def close(self) -> None:
         """Close the connections."""
         client, self._client = self._client, None
@@ -173,19 +195,24 @@ class Endpoint:
     # --- attempts ----------------------------------------------------------------------------------------------
 
     async def _send(self, method: str, path: str, body: Any, deadline: Deadline) -> dict[str, Any]:
+        return await self._retrying(deadline, lambda: False, self._attempt, method, path, body, deadline)
+
+    async def _retrying(
+        self, deadline: Deadline, done: Callable[[], bool], attempt: Callable[..., Any], *arguments: Any
+    ) -> dict[str, Any]:
         from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
         def out_of_time(state: RetryCallState) -> bool:
             return state.upcoming_sleep >= deadline.remaining
 
         retrying = AsyncRetrying(
-            retry=retry_if_exception(lambda e: isinstance(e, Failure) and e.transient),
+            retry=retry_if_exception(lambda e: isinstance(e, Failure) and e.transient and not done()),
             stop=lambda state: stop_after_attempt(self._max_retries + 1)(state) or out_of_time(state),
             wait=_wait,
             sleep=self._sleep,
             reraise=True,
         )
-        answer: dict[str, Any] = await retrying(self._attempt, method, path, body, deadline)
+        answer: dict[str, Any] = await retrying(attempt, *arguments)
         return answer
 
     async def _attempt(self, method: str, path: str, body: Any, deadline: Deadline) -> dict[str, Any]:
@@ -193,11 +220,54 @@ class Endpoint:
         try:
             text: str | Failure = await self._exchange(method, path, body, deadline)
         except Exception as error:
-            text = self._failure(error, deadline)
+            text = self._failure(error, deadline, body or {})
         if isinstance(text, Failure):
             raise text
         self.calls += 1
         return self._parsed(text)
+
+    async def _attempt_stream(
+        self, path: str, body: Mapping[str, Any], deadline: Deadline, found: Collected
+    ) -> dict[str, Any]:
+        failure: Failure | None = None
+        try:
+            await self._receive(path, {**body, "stream": True}, deadline, found)
+        except Exception as error:
+            failure = error if isinstance(error, Failure) else self._failure(error, deadline, body)
+        if failure is not None:
+            raise failure
+        self.calls += 1
+        if not found.whole:
+            said = self.secrets.strip(found.rest, 120)
+            broken = ResponseError(
+                f"{self.url} broke off in the middle of an answer{': ' + repr(said) if said else '.'}",
+                hint="The server or a proxy before it has ended the stream; look at its log.",
+            )
+            raise Failure(broken, transient=True)
+        return found.answer()
+
+    async def _receive(self, path: str, body: Mapping[str, Any], deadline: Deadline, found: Collected) -> None:
+        client = self._connected()
+        assert self._slots is not None
+        from openai import AsyncStream
+
+        seconds = None if math.isinf(deadline.remaining) else deadline.remaining
+        async with asyncio.timeout(seconds), self._slots:
+            deadline.begin()
+            # Each piece has the time of an attempt: a long text that keeps coming is no failure.
+            opening = client.post(path, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
+            async with asyncio.timeout(self._timeout):
+                response = (await opening).response
+            try:
+                lines = response.aiter_lines()
+                while not found.ended:
+                    async with asyncio.timeout(self._timeout):
+                        line = await anext(lines, None)
+                    if line is None:
+                        return
+                    found.take(line)
+            finally:
+                await response.aclose()  # a server that is still writing sees that nobody listens
 
     async def _exchange(self, method: str, path: str, body: Any, deadline: Deadline) -> str:
         client = self._connected()
@@ -230,7 +300,8 @@ class Endpoint:
 
     async def _keep_secrets(self, request: Any) -> None:
         """Remove secrets from a request to another host; called for each request, redirected ones too."""
-        if _origin(str(request.url)) != self._origin and not _is_upgrade(self._origin, _origin(str(request.url))):
+        to = origin_of(str(request.url))
+        if to != self._origin and not is_upgrade(self._origin, to):
             for name in {"authorization", "cookie", "proxy-authorization", *(h.lower() for h in self._headers)}:
                 request.headers.pop(name, None)
 
@@ -256,13 +327,13 @@ class Endpoint:
 
     # --- failures ----------------------------------------------------------------------------------------------
 
-    def _failure(self, error: Exception, deadline: Deadline) -> Failure:
+    def _failure(self, error: Exception, deadline: Deadline, sent: Mapping[str, Any]) -> Failure:
         if isinstance(error, MissingDependencyError):
             raise error
         import openai
 
         if isinstance(error, openai.APIStatusError):
-            return self._status_failure(error.status_code, error.body, error.response.headers)
+            return self._status_failure(error.status_code, error.body, error.response.headers, sent)
         if isinstance(error, (TimeoutError, openai.APITimeoutError)):
             if deadline.remaining <= 0:
                 late = timeout_error(self.url, deadline.seconds, "its deadline is over")
@@ -274,7 +345,11 @@ class Endpoint:
         shown = self.secrets.strip(f"{type(error).__name__}: {error}", 200)
         return Failure(ResponseError(f"{self.url} answered something that cannot be read: {shown}"))
 
-    def _status_failure(self, status: int, body: object, headers: Mapping[str, str]) -> Failure:
+    def _status_failure(
+        self, status: int, body: object, headers: Mapping[str, str], sent: Mapping[str, Any]
+    ) -> Failure:
+        if status == 500 and _names_field(detail(body), sent):
+            status = 422  # llama-cpp-python
         error = status_error(
             self.url,
             status,
@@ -287,7 +362,15 @@ class Endpoint:
         code = body.get("code") if isinstance(body, Mapping) else None
         spent = code == "insufficient_quota" or "insufficient_quota" in detail(body)
         transient = status in TRANSIENT and not spent and not isinstance(error, ContextOverflowError)
-        return Failure(error, status=status, transient=transient, retry_after=_retry_after(headers))
+        return Failure(error, status=status, transient=transient, retry_after=retry_after(headers))
+
+
+def _names_field(said: str, sent: Mapping[str, Any]) -> bool:
+    """Return whether an error speaks of a field of the request, as validation does."""
+    if "'loc': ('body'" in said:
+        return True
+    optional = set(sent) - {"model", "prompt", "messages", "stop", "seed", "n"}  # words of any error's text
+    return any(re.search(rf"\b{re.escape(name)}\b", said) for name in optional)
 
 
 def _wait(state: Any) -> float:
@@ -299,53 +382,3 @@ def _wait(state: Any) -> float:
     asked = failure.retry_after if isinstance(failure, Failure) and failure.retry_after is not None else 0.0
     jittered: float = backoff * random.uniform(0.5, 1.0)
     return max(jittered, min(asked, _LONGEST_ASKED))
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    from email.utils import parsedate_to_datetime
-
-    value = headers.get("retry-after-ms") or ""
-    try:
-        if value:
-            return max(0.0, float(value) / 1000)
-        value = headers.get("retry-after") or ""
-        if not value:
-            return None
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _split_url(base_url: str) -> tuple[str, str, str]:
-    """Split an address into the address without credentials, the user and the password."""
-    hint = "Give something like http://127.0.0.1:8000/v1."
-    try:
-        parts = urlsplit(base_url.strip())
-        port = parts.port
-    except (ValueError, AttributeError):
-        raise InputError("base_url is not an address.", hint=hint) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError("base_url must begin with http:// or https:// and name a host.", hint=hint)
-    if parts.query or parts.fragment:
-        raise InputError(
-            f"base_url of {parts.hostname} must not hold a query or fragment: addresses end up in logs.",
-            hint="Give secrets as api_key= or headers=.",
-        )
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    path = parts.path.rstrip("/") or "/v1"
-    url = urlunsplit((parts.scheme, f"{host}:{port}" if port else host, path, "", ""))
-    return url, unquote(parts.username or ""), unquote(parts.password or "")
-
-
-def _origin(url: str) -> tuple[str, str, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
-def _is_upgrade(old: tuple[str, str, int | None], new: tuple[str, str, int | None]) -> bool:
-    """Return whether it is the same host over TLS."""
-    return old == ("http", new[1], 80) and new == ("https", old[1], 443)

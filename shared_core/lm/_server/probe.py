@@ -1,18 +1,21 @@
 """Detect an OpenAI-compatible server's abilities by trying them.
 
 Servers accept fields that they do not know and ignore them, so that asking is not enough: each probe is a request
-whose answer shows whether the field had an effect. Nothing is taken from a server's name or version.
+whose answer shows whether the field had an effect. Nothing is taken from a server's name or version. No probe may end
+a server: a grammar in another dialect than its own would end llama-cpp-python's.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from shared_core.errors import LanguageModelError, ModelLoadError, ResponseError
-from shared_core.lm._server import read
+from shared_core.lm._server import kept, read
 from shared_core.lm._server.abilities import (
     CHAT,
     COMPLETIONS,
@@ -26,7 +29,7 @@ from shared_core.lm._server.abilities import (
     request,
 )
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
-from shared_core.lm._server.tokens import id_list, prompt_ids
+from shared_core.lm._server.tokens import id_list, listed_control_strings, prompt_ids
 from shared_core.lm.base import Grammar
 
 Api = Literal["auto", "chat", "completions"]
@@ -38,35 +41,57 @@ _UNLIKELY_GRAMMAR = Grammar(
     'start: WORD\nWORD: PART & /zq.*h/\nPART: %regex {"substring_chunks": ["zq7-", "xylograph"]}', name="probe"
 )
 _IDS = (5, 6, 7)
+_START = "The sky is"
+_REPETITIVE = "one two one two one two one two one two"
+_TIMED = 3  # tokens
+_CLOSE = 0.1
+"""Nats by which a score may differ from the log-probability at writing: half precision and other batches."""
 
 
-async def probe(endpoint: Endpoint, model: str | None, api: Api, deadline: Deadline) -> Abilities:
-    """Try every ability once.
+async def probe(
+    endpoint: Endpoint, model: str | None, api: Api, deadline: Deadline, *, fresh: bool = False
+) -> tuple[Abilities, Path | None]:
+    """Return a server's abilities: those kept from an earlier probe unless ``fresh``, else each is tried once.
+
+    Returns:
+        The abilities, and the file that keeps them, if one does.
 
     Raises:
         Failure: the server cannot be reached, refuses us, or can neither chat nor complete.
         ModelLoadError: no model was named and the server does not have exactly one.
     """
-    model, context_length, details = await _model(endpoint, model, deadline)
-    prober = _Prober(endpoint, model, deadline)
+    model, context_length, entry = await _model(endpoint, model, deadline)
+    place = kept.place_of(endpoint, await kept.version_of(endpoint, deadline), api, entry, model)
+    able = None if fresh else kept.read_kept(place)
+    if able is None:
+        found = Abilities(model, context_length, details=_details(entry, model))
+        able = await _tried(_Prober(endpoint, model, deadline), found, api)
+        kept.keep(place, able)
+    return able, place
+
+
+async def _tried(prober: _Prober, found: Abilities, api: Api) -> Abilities:
     paths = [p for p, a in ((CHAT, "chat"), (COMPLETIONS, "completions")) if api in ("auto", a)]
     tried = [await prober.route(p) for p in paths]
     routes = {r.path: r for r in tried if isinstance(r, Route)}
     if not routes:
         raise next(r for r in tried if isinstance(r, Failure))
     completions = routes.get(COMPLETIONS)
-    found = Abilities(model, context_length, routes.get(CHAT), completions, details=details)
+    found = dataclasses.replace(found, chat=routes.get(CHAT), completions=completions)
+    found = dataclasses.replace(found, streams=await prober.shows(prober.streams(next(iter(routes.values())))))
     if completions is None:
         return found
     names = ("id_prompts", "tokenizes", "prompt_logprobs", "echo")
     works: dict[str, Any] = {name: await prober.shows(getattr(prober, name)(completions)) for name in names}
     found = dataclasses.replace(found, **works)
-    return dataclasses.replace(found, control_strings=await prober.control_strings() if found.tokenizes else ())
+    return dataclasses.replace(
+        found, control_strings=await listed_control_strings(prober.endpoint, prober.deadline) if found.tokenizes else ()
+    )
 
 
 async def _model(
     endpoint: Endpoint, model: str | None, deadline: Deadline
-) -> tuple[str, int | None, tuple[tuple[str, str], ...]]:
+) -> tuple[str, int | None, Mapping[str, Any]]:
     try:
         listed = (await endpoint.get("/models", deadline)).get("data")
     except Failure as failure:
@@ -87,7 +112,7 @@ async def _model(
     entry = next((m for m in entries if m["id"] == model), {})
     meta = entry.get("meta")
     length = entry.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, Mapping) else None)
-    return model, length if type(length) is int and length > 0 else None, _details(entry, model)
+    return model, length if type(length) is int and length > 0 else None, entry
 
 
 def _details(entry: Mapping[str, Any], model: str) -> tuple[tuple[str, str], ...]:
@@ -103,7 +128,8 @@ def _details(entry: Mapping[str, Any], model: str) -> tuple[tuple[str, str], ...
 
 class _Prober:
     def __init__(self, endpoint: Endpoint, model: str, deadline: Deadline) -> None:
-        self._endpoint, self._model, self._deadline = endpoint, model, deadline
+        self.endpoint, self._model, self.deadline = endpoint, model, deadline
+        self._effects: dict[tuple[tuple[str, float], ...], tuple[tuple[str, float], ...]] = {}
 
     async def route(self, path: str) -> Route | Failure:
         """Detect the abilities of a route, or why it does not work."""
@@ -116,11 +142,12 @@ class _Prober:
         except LanguageModelError as error:
             return Failure(error)
         route = dataclasses.replace(route, neutral=await self._neutral(route))
-        names = ("n", "logprobs", "given_ids")
+        route = dataclasses.replace(route, **await self._logprobs(route))
         # One after another: vLLM 0.32 answers top_logprobs and given ids short where both are in one batch.
-        found: dict[str, Any] = {name: await self.shows(getattr(self, f"_{name}")(route)) for name in names}
+        found: dict[str, Any] = {
+            name: await self.shows(getattr(self, f"_{name}")(route)) for name in ("n", "given_ids")
+        }
         found |= await self._returned_ids(route)
-        found["top_logprobs"] = await self._top_logprobs(route)
         found["grammar"] = await self._grammar(route)
         found["continues"] = await self.shows(self._continues(route))
         return dataclasses.replace(route, **found)
@@ -142,16 +169,54 @@ class _Prober:
                 else:
                     raise
 
-    async def _neutral(self, route: Route) -> tuple[str, ...]:
-        """Find the fields that the server takes to switch off its own sampling defaults."""
+    async def _neutral(self, route: Route) -> tuple[tuple[str, float], ...]:
+        """Find the fields, and the values, by which the server switches off its own sampling defaults."""
+        first = {name: values[0] for name, values in NEUTRAL.items()}
+        taken: dict[str, float] = {}
+        if await self.shows(self._takes(route, first)):
+            taken = dict(first)
+        else:
+            for name, values in NEUTRAL.items():
+                for value in values:
+                    if await self.shows(self._takes(route, {name: value})):
+                        taken[name] = value
+                        break
+        # What the fields do is tried on one route: behind both is one sampler.
+        accepted = tuple(taken.items())
+        if accepted not in self._effects:
+            self._effects[accepted] = tuple((await self._effective(route, taken)).items())
+        return self._effects[accepted]
 
-        async def takes(fields: Mapping[str, float]) -> bool:
-            body = request(route, self._model, "Hello", 1, **fields)
-            return bool(read.choices(await self._endpoint.post(route.path, body, self._deadline), self._endpoint.url))
+    async def _effective(self, route: Route, taken: dict[str, float]) -> dict[str, float]:
+        """Leave out the fields that have no effect."""
+        if "top_k" in taken and route.temperature:
+            value = await self._all_tokens(route, taken)
+            taken = {k: v for k, v in taken.items() if k != "top_k"} | ({} if value is None else {"top_k": value})
+        spellings = [name for name in ("repetition_penalty", "repeat_penalty") if name in taken]
+        plain = await self._text(route, _REPETITIVE, **taken)
+        strong = [{**taken, name: 9.0} for name in spellings]
+        heard = [n for n, f in zip(spellings, strong) if await self.shows(self._differs(route, _REPETITIVE, f, plain))]
+        # Of two spellings the other one is ignored then.
+        return {k: v for k, v in taken.items() if k not in spellings or k in (heard or spellings)}
 
-        if await self.shows(takes(NEUTRAL)):
-            return tuple(NEUTRAL)
-        return tuple([name for name, value in NEUTRAL.items() if await self.shows(takes({name: value}))])
+    async def _takes(self, route: Route, fields: Mapping[str, float]) -> bool:
+        return bool(await self._ask(route, "Hello", 1, **fields))
+
+    async def _all_tokens(self, route: Route, taken: Mapping[str, float]) -> float | None:
+        """Find the value of ``top_k`` that limits nothing: by the same seed others draws come than of 40 tokens."""
+        hot = {**taken, "temperature": 2.0, "seed": 7}
+        limited = await self._text(route, _START, **{**hot, "top_k": 40})
+        for value in sorted(NEUTRAL["top_k"], key=lambda v: v != taken["top_k"]):
+            if await self.shows(self._differs(route, _START, {**hot, "top_k": value}, limited)):
+                return value
+        return None
+
+    async def _differs(self, route: Route, prompt: str, fields: Mapping[str, float], text: str) -> bool:
+        return await self._text(route, prompt, **fields) != text
+
+    async def _text(self, route: Route, prompt: str, **fields: Any) -> str:
+        (choice, *_) = await self._ask(route, prompt, 12, **fields)
+        return read.text(choice, self.endpoint.url)
 
     async def shows(self, attempt: Awaitable[bool]) -> bool:
         """Return whether the attempt shows the ability; a refusal or an unusable answer shows its absence.
@@ -169,8 +234,8 @@ class _Prober:
 
     async def _ask(self, route: Route, prompt: str = "Hello", tokens: int = 1, **more: Any) -> list[Mapping[str, Any]]:
         body = request(route, self._model, prompt, tokens, **more)
-        answer = await self._endpoint.post(route.path, body, self._deadline)
-        return read.choices(answer, self._endpoint.url)
+        answer = await self.endpoint.post(route.path, body, self.deadline)
+        return read.choices(answer, self.endpoint.url)
 
     async def _first(self, route: Route, fields: Mapping[str, Any]) -> read.Position | None:
         """Return the log-probability record of the first generated token; ``None`` if there is none."""
@@ -182,19 +247,23 @@ class _Prober:
     async def _n(self, route: Route) -> bool:
         return len(await self._ask(route, n=2, temperature=1.0)) == 2
 
-    async def _logprobs(self, route: Route) -> bool:
-        first = await self._first(route, logprob_fields(route, 1))
-        return first is not None and not math.isnan(first.logprob)
-
-    async def _top_logprobs(self, route: Route) -> int:
-        for top in (20, 5):
+    async def _logprobs(self, route: Route) -> dict[str, Any]:
+        """Find how many likely tokens are named, and what a token's log-probabilities cost."""
+        for top in (20, 5, 1):
             if await self.shows(self._names_rivals(route, top)):
-                return top
-        return 0
+                plain, full = [await self._seconds(route, f) for f in ({}, logprob_fields(route, 1))]
+                cost = max(0.0, full - plain) / _TIMED
+                return {"logprobs": True, "top_logprobs": top if top > 1 else 0, "logprob_seconds": round(cost, 4)}
+        return {}
+
+    async def _seconds(self, route: Route, fields: Mapping[str, Any]) -> float:
+        begun = time.perf_counter()
+        await self._ask(route, "Hello", _TIMED, **fields)
+        return time.perf_counter() - begun
 
     async def _names_rivals(self, route: Route, top: int) -> bool:
         first = await self._first(route, logprob_fields(route, top))
-        return first is not None and len(first.top) >= min(top, 5)
+        return first is not None and not math.isnan(first.logprob) and (top == 1 or len(first.top) >= min(top, 5))
 
     async def _given_ids(self, route: Route) -> bool:
         first = await self._first(route, {**logprob_fields(route, 1), **given_id_fields(_IDS)})
@@ -208,8 +277,8 @@ class _Prober:
         async def returns() -> bool:
             nonlocal ids, prompt
             body = request(route, self._model, "Hello", 3, return_token_ids=True, ignore_eos=True)
-            answer = await self._endpoint.post(route.path, body, self._deadline)
-            choice = read.choices(answer, self._endpoint.url)[0]
+            answer = await self.endpoint.post(route.path, body, self.deadline)
+            choice = read.choices(answer, self.endpoint.url)[0]
             ids, prompt = id_list(choice.get("token_ids")), prompt_ids(answer)
             return bool(ids)
 
@@ -225,15 +294,15 @@ class _Prober:
         }
 
     async def _grammar(self, route: Route) -> Dialect | None:
-        dialects: tuple[Dialect, ...] = ("structured_outputs", "llguidance")
-        for dialect in dialects:
-            if await self.shows(self._obeys(route, grammar_fields(dialect, _UNLIKELY_GRAMMAR))):
-                return dialect
-        return None
+        # vLLM's field first, which llama.cpp does not know. GBNF in its plainest form, which no server dies of.
+        if await self.shows(self._obeys(route, grammar_fields("structured_outputs", _UNLIKELY_GRAMMAR))):
+            return "structured_outputs"
+        plain = Grammar(f'start: "{_UNLIKELY}"', name="probe")
+        return "gbnf" if await self.shows(self._obeys(route, grammar_fields("gbnf", plain))) else None
 
     async def _obeys(self, route: Route, fields: Mapping[str, Any]) -> bool:
-        (choice, *_) = await self._ask(route, "Write a word.", 2 * len(_UNLIKELY), **fields)
-        return read.text(choice, self._endpoint.url) == _UNLIKELY
+        (choice, *_) = await self._ask(route, "Write a word.", len(_UNLIKELY), **fields)
+        return read.text(choice, self.endpoint.url) == _UNLIKELY
 
     async def _continues(self, route: Route) -> bool:
         """Detect message continuation: vLLM refuses to both continue and open one, others just answer."""
@@ -243,61 +312,76 @@ class _Prober:
         both = {"continue_final_message": True, "add_generation_prompt": True}
         body = request(route, self._model, "", 1, messages=messages)
         try:
-            await self._endpoint.post(route.path, {**body, **both}, self._deadline)
+            await self.endpoint.post(route.path, {**body, **both}, self.deadline)
         except Failure as failure:
             if not failure.refused:
                 raise
         else:
             return False
-        await self._endpoint.post(route.path, {**body, **both, "add_generation_prompt": False}, self._deadline)
+        await self.endpoint.post(route.path, {**body, **both, "add_generation_prompt": False}, self.deadline)
         return True
+
+    async def streams(self, route: Route) -> bool:
+        """Return whether a text comes in several pieces, which together are the text."""
+        body = request(route, self._model, _START, 6)
+        pieces: list[str] = []
+        answer = await self.endpoint.stream(route.path, body, self.deadline, lambda _, text: pieces.append(text))
+        whole = read.text(read.choices(answer, self.endpoint.url)[0], self.endpoint.url)
+        return len(pieces) > 1 and whole == await self._text_of(body, route)
+
+    async def _text_of(self, body: Mapping[str, Any], route: Route) -> str:
+        answer = await self.endpoint.post(route.path, body, self.deadline)
+        return read.text(read.choices(answer, self.endpoint.url)[0], self.endpoint.url)
 
     # --- of completions ----------------------------------------------------------------------------------------
 
     async def id_prompts(self, route: Route) -> bool:
         """Return whether a prompt of three ids counts as three tokens."""
         body = request(route, self._model, _IDS, 1)
-        answer = await self._endpoint.post(route.path, body, self._deadline)
-        return bool(read.choices(answer, self._endpoint.url)) and read.usage(answer).prompt_tokens == len(_IDS)
+        answer = await self.endpoint.post(route.path, body, self.deadline)
+        return bool(read.choices(answer, self.endpoint.url)) and read.usage(answer).prompt_tokens == len(_IDS)
 
     async def prompt_logprobs(self, route: Route) -> bool:
-        """Return whether every prompt token but the first has a log-probability."""
-        body = request(route, self._model, _IDS, 1, prompt_logprobs=0)
-        answer = await self._endpoint.post(route.path, body, self._deadline)
-        values = read.prompt_logprobs(read.choices(answer, self._endpoint.url)[0], _IDS)
-        return values is not None and all(v == v for v in values[1:])
+        """Return whether prompts given as ids come with log-probabilities, those of the text it wrote with the same."""
+        ids, values = await self._written(route, _IDS, return_token_ids=True)
+        if not ids:
+            return False
+        prompt = [*_IDS, *ids]
+        body = request(route, self._model, prompt, 1, prompt_logprobs=0)
+        answer = await self.endpoint.post(route.path, body, self.deadline)
+        scored = read.prompt_logprobs(read.choices(answer, self.endpoint.url)[0], prompt)
+        return scored is not None and _agree(scored[len(_IDS) :], values)
 
     async def echo(self, route: Route) -> bool:
-        """Return whether an echoed prompt comes with log-probabilities and text offsets."""
-        (choice, *_) = await self._ask(route, "Hello, hello", echo=True, logprobs=1)
+        """Return whether an echoed text has the log-probabilities that it was written with, and offsets.
+
+        llama-cpp-python (up to 0.3.36) gives each token the value of the position behind it, unless the text begins
+        with the model's token for that.
+        """
+        (choice, *_) = await self._ask(route, _START, 4, **logprob_fields(route, 1))
+        written, text = read.positions(choice), read.text(choice, self.endpoint.url)
+        (choice, *_) = await self._ask(route, _START + text, echo=True, logprobs=1)
         at = read.positions(choice)
-        if at is None or len(at) < 3 or not read.text(choice, self._endpoint.url).startswith("Hello, hello"):
+        if at is None or not written or not read.text(choice, self.endpoint.url).startswith(_START + text):
             return False
-        return all(p.offset is not None for p in at) and all(p.logprob == p.logprob for p in at[1:])
+        echoed = [p.logprob for p in at if p.offset is not None and len(_START) <= p.offset < len(_START + text)]
+        return _agree(echoed, [p.logprob for p in written])
+
+    async def _written(self, route: Route, prompt: object, **fields: Any) -> tuple[list[int], list[float]]:
+        """Return the ids and the log-probabilities of a short text."""
+        body = {**request(route, self._model, "", 4, **logprob_fields(route, 1), **fields), "prompt": prompt}
+        answer = await self.endpoint.post(route.path, body, self.deadline)
+        choice = read.choices(answer, self.endpoint.url)[0]
+        return id_list(choice.get("token_ids")), [p.logprob for p in read.positions(choice) or ()]
 
     async def tokenizes(self, route: Route) -> bool:
         """Return whether ``/tokenize`` gives ids."""
         body = {"model": self._model, "prompt": "Hello", "add_special_tokens": False}
-        answer = await self._endpoint.post(f"{self._endpoint.root}/tokenize", body, self._deadline)
+        answer = await self.endpoint.post(f"{self.endpoint.root}/tokenize", body, self.deadline)
         return bool(id_list(answer.get("tokens")))
 
-    async def control_strings(self) -> tuple[str, ...]:
-        """Return the tokenizer's added tokens; none if the server does not list them."""
 
-        async def list_strings() -> tuple[str, ...]:
-            answer = await self._endpoint.get(f"{self._endpoint.root}/tokenizer_info", self._deadline)
-            added = answer.get("added_tokens_decoder")
-            values = added.values() if isinstance(added, Mapping) else ()
-            contents = [v.get("content") if isinstance(v, Mapping) else v for v in values]
-            return tuple(v for v in contents if isinstance(v, str))
-
-        return await _or_nothing(list_strings)
-
-
-async def _or_nothing(attempt: Callable[[], Awaitable[tuple[str, ...]]]) -> tuple[str, ...]:
-    try:
-        return await attempt()
-    except Failure as failure:
-        if failure.refused or isinstance(failure.error, ResponseError):
-            return ()
-        raise
+def _agree(scored: Sequence[float], written: Sequence[float]) -> bool:
+    """Return whether the scores of a text are those that it was written with; not if one is NaN."""
+    pairs = list(zip(scored, written))  # where the text has ended early, one of them may hold its end
+    return bool(pairs) and all(abs(a - b) < _CLOSE for a, b in pairs)

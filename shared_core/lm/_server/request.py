@@ -12,7 +12,6 @@ import numpy as np
 from shared_core.errors import CapabilityError, ContextOverflowError, InputError, LanguageModelError, ResponseError
 from shared_core.lm._server import read
 from shared_core.lm._server.abilities import (
-    NEUTRAL,
     Abilities,
     Route,
     given_id_fields,
@@ -329,7 +328,7 @@ def _sampling_fields(params: SamplingParams, route: Route) -> dict[str, Any]:
     fields: dict[str, Any] = {route.limit: params.max_tokens}
     if route.temperature:
         fields["temperature"] = params.temperature
-    fields |= {name: NEUTRAL[name] for name in route.neutral}
+    fields |= route.neutral
     if params.top_p < 1:
         fields["top_p"] = params.top_p
     if params.stop:
@@ -338,8 +337,8 @@ def _sampling_fields(params: SamplingParams, route: Route) -> dict[str, Any]:
         fields["stop_token_ids"] = list(params.stop_token_ids)
     if params.top_k:
         fields["top_k"] = params.top_k
-    if params.min_tokens:
-        fields["min_tokens"] = params.min_tokens
+    if params.min_tokens and (params.grammar is None or route.grammar != "gbnf"):
+        fields["min_tokens"] = params.min_tokens  # where a grammar allows only the end, llama.cpp would die of it
     if params.grammar is not None and route.grammar is not None:
         fields |= grammar_fields(route.grammar, params.grammar)
     if route.returns_ids:  # vLLM
@@ -350,7 +349,7 @@ def _sampling_fields(params: SamplingParams, route: Route) -> dict[str, Any]:
 
 
 _HINTS = {
-    "grammar": 'Use vLLM with --structured-outputs-config \'{"backend":"guidance"}\', or a transformers model.',
+    "grammar": 'Use llama.cpp, vLLM with --structured-outputs-config \'{"backend":"guidance"}\', or transformers.',
     "verdict_logprobs": "Use vLLM (logprob_token_ids), or a server that returns top_logprobs.",
     "next_verdicts": "Use vLLM; or ask for one more token in a request of its own.",
     "stop_tokens": "Use vLLM (stop_token_ids), or a transformers model.",

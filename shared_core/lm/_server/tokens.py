@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared_core.errors import InputError, LanguageModelError, ResponseError
-from shared_core.lm._server.http import Deadline, Endpoint
+from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.chat.layout import as_text, cut_text
 from shared_core.lm.neutralise import MARK
@@ -72,6 +72,20 @@ def prompt_ids(answer: Mapping[str, Any]) -> list[int]:
     first = listed[0] if isinstance(listed, list) and listed else None
     inner = id_list(first.get("prompt_token_ids")) if isinstance(first, Mapping) else []
     return id_list(answer.get("prompt_token_ids")) or inner
+
+
+async def listed_control_strings(endpoint: Endpoint, deadline: Deadline) -> tuple[str, ...]:
+    """Return the tokenizer's added tokens; none if the server does not list them. Failure if it cannot be asked."""
+    try:
+        answer = await endpoint.get(f"{endpoint.root}/tokenizer_info", deadline)
+    except Failure as failure:
+        if failure.refused or isinstance(failure.error, ResponseError):
+            return ()
+        raise
+    added = answer.get("added_tokens_decoder")
+    values = added.values() if isinstance(added, Mapping) else ()
+    contents = [v.get("content") if isinstance(v, Mapping) else v for v in values]
+    return tuple(v for v in contents if isinstance(v, str))
 
 
 class _NotSplit(Exception):

@@ -1,0 +1,143 @@
+"""Draw samples from a server: as many requests as it needs, once more for what only thought."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from shared_core.errors import CapabilityError, ContextOverflowError, GrammarError, ResponseError
+from shared_core.lm._server import read
+from shared_core.lm._server.http import Deadline, Endpoint, Failure
+from shared_core.lm._server.kept import forget
+from shared_core.lm._server.request import Ask, Planner, Sampled
+from shared_core.lm._server.tokens import id_list, prompt_ids
+from shared_core.lm.base import Generate, Generation, Prompt, Sample
+from shared_core.lm.chat.layout import Outgoing, examples, instructs
+from shared_core.lm.chat.read import OnlyThoughts
+from shared_core.types import Usage
+
+_ROUNDS = 3  # of asking for samples that a server left out
+
+
+class Sampler:
+    """Drawer of samples from one server.
+
+    Args:
+        endpoint: the server.
+        thinking_tokens: added to the limit once the model was seen to use it up before it began to answer.
+
+    Attributes:
+        kept: file with the server's abilities, removed where it refuses what they allow.
+    """
+
+    def __init__(self, endpoint: Endpoint, thinking_tokens: int) -> None:
+        self._endpoint, self._thinking_tokens = endpoint, thinking_tokens
+        self.kept: Path | None = None
+        self._thinks = False
+
+    async def generate(self, request: Generate, planner: Planner, deadline: Deadline) -> Generation:
+        """Draw the samples of a request.
+
+        Raises:
+            LanguageModelError, Failure: they cannot be had.
+        """
+        ask = await planner.ask(request, deadline)
+        sent = _outgoing(ask, request.prompt)
+        room = self._thinking_tokens
+        if planner.able.context_length is not None:
+            room = min(room, planner.able.context_length // 4)
+        if self._thinks:
+            ask = _with_room(ask, room)
+        samples: list[Sampled] = []
+        usage = Usage()
+        # vLLM refuses to give the same greedy sample n times; nobody needs to be asked for it.
+        params = request.params
+        wanted = params.n if params.temperature > 0 or not ask.route.temperature else 1
+        prompt: list[int] = ask.body["prompt"] if isinstance(ask.body.get("prompt"), list) else []
+        for _ in range(_ROUNDS):
+            missing = wanted - len(samples)
+            sizes = [missing] if ask.route.n else [1] * missing
+            seeds = [len(samples) + i for i in range(len(sizes))]
+            answers = await asyncio.gather(*(self._send(ask, n, s, deadline) for n, s in zip(sizes, seeds)))
+            for answer in answers:
+                usage += read.usage(answer)
+                samples += self._samples(ask, answer, sent, room)
+                prompt = prompt or prompt_ids(answer)
+            ask = _with_room(ask, room) if self._thinks else ask  # for those that only thought
+            if len(samples) >= wanted:
+                found = [s for s, _ in samples[:wanted]]
+                if params.next_verdicts:
+                    found, more = await planner.next_verdicts(ask, prompt, samples[:wanted], deadline)
+                    usage += more
+                return Generation(tuple(found) * (params.n // wanted), usage)
+        raise ResponseError(f"{self._endpoint.url} gave {len(samples)} samples where {wanted} were asked for.")
+
+    async def _send(self, ask: Ask, n: int, seed_offset: int, deadline: Deadline) -> dict[str, Any]:
+        body = dict(ask.body)
+        if n > 1:
+            body["n"] = n
+        if ask.params.seed is not None:
+            body["seed"] = (ask.params.seed + seed_offset) % (1 << 63)
+        try:
+            return await self._endpoint.post(ask.route.path, body, deadline)
+        except Failure as failure:
+            error = failure.error
+            if failure.status in (400, 422) and not isinstance(error, ContextOverflowError):
+                forget(self.kept)  # the server may have been started with other flags
+        grammar = ask.params.grammar
+        if grammar is not None and "grammar" in error.message.lower():
+            raise GrammarError(f"The grammar {grammar.name!r} was refused. {error.message}", hint=error.hint)
+        raise error
+
+    def _samples(self, ask: Ask, answer: Mapping[str, Any], sent: Outgoing | None, room: int) -> list[Sampled]:
+        """Read the samples of an answer, except those that ended before they began to answer: these are asked again."""
+        samples: list[Sampled] = []
+        for choice in read.choices(answer, self._endpoint.url):
+            try:
+                samples.append((self._sample(ask, choice, sent), tuple(id_list(choice.get("token_ids")))))
+            except OnlyThoughts as found:
+                self._thinks = True
+                if _with_room(ask, room) == ask:
+                    raise found.error from None
+        return samples
+
+    def _sample(self, ask: Ask, choice: Mapping[str, Any], sent: Outgoing | None) -> Sample:
+        params, said = ask.params, choice.get("stop_reason")
+        sample = read.sample(choice, params, self._endpoint.url, verdicts=ask.verdicts, sent=sent)
+        if type(said) is int and said in params.stop_token_ids:
+            return dataclasses.replace(sample, finish_reason="stop", stop=None, stop_token_id=said)
+        return sample
+
+    async def stream(
+        self, request: Generate, planner: Planner, deadline: Deadline, heard: Callable[[str], None]
+    ) -> Generation:
+        """Draw one sample and tell each piece of its text as it comes; raises as ``generate``."""
+        if not planner.able.streams or request.params.n > 1 or request.params.next_verdicts:
+            raise CapabilityError("streaming", planner.able.model, hint="Use generate, or ask for one sample.")
+        ask = await planner.ask(request, deadline)
+        body = ask.body if request.params.seed is None else {**ask.body, "seed": request.params.seed}
+        answer = await self._endpoint.stream(ask.route.path, body, deadline, lambda _, text: heard(text))
+        choice = read.choices(answer, self._endpoint.url)[0]
+        return Generation((self._sample(ask, choice, _outgoing(ask, request.prompt)),), read.usage(answer))
+
+
+def _with_room(ask: Ask, room: int) -> Ask:
+    """Return the request with room for the model's thoughts and without stop strings, which may occur in them."""
+    if ask.params.grammar is not None:
+        return ask
+    dropped = ("stop",) if ask.params.stop_token_ids else ("stop", "include_stop_str_in_output")
+    body = {k: v for k, v in ask.body.items() if k not in dropped}
+    body[ask.route.limit] = ask.params.max_tokens + room
+    return dataclasses.replace(ask, body=body)
+
+
+def _outgoing(ask: Ask, prompt: Prompt) -> Outgoing | None:
+    """Return the prompt as it was sent, if it was sent as text."""
+    text, messages = ask.body.get("prompt", ""), ask.body.get("messages", ())
+    if not isinstance(text, str):
+        return None
+    said = tuple((m["role"], m["content"]) for m in messages)
+    return Outgoing(said, text, ask.restored, examples(prompt), instructs(prompt))
