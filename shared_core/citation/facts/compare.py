@@ -10,17 +10,10 @@ from itertools import pairwise
 from typing import Literal
 
 from shared_core.citation.facts import names as naming
+from shared_core.citation.facts.arithmetic import equal_quantity, is_difference, is_sum, same_quantity
+from shared_core.citation.facts.dates import dates_of, same_date
 from shared_core.citation.facts.negation import contradicts
-from shared_core.citation.facts.quantities import (
-    Quantity,
-    dates_of,
-    equal_quantity,
-    is_difference,
-    is_sum,
-    quantities_of,
-    same_date,
-    same_quantity,
-)
+from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import Sentence, Token, align, all_tokens, fold, sentences_of
 
 Kind = Literal["number", "unit", "date", "name", "negation", "role", "addition"]
@@ -32,6 +25,7 @@ _SPLIT = re.compile(r"[,;:()–—]|\b(?:and|but|which|who|while|where|und|aber|
 _LIST_MARK = re.compile(r"^\s*(?:\(?\d{1,2}[.)]|[-*•–])\s+", re.MULTILINE)
 _ALIKE = 0.6  # of a claim's content words: a sentence that holds them speaks of the same matter
 _SAME = 0.75  # … says the same but for a word or two
+_WORDED_ALIKE = 0.5  # of all its words, in the same order: a word in another's place contradicts it
 _VERBATIM = 0.9  # … says the same word for word, so that a clause of other words was added
 _UNSAID = 0.34  # a clause of which the evidence holds no more says something else
 
@@ -161,9 +155,12 @@ class _Scope:
         """Mismatches of one sentence of the claim."""
         nearest = self._nearest(claim)
         alike = self._share(claim, nearest.keys)
-        yield from self._numbers(claim, nearest, alike)
-        yield from self._dates(claim, nearest)
-        for name, instead in naming.compare_names(claim, nearest, self.held, self.context, alike >= _ALIKE):
+        worded = _in_order(claim, nearest)
+        yield from self._numbers(claim, nearest, alike, worded)
+        yield from self._dates(claim, nearest, alike)
+        for name, instead in naming.compare_names(
+            claim, nearest, self.held, self.context, alike=alike >= _ALIKE, worded_alike=worded >= _WORDED_ALIKE
+        ):
             yield Mismatch("name", name, instead)
         if alike >= _ALIKE and (words := contradicts(claim, nearest)):
             yield Mismatch("negation", *words)
@@ -184,7 +181,7 @@ class _Scope:
 
     # --- numbers and dates -----------------------------------------------------------------------------------------
 
-    def _numbers(self, claim: Sentence, nearest: Sentence, alike: float) -> Iterator[Mismatch]:
+    def _numbers(self, claim: Sentence, nearest: Sentence, alike: float, worded: float) -> Iterator[Mismatch]:
         claimed, near = quantities_of(claim.text), quantities_of(nearest.text)
         iso = [range(d.end - len(d.text), d.end) for d in dates_of(claim.text) if d.end]  # read as dates
         left = [
@@ -193,7 +190,9 @@ class _Scope:
         spare = [q for q in near if not any(equal_quantity(c, q) for c in claimed)]
         swaps = _in_place(claim, nearest) if alike >= _SAME else frozenset()
         for quantity in left:
-            if is_sum(quantity, self.quantities):
+            if is_sum(quantity, self.quantities) or (worded < _ALIKE and self._follows(quantity, nearest)):
+                continue
+            if quantity.last and any(same_quantity(quantity, q) for q in self.quantities):
                 continue
             instead = next((q for q in spare if _crossed(swaps, claim, quantity, nearest, q)), None)
             if instead is not None and not same_quantity(quantity, instead):
@@ -203,26 +202,31 @@ class _Scope:
             vague = quantity.values == {1.0} and not quantity.text[0].isdigit()  # "one", "first"
             if vague or any(same_quantity(quantity, q) for q in self.quantities):
                 continue
-            if not is_difference(quantity, self.quantities):
-                yield self._unsaid(quantity, claim, nearest, spare if alike >= _ALIKE else [])
+            if not self._follows(quantity, nearest):
+                yield self._unsaid(quantity, claim, nearest, spare if alike >= _ALIKE else [], worded >= _WORDED_ALIKE)
 
-    def _unsaid(self, quantity: Quantity, claim: Sentence, nearest: Sentence, spare: Sequence[Quantity]) -> Mismatch:
+    def _follows(self, quantity: Quantity, nearest: Sentence) -> bool:
+        return is_difference(quantity, self.quantities) or _is_count(quantity, nearest)
+
+    def _unsaid(
+        self, quantity: Quantity, claim: Sentence, nearest: Sentence, spare: Sequence[Quantity], worded: bool
+    ) -> Mismatch:
         """The mismatch of a number that is nowhere in the evidence, beside the one that is there instead."""
         shown = _shown(claim.text, quantity)
         for other in spare:
             if other.values & quantity.values and other.unit and quantity.unit:
                 return Mismatch("unit", shown, _shown(nearest.text, other))
-        other_number = next((q for q in spare if _comparable(quantity, q)), None)
+        other_number = next((q for q in spare if _comparable(quantity, q) and (worded or q.unit)), None)
         return Mismatch("number", shown, _shown(nearest.text, other_number) if other_number else "")
 
-    def _dates(self, claim: Sentence, nearest: Sentence) -> Iterator[Mismatch]:
+    def _dates(self, claim: Sentence, nearest: Sentence, alike: float) -> Iterator[Mismatch]:
         claimed = dates_of(claim.text)
         if not claimed:
             return
         near = dates_of(nearest.text)
         everywhere = [*dates_of(self.evidence), *dates_of(self.around)]
         for date in claimed:
-            spare = [d for d in near if not any(same_date(c, d) for c in claimed)]
+            spare = [d for d in near if alike >= _ALIKE and not any(same_date(c, d) for c in claimed)]
             weekday = date.weekday >= 0
             instead = next((d.text for d in spare if (d.weekday >= 0) == weekday), "")
             if any(same_date(date, d) for d in near):
@@ -274,6 +278,21 @@ def _overlap(claim: Sentence, held: Sentence) -> float:
     """Share of all of the claim's tokens, names and numbers too, that the sentence holds."""
     keys = held.keys
     return sum(t.key in keys for t in claim.tokens) / len(claim.tokens)
+
+
+def _in_order(claim: Sentence, nearest: Sentence) -> float:
+    """Share of the claim's tokens that the sentence has in the same order."""
+    blocks = align([t.key for t in claim.tokens], [t.key for t in nearest.tokens])
+    return sum(a2 - a1 for tag, a1, a2, _, _ in blocks if tag == "equal") / len(claim.tokens)
+
+
+def _is_count(quantity: Quantity, nearest: Sentence) -> bool:
+    """Whether a small bare number counts what the sentence lists: names, years, or things between commas."""
+    if quantity.unit or max(quantity.values) > 9:
+        return False
+    listed = len(re.findall(r",(?!\d)(?! and\b)| and\b|, and\b|;", nearest.text)) + 1
+    years = len({q.values for q in quantities_of(nearest.text) if q.is_year})
+    return bool(quantity.values & {float(listed), float(years)}) and max(quantity.values) > 1
 
 
 def _in_place(claim: Sentence, nearest: Sentence) -> frozenset[tuple[int, int]]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from shared_core.citation.facts.quantities import dates_of
+from shared_core.citation.facts.dates import dates_of
+from shared_core.citation.facts.quantities import quantities_of
 from shared_core.citation.facts.tokens import Sentence, Token, align, all_tokens, capitalises_nouns, fold, stem
 
 _DEMONYM = ("ian", "ish", "ese", "an", "ic", "i", "er", "ine")
@@ -15,20 +16,33 @@ _PLACES = {
     "swiss": "switzerland", "danish": "denmark", "polish": "poland", "turkish": "turkey", "welsh": "wale",
     "irish": "ireland", "finnish": "finland", "swedish": "sweden", "greek": "greece", "chinese": "china",
     "thai": "thailand", "american": "america", "scottish": "scotland", "portuguese": "portug", "us": "america",
-    "uk": "britain",
+    "uk": "britain", "mt": "mount", "ft": "fort",
 }  # fmt: skip
-_ALIAS = {stem(a): stem(b) for a, b in _PLACES.items()}
+_SHORT = (
+    "alex alexander andy andrew ben benjamin bill william bob robert chris christopher dan daniel dave david ed edward "
+    "fred frederick greg gregory jack john jeff jeffrey jim james joe joseph kate katherine ken kenneth larry lawrence "
+    "liz elizabeth matt matthew mike michael nick nicholas pete peter ron ronald sam samuel steve stephen ted theodore "
+    "tim timothy tom thomas tony anthony will william"
+).split()
+_ALIAS = {stem(a): stem(b) for a, b in [*_PLACES.items(), *zip(_SHORT[::2], _SHORT[1::2], strict=True)]}
 _SYMMETRIC = frozenset(
     map(stem, "married marry met meet borders bordered siblings between wed partner partners twin cousins both".split())
 )
-_STRETCH = 4  # words that stand in place of others; of longer stretches nobody can say which replaces which
+_STRETCH = 3  # words that replace others; of longer stretches nobody can say which replaces which
+_WORD = re.compile(r"\w+")
 _QUOTED = re.compile(r"[\"“„«'‘][^\"“”„«»]{3,80}[\"”»'’]")
 _PRONOUNS = frozenset("he she it they his her its their him them this that these those who which".split())
 _TITLES = frozenset("mr mrs ms dr prof sir lady lord saint st president king queen the".split())
 
 
 def compare_names(
-    claim: Sentence, nearest: Sentence, held: Sequence[Sentence], context: Sequence[Sentence], alike: bool
+    claim: Sentence,
+    nearest: Sentence,
+    held: Sequence[Sentence],
+    context: Sequence[Sentence],
+    *,
+    alike: bool,
+    worded_alike: bool,
 ) -> Iterator[tuple[str, str]]:
     """Pairs of a name of the claim that is not borne out and the name that the evidence has instead (or ``""``).
 
@@ -36,6 +50,8 @@ def compare_names(
         claim, nearest: the claim, and the sentence of the evidence that is most like it.
         held, context: sentences of the evidence, and of title and question.
         alike: whether ``nearest`` speaks of the claim's matter; only then its names count as contradicting.
+        worded_alike: whether it does so in the same words; only then one of its names may contradict another one
+            in the same place.
     """
     everywhere = [*all_tokens(held), *all_tokens(context)]
     keys = {t.key for t in everywhere}
@@ -45,9 +61,9 @@ def compare_names(
     short = [t.text for t in claim.tokens if len(t.text) > 1 and t.text.isupper() and t.key not in near]
     there = [t for t in _capitals(nearest) if not any(t.text[0] in initials for initials in short)]
     spare = [t for t in there if t.key not in own]
-    replaced = _replacements(claim, nearest) if alike else set()
+    replaced = _replacements(claim, nearest) if alike and worded_alike else set()
     for token in [t for t in _capitals(claim) if t in names or (alike and not t.first)]:
-        if token.key in near or _is_spelling(token, near):
+        if token.key in near or _is_spelling(token, near) or _has_initials(token, claim, everywhere):
             continue
         instead = next((t for t in there if (token.start, t.start) in replaced), None)
         if token in names:
@@ -71,16 +87,7 @@ def _is_spelling(token: Token, keys: set[str]) -> bool:
 
 def _is_given(token: Token, claim: Sentence, keys: set[str], everywhere: Sequence[Token]) -> bool:
     """Whether the rest of the name is known: a first name added, initials written out, a title quoted."""
-    run = [token]
-    for step in (-1, 1):
-        beside = _beside(token, claim, step)
-        while beside is not None and beside.is_capitalised and beside.is_content:
-            run.append(beside)
-            beside = _beside(beside, claim, step)
-    if len(run) > 1 and any(t.key in keys for t in run if t is not token):
-        return True
-    initials = "".join(t.text[0] for t in sorted(run, key=lambda t: t.start))
-    if len(run) > 1 and any(t.text.replace(".", "") == initials for t in everywhere):
+    if any(t.key in keys for t in _run(token, claim) if t is not token):
         return True
     quoted = next((m for m in _QUOTED.finditer(claim.text) if m.start() <= token.start < m.end()), None)
     if quoted is None:
@@ -89,10 +96,35 @@ def _is_given(token: Token, claim: Sentence, keys: set[str], everywhere: Sequenc
     return 2 * sum(t.key in keys for t in words) >= len(words)
 
 
+def _run(token: Token, claim: Sentence) -> list[Token]:
+    """Capitalised words around the token, in order, itself among them."""
+    run = [token]
+    for step in (-1, 1):
+        beside = _beside(token, claim, step)
+        while beside is not None and beside.is_capitalised and beside.is_content:
+            run.append(beside)
+            beside = _beside(beside, claim, step)
+    return sorted(run, key=lambda t: t.start)
+
+
+def _has_initials(token: Token, claim: Sentence, everywhere: Sequence[Token]) -> bool:
+    """Whether the evidence has the name's initials: "UN" for "United Nations"."""
+    run = _run(token, claim)
+    initials = "".join(t.text[0] for t in run)
+    return len(run) > 1 and any(t.text.replace(".", "") == initials for t in everywhere)
+
+
+def _no_names(sentence: Sentence) -> set[int]:
+    """Find the words that are parts of dates, numbers and their units; return where they begin."""
+    dated = {fold(w) for d in dates_of(sentence.text) for w in _WORD.findall(d.text)}
+    measured = [range(q.start, q.end) for q in quantities_of(sentence.text)]
+    return {t.start for t in sentence.tokens if fold(t.text) in dated or any(t.start in r for r in measured)}
+
+
 def _capitals(sentence: Sentence) -> list[Token]:
-    """Capitalised words that are no part of a date, the first of the sentence among them."""
-    dated = {fold(w) for d in dates_of(sentence.text) for w in d.text.split()}
-    return [t for t in sentence.tokens if t.is_capitalised and t.is_content and fold(t.text) not in dated]
+    """Capitalised words that are no part of a date or number, the first of the sentence among them."""
+    others = _no_names(sentence)
+    return [t for t in sentence.tokens if t.is_capitalised and t.is_content and t.start not in others]
 
 
 def names_of(sentence: Sentence, held: Sequence[Sentence], context: Sequence[Sentence]) -> list[Token]:
@@ -102,7 +134,7 @@ def names_of(sentence: Sentence, held: Sequence[Sentence], context: Sequence[Sen
     capitalises all nouns (German), only words behind no determiner count that follow or precede another such word.
     """
     tokens = sentence.tokens
-    dated = {fold(w) for d in dates_of(sentence.text) for w in d.text.split()}
+    others = _no_names(sentence)
     inner = {t.key for s in (*held, *context) for t in s.tokens if t.is_capitalised and not t.first}
     lower = {t.key for s in (*held, *context) for t in s.tokens if not t.is_capitalised}
     german = capitalises_nouns([*held, sentence])
@@ -110,7 +142,8 @@ def names_of(sentence: Sentence, held: Sequence[Sentence], context: Sequence[Sen
     for i, token in enumerate(tokens):
         follows = i + 1 < len(tokens) and tokens[i + 1].is_capitalised and tokens[i + 1].is_content
         after = i > 0 and tokens[i - 1].is_capitalised and tokens[i - 1].is_content
-        if not (token.is_capitalised and token.is_content) or fold(token.text) in dated or fold(token.text) in _TITLES:
+        plain = not (token.is_capitalised and token.is_content)
+        if plain or token.start in others or fold(token.text) in _TITLES:
             continue
         if token.first and not follows and (token.key not in inner or token.key in lower):
             continue
@@ -198,6 +231,9 @@ def swapped(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     """
     if _by(claim) != _by(nearest) or {t.key for t in (*claim.tokens, *nearest.tokens)} & _SYMMETRIC:
         return None
+    turned = _copula_turned(claim, nearest)
+    if turned is not None:
+        return (claim.text.strip(), nearest.text.strip()) if turned else None
     a, b = [t.key for t in claim.tokens], [t.key for t in nearest.tokens]
     blocks = [c for c in align(a, b) if c[0] != "equal"]
     for i, (_, a1, a2, b1, b2) in enumerate(blocks):
@@ -212,6 +248,30 @@ def swapped(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
                 if names:
                     return _said(claim, moved), _said(nearest, gone)
     return None
+
+
+def _copula_turned(claim: Sentence, nearest: Sentence) -> bool | None:
+    """Whether "A is the R of B" is turned round from "the R of A is B" (or says the same as "the R of B is A": False).
+
+    ``None`` where the sentences are not turned round "is" or its like.
+    """
+    own, other = _sides(claim), _sides(nearest)
+    if own is None or other is None:
+        return None
+    (left, right), (held_left, held_right) = own, other
+    if left <= held_right and right <= held_left and not right <= held_right:
+        return False
+    relation = held_left - left
+    return True if relation and left < held_left and held_right < right and right - held_right == relation else None
+
+
+def _sides(sentence: Sentence) -> tuple[set[str], set[str]] | None:
+    """Content words before and behind the first "is", "was", "are" or "were"; ``None`` without one."""
+    at = next((i for i, t in enumerate(sentence.tokens) if t.text in ("is", "was", "are", "were")), None)
+    if at is None:
+        return None
+    left, right = sentence.tokens[:at], sentence.tokens[at + 1 :]
+    return {t.key for t in left if t.is_content}, {t.key for t in right if t.is_content}
 
 
 def _crossing(tokens: Sequence[Token], others: Sequence[Token]) -> bool:

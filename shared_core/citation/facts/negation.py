@@ -14,15 +14,18 @@ _REACH = 5
 
 
 def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
-    """The words that a negation turns round, as claim and evidence have them; ``None`` if no negation differs."""
+    """The words that a negation turns round, as claim and evidence have them; ``None`` if no negation differs.
+
+    The evidence's are empty if it lacks the word that the claim negates: then it says nothing of the kind.
+    """
     own, other = _negated(claim), _negated(nearest)
     held = {t.key for t in nearest.tokens}
     said = {t.key for t in claim.tokens}
     if own and not other:
         negator, word = own[0]
-        vague = word.key not in held and negator.first  # "Not really, …", "No, …" speak to somebody
-        if not vague and not _says_no_otherwise(nearest, said, word):
-            return f"{negator.text} {word.text}", _around(nearest, word)
+        # "Not really, …", "No, …" speak to somebody
+        if (word.key in held or not negator.first) and not _says_no_otherwise(nearest, said, word):
+            return f"{negator.text} {word.text}", _around(nearest, word) if word.key in held else ""
     if not own:
         for negator, word in other:
             if word.key in said and not _says_no_otherwise(claim, held, word):

@@ -1,0 +1,121 @@
+"""Whether two numbers say the same, and whether one follows from others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from shared_core.citation.facts.quantities import Quantity
+from shared_core.citation.facts.units import UNITS
+
+_CLOSE, _BOUND, _SAME_MEASURE = 0.06, 0.3, 0.02
+_BINARY = 0.08  # a gigabyte is 1000³ bytes or 1024³
+
+
+def same_quantity(claimed: Quantity, held: Quantity) -> bool:
+    """Whether two numbers say the same: value and unit, allowing for formats, conversion, rounding and hedges."""
+    if claimed.ordinal != held.ordinal and not (claimed.dimension == held.dimension == ""):
+        return False
+    if claimed.last or held.last:
+        return _in_period(claimed, held)
+    if "percent" in (claimed.dimension, held.dimension) and "" in (claimed.dimension, held.dimension):
+        shares = [{v if v < 1 else v / 100 for v in q.values} for q in (claimed, held)]  # "a fifth" is 20%
+        return any(abs(a - b) <= _SAME_MEASURE * b for a in shares[0] for b in shares[1])
+    if claimed.dimension and held.dimension and claimed.dimension != held.dimension:
+        return False
+    if min(claimed.text.count("."), held.text.count(".")) >= 1 < max(claimed.text.count("."), held.text.count(".")):
+        return _version(claimed) == _version(held)
+    if held.is_year and len(claimed.text) == 2 and not claimed.unit and held.text.endswith(claimed.text):
+        return True  # '63
+    if same_unit(claimed, held):
+        return any(_close(c, h, claimed, held) for c in claimed.values for h in held.values)
+    own, other = UNITS[claimed.unit], UNITS[held.unit]
+    room = _BINARY if own.dimension == "data" else _SAME_MEASURE
+    return any(
+        abs(own.base(c) - other.base(h)) <= room * abs(other.base(h)) for c in claimed.values for h in held.values
+    )
+
+
+def _in_period(claimed: Quantity, held: Quantity) -> bool:
+    """Whether a year, or a decade, lies in the claimed decade or century."""
+    if not claimed.last:
+        return False  # the claim says more than the evidence
+    first, end = min(claimed.values), held.last or max(held.values)
+    bare = not held.unit and not held.ordinal
+    return bare and first <= min(held.values) and end <= claimed.last
+
+
+def _version(quantity: Quantity) -> str:
+    """The digits of a number with several dots, without zeros at its end: 2.1.0 is 2.1."""
+    text = quantity.text
+    while text.endswith(".0"):
+        text = text[:-2]
+    return text
+
+
+def same_unit(one: Quantity, other: Quantity) -> bool:
+    """Whether no conversion is needed: one unit, or one of the two has none."""
+    return not (one.unit and other.unit) or UNITS[one.unit] == UNITS[other.unit]
+
+
+def equal_quantity(one: Quantity, other: Quantity) -> bool:
+    """Whether both have one value and one unit, however they are written."""
+    return (
+        bool(one.values & other.values)
+        and one.last == other.last
+        and one.ordinal == other.ordinal
+        and UNITS.get(one.unit) == UNITS.get(other.unit)
+    )
+
+
+def _close(claimed: float, held: float, quantity: Quantity, other: Quantity) -> bool:
+    if abs(claimed - held) <= 1e-9 * abs(held):
+        return True
+    if not claimed or not held or quantity.is_year:
+        return False
+    hedge = quantity.hedge if quantity.hedge != other.hedge else ""
+    if hedge == "above":
+        return claimed <= held <= claimed * (1 + _BOUND)
+    if hedge == "below":
+        return claimed * (1 - _BOUND) <= held <= claimed
+    # only a number given with fewer digits is a rounding: "about 96.8" is not 96.4
+    if quantity.digits >= other.digits:
+        return False
+    if hedge == "about" and abs(claimed - held) <= _CLOSE * abs(held):
+        return True
+    # 82.96 is 83, 1,234,567 is 1.2 million
+    rounded = float(f"{held:.{quantity.digits - 1}e}")
+    return (held != int(held) or abs(held) >= 10000) and abs(rounded - claimed) <= 1e-9 * abs(claimed)
+
+
+def is_sum(claimed: Quantity, held: Sequence[Quantity]) -> bool:
+    """Whether the number, 10 or more, is the sum of two of the evidence's or of all, of one unit and no years."""
+    same = [q for q in held if q.dimension == claimed.dimension and q.unit == held[0].unit and not q.is_year]
+    if len(same) > 2 and max(claimed.values) >= 10 and sum(min(q.values) for q in same) in claimed.values:
+        return True
+    fits = (a.dimension == claimed.dimension or not claimed.dimension for a, _ in _pairs(held))
+    return any(
+        fit and not (a.is_year or b.is_year) and x + y in claimed.values and min(x, y) > 1 and x + y >= 10
+        for (a, b), fit in zip(_pairs(held), fits, strict=True)
+        for x in a.values
+        for y in b.values
+    )
+
+
+def is_difference(claimed: Quantity, held: Sequence[Quantity]) -> bool:
+    """Whether the number is how far two years, or two numbers of one named unit, lie apart."""
+    return any(
+        ((a.is_year and b.is_year) or bool(a.unit))
+        and abs(x - y) in claimed.values
+        and abs(x - y) > 1
+        and claimed.dimension in ("", "time", a.dimension)
+        for a, b in _pairs(held)
+        for x in a.values
+        for y in b.values
+    )
+
+
+def _pairs(held: Sequence[Quantity]) -> list[tuple[Quantity, Quantity]]:
+    """Pairs of different numbers of one unit, among the first twelve."""
+    numbers = [q for q in held if not q.ordinal][:12]
+    return [(a, b) for a, b in combinations(numbers, 2) if a.unit == b.unit and a.start != b.start]

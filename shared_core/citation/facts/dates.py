@@ -1,0 +1,119 @@
+"""Dates of a text, in a form in which two ways to write the same are equal."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from shared_core.citation.facts.tokens import fold
+
+_WORDS = re.compile(r"[^\W\d_]+")
+_MONTHS = {
+    1: "january jan januar janvier enero gennaio janeiro januari",
+    2: "february feb februar fevrier febrero febbraio fevereiro februari",
+    3: "march mar marz maerz mars marzo marco maart",
+    4: "april apr avril abril aprile",
+    5: "may mai mayo maggio maio mei",
+    6: "june jun juni juin junio giugno junho",
+    7: "july jul juli juillet julio luglio julho",
+    8: "august aug aout agosto augustus",
+    9: "september sep sept septembre septiembre settembre setembro",
+    10: "october oct oktober octobre octubre ottobre outubro",
+    11: "november nov novembre noviembre novembro",
+    12: "december dec dezember decembre diciembre dicembre dezembro",
+}
+_MONTH = {name: number for number, names in _MONTHS.items() for name in names.split()}
+_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_WEEKDAY = {w: i for i, w in enumerate(_WEEKDAYS)}
+_ISO = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
+_CJK_DATE = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(?:(\d{1,2})日)?")
+_NUMERIC = re.compile(r"(?<![\d./])(\d{1,2})([./])(\d{1,2})\2(\d{4})(?!\d)")
+_DAY = r"(?P<day{n}>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?"
+_NAME = r"(?P<month{n}>[^\W\d_]{{3,10}})\.?"
+_YEAR = r"(?P<year{n}>\d{{3,4}})"
+_DATE = re.compile(
+    rf"(?<!\d){_DAY.format(n=1)}\s?(?:of\s|de\s)?{_NAME.format(n=1)}(?:,?\s(?:de\s|del\s)?{_YEAR.format(n=1)})?(?!\w)"
+    rf"|(?<!\w){_NAME.format(n=2)}\s(?:{_DAY.format(n=2)}(?!\d)(?:,?\s{_YEAR.format(n=2)}(?!\d))?"
+    rf"|(?:of\s|de\s)?{_YEAR.format(n=3)}(?!\d))"
+    rf"|(?<!\w){_NAME.format(n=4)}(?!\w)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A date as far as it is given: month, and day and year where they are; or a weekday.
+
+    Attributes:
+        text: as written.
+        month, day, year: 0 where not given.
+        weekday: 0 for Monday to 6, else -1.
+        end: where a date in digits ends in the text, else 0; it begins ``len(text)`` before.
+        either: day and month may be exchanged (5/1/2024).
+    """
+
+    text: str
+    month: int = 0
+    day: int = 0
+    year: int = 0
+    weekday: int = -1
+    end: int = 0
+    either: bool = False
+
+
+_VERB_LIKE = frozenset({"may", "march", "mars", "mar", "sep", "dec", "jan", "mai", "mei", "marco"})
+
+
+@lru_cache(maxsize=512)
+def dates_of(text: str) -> tuple[Date, ...]:
+    """Dates that name a month (in eight languages, or ISO) and weekdays, in order."""
+    found = [
+        Date(m.group(), int(m[2]), int(m[3]), int(m[1]), end=m.end())
+        for m in _ISO.finditer(text)
+        if 1 <= int(m[2]) <= 12
+    ]
+    for m in _NUMERIC.finditer(text):
+        one, other = int(m[1]), int(m[3])
+        if min(one, other) >= 1 and max(one, other) <= 31 and min(one, other) <= 12:
+            month, day = (one, other) if other > 12 else (other, one)
+            found.append(Date(m.group(), month, day, int(m[4]), end=m.end(), either=max(one, other) <= 12))
+    found += [Date(m.group(), int(m[2]), int(m[3] or 0), int(m[1] or 0)) for m in _CJK_DATE.finditer(text)]
+    at = 0
+    while match := _DATE.search(text, at):
+        date = _read_date(match)
+        if date is None:  # go on behind the first word: "when May 3" holds a date
+            word = _WORDS.search(text, match.start())
+            at = word.end() if word and word.end() > at else match.end()
+            continue
+        found.append(date)
+        at = match.end()
+    found += [
+        Date(w.group(), weekday=_WEEKDAY[w.group().lower()])
+        for w in _WORDS.finditer(text)
+        if w.group().lower() in _WEEKDAY and w.group()[0].isupper()
+    ]
+    return tuple(found)
+
+
+def _read_date(match: re.Match[str]) -> Date | None:
+    for n in "124":
+        name = match[f"month{n}"]
+        month = _MONTH.get(fold(name or ""), 0)
+        if not month:
+            continue
+        if n == "4":  # a month alone; "may" and "march" are verbs too
+            sure = fold(name) not in _VERB_LIKE and name[0].isupper() and len(name) > 3
+            return Date(name, month) if sure else None
+        day, year = match[f"day{n}"], match[f"year{n}"] or (match["year3"] if n == "2" else None)
+        return Date(match.group(), month, int(day or 0), int(year or 0))
+    return None
+
+
+def same_date(claimed: Date, held: Date) -> bool:
+    """Whether a date of the evidence agrees with all of the claimed one's parts that both give."""
+    if claimed.weekday >= 0 or held.weekday >= 0:
+        return claimed.weekday == held.weekday
+    if (claimed.either or held.either) and claimed.day and held.day and claimed.month != held.month:
+        return {claimed.day, claimed.month} == {held.day, held.month} and claimed.year == (held.year or claimed.year)
+    pairs = ((claimed.day, held.day), (claimed.year, held.year))
+    return claimed.month == held.month and all(not c or not h or c == h for c, h in pairs)
