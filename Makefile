@@ -20,7 +20,7 @@ $(BIN)/python:
 # Two stamps: the demo needs a third of what the tests need.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing what the demo needs into $(VENV) …"
-	$(PIP) --editable '.[offline,documents,eval,transformers]'
+	$(PIP) --editable '.[default]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python

@@ -14,9 +14,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reader.base import find_base
 from shared_core.documents import DocumentIndex
 from shared_core.retrieval.embedding import MAX_TITLE
-from shared_core.retrieval.minilm import Pass, find_model, load_model
+from shared_core.retrieval.minilm import Pass, load_model
 from shared_core.types import Passage
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,9 +88,7 @@ def library_pass() -> Callable[[Sequence[Passage]], object] | None:
         from sentence_transformers import SentenceTransformer
     except ImportError:
         return None
-    ours = load_model()
-    model: Any = SentenceTransformer(str(find_model()), device=str(ours.device), local_files_only=True)
-    model.to(ours.dtype)
+    model: Any = SentenceTransformer(str(find_base()), device="cpu", local_files_only=True)
     return lambda passages: model.encode([f"{p.title}\n{p.text}" for p in passages], convert_to_tensor=True)
 
 

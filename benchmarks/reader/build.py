@@ -4,9 +4,9 @@
     torchrun --nproc-per-node 2 -m benchmarks.reader …    # one process per core: twice as fast
 
 ``DIR`` holds ``reading/squad1_train*.jsonl.gz``, ``rag/corpus.jsonl.gz``, ``rag/squad2_{train,tune}.jsonl.gz``,
-``ood/policyqa_*.jsonl.gz`` and ``support/train.jsonl.gz``. A few hours on two cores; an interrupted
-run continues from ``--kept`` (by default beside ``--out``). ``python -m benchmarks.reader.calibrate`` then fits the
-probabilities.
+``ood/policyqa_*.jsonl.gz`` and ``support/train.jsonl.gz``. A few hours on two cores; an interrupted run continues from
+``--kept`` (by default beside ``--out``). Then ``python -m benchmarks.reader.quantise`` makes the files that ship, and
+``python -m benchmarks.reader.calibrate`` fits the probabilities.
 """
 
 from __future__ import annotations
@@ -18,25 +18,21 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batches
 from benchmarks.reader.claims import ClaimRow, from_questions, labelled_by_people
 from benchmarks.reader.data import Corpus, QuestionRow, rarities, read_lines, replaced, rows_of, swapped
-from benchmarks.reader.export import describe, write
+from benchmarks.reader.export import NETWORK, write
 from benchmarks.reader.learn import train
 from benchmarks.reader.look import look
+from benchmarks.reader.network import initial
 from benchmarks.reader.together import join
-from shared_core.reading.model import model_folder
-from shared_core.reading.network import initial
 from shared_core.reading.pieces import PieceTokenizer
-from shared_core.reading.weights import RARITY_STEPS, WEIGHTS
+from shared_core.reading.weights import RARITY_STEPS
 from shared_core.retrieval import BM25Retriever
-from shared_core.retrieval.bert import rename
+from shared_core.retrieval.minilm import load_model
 from shared_core.types import Passage
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SUPPORT = ("begin_v1", "fool_me_twice")
 """Sets of labelled claims whose licences permit shipping weights."""
@@ -80,7 +76,7 @@ def gather(data: Path, recipe: Recipe, cache: Path | None = None) -> Material:
         flush=True,
     )
     often = max(1, len(claims) // (2 * len(labelled)))  # labelled claims: a third
-    texts = Corpus(PieceTokenizer(model_folder(None)()), rarity, shown)
+    texts = Corpus(PieceTokenizer(load_model()), rarity, shown)
     return Material(
         texts,
         near,
@@ -107,15 +103,8 @@ def _near(
     return out
 
 
-def base_parameters() -> dict[str, Tensor]:
-    """Load the parameters of all-MiniLM-L6-v2, in float32."""
-    from safetensors.torch import load_file
-
-    return rename({k: v.float() for k, v in load_file(model_folder(None)() / "model.safetensors").items()})
-
-
 def build(data: Path, out: Path, recipe: Recipe, kept: Path, cache: Path | None = None) -> None:
-    """Train and write ``out`` in half precision, with an uncalibrated JSON file beside it."""
+    """Train and write ``out`` in half precision."""
     mine, processes = join()
     material = gather(data, recipe, cache)
     material.corpus.prepare(_used(material))
@@ -132,7 +121,6 @@ def build(data: Path, out: Path, recipe: Recipe, kept: Path, cache: Path | None 
     if mine:
         return
     write(out, trained, material.corpus.rarity, RARITY_STEPS)
-    describe(out, {"trained": {"steps": recipe.steps, "seed": recipe.seed}})
 
 
 def _used(material: Material) -> Iterable[str]:
@@ -143,7 +131,7 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reader", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=WEIGHTS)
+    parser.add_argument("--out", type=Path, default=NETWORK)
     parser.add_argument("--seed", type=int, default=Recipe().seed)
     parser.add_argument("--steps", type=int, default=Recipe().steps)
     parser.add_argument("--kept", type=Path, help="file to continue from; by default beside --out")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.reader.batches import Batch, Recipe
+from benchmarks.reader.network import forward, read_apart, score_cheaply
 from benchmarks.reader.together import share_gradients
 from shared_core.errors import InputError
-from shared_core.reading.network import SUPPORTED, forward, read_apart, score_cheaply
+from shared_core.reading.network import SUPPORTED
 from shared_core.training.trainer import is_first_process
 
 if TYPE_CHECKING:

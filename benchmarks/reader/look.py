@@ -12,10 +12,11 @@ import numpy as np
 from benchmarks.reader.batches import Examples, Piece, Recipe, stack
 from benchmarks.reader.claims import labelled_by_people
 from benchmarks.reader.data import Corpus, QuestionRow, read_lines, rows_of
+from benchmarks.reader.network import Outputs, forward, read_apart
 from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.evaluation.metrics.qa import f1
 from shared_core.reading.candidates import best_span
-from shared_core.reading.network import SUPPORTED, Outputs, forward, read_apart
+from shared_core.reading.network import SUPPORTED
 from shared_core.types import Passage
 
 if TYPE_CHECKING:

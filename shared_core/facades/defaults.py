@@ -11,9 +11,6 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
-from shared_core.errors import ModelLoadError
-from shared_core.retrieval.minilm import find_model
-
 if TYPE_CHECKING:
     from shared_core.reading.base import Reader, SupportScorer
     from shared_core.retrieval.base import Embedder
@@ -36,18 +33,14 @@ def default_embedder() -> Embedder:
 
 
 def default_critic() -> SupportScorer | None:
-    """The shipped critic; ``None`` if its packages or its model are not installed."""
+    """The shipped critic; ``None`` if its packages are not installed."""
     with _LOCK:
         return _critic()
 
 
 @cache
 def _critic() -> SupportScorer | None:
-    if any(find_spec(name) is None for name in ("torch", "safetensors", "tokenizers", "py3langid")):
-        return None
-    try:
-        find_model()
-    except ModelLoadError:
+    if any(find_spec(name) is None for name in ("onnxruntime", "tokenizers", "py3langid")):
         return None
     from shared_core.reading.critic import CriticSupportScorer
 

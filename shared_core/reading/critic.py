@@ -17,9 +17,8 @@ from shared_core.reading.confidence import sigmoid
 from shared_core.reading.evidence import EVIDENCE_FIGURES, evidence_figures
 from shared_core.reading.language import is_english
 from shared_core.reading.loading import load_network
-from shared_core.reading.model import ReadingModel, each, model_folder
+from shared_core.reading.model import ReadingModel, each
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
-from shared_core.retrieval.base import Embedder
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage
 
@@ -40,17 +39,14 @@ class CriticSupportScorer(Remade):
     thread-safe.
 
     Args:
-        embedder: a ``MiniLMEmbedder`` whose model folder to use; ``None`` looks in the usual places.
         weights: file of weights with its JSON beside it.
 
     Raises:
-        InputError: ``embedder`` is of another model.
         ModelLoadError, MissingDependencyError, CalibrationError: at first use, if model or weights are not usable.
     """
 
-    def __init__(self, embedder: Embedder | None = None, *, weights: Path | None = None) -> None:
+    def __init__(self, *, weights: Path | None = None) -> None:
         self._path = weights or WEIGHTS
-        self._folder = model_folder(embedder)
 
     @property
     def name(self) -> str:
@@ -79,7 +75,7 @@ class CriticSupportScorer(Remade):
         return [[next(rated) for _ in r.passages] for r in requests]
 
     def _loaded(self) -> tuple[ReadingModel, Weights]:
-        return load_network(self._path, self._folder)
+        return load_network(self._path)
 
     def figures(self, pairs: Sequence[tuple[str, str]]) -> list[NDArray[np.float64] | None]:
         """Return the figures behind the verdict on each pair (``evidence.EVIDENCE_FIGURES``), for fitting.

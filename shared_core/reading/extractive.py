@@ -28,11 +28,10 @@ from shared_core.reading.features import (
 from shared_core.reading.lacking import Lacking, Shape, lacking, shape_of
 from shared_core.reading.language import is_english
 from shared_core.reading.loading import load_network
-from shared_core.reading.model import ReadingModel, each, log_odds, model_folder
+from shared_core.reading.model import ReadingModel, each, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import opens_in_english, repeats, words
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
-from shared_core.retrieval.base import Embedder
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
@@ -73,19 +72,17 @@ class ExtractiveReader(Remade):
     ranking is a guess and every probability is ``None``.
 
     Args:
-        embedder: a ``MiniLMEmbedder`` whose model folder to use; ``None`` looks in the usual places.
         weights: file of weights with its JSON beside it, as ``python -m benchmarks.reader`` in a checkout writes them.
         splitter: cuts passages into sentences.
         cache_passages: number of passages whose states are cached (about 0.15 MB each).
 
     Raises:
-        InputError: ``embedder`` is of another model, or ``cache_passages`` is negative.
+        InputError: ``cache_passages`` is negative.
         ModelLoadError, MissingDependencyError, CalibrationError: at first use, if model or weights are not usable.
     """
 
     def __init__(
         self,
-        embedder: Embedder | None = None,
         *,
         weights: Path | None = None,
         splitter: SentenceSplitter = split_sentences,
@@ -99,7 +96,6 @@ class ExtractiveReader(Remade):
         self._cache: OrderedDict[tuple[str, str], Prepared] = OrderedDict()
         self._lock = threading.Lock()
         self._parts: tuple[ReadingModel, Weights] | None = None
-        self._folder = model_folder(embedder)
 
     @property
     def name(self) -> str:
@@ -123,7 +119,7 @@ class ExtractiveReader(Remade):
     def loaded(self) -> tuple[ReadingModel, Weights]:
         """The network and the weights, loaded at the first call."""
         if self._parts is None:
-            self._parts = load_network(self._path, self._folder)
+            self._parts = load_network(self._path)
         return self._parts
 
     def _read(self, request: Read) -> ReadResult:

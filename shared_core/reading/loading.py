@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from shared_core.reading.model import ReadingModel
 from shared_core.reading.weights import Weights
+from shared_core.retrieval.minilm import load_model
 
-_known: dict[tuple[Path, Path], tuple[ReadingModel, Weights]] = {}
+_known: dict[Path, tuple[ReadingModel, Weights]] = {}
 _lock = threading.Lock()
 
 
-def load_network(weights: Path, find_folder: Callable[[], Path]) -> tuple[ReadingModel, Weights]:
-    """Return the network of a weights file over the embedding model in a folder.
-
-    Args:
-        weights: file with its JSON beside it.
-        find_folder: finds the embedding model's folder (``model.model_folder``).
+def load_network(path: Path) -> tuple[ReadingModel, Weights]:
+    """Return the network of a file of weights (with its JSON beside it), over the encoder's word vectors.
 
     Raises:
-        ModelLoadError, MissingDependencyError, CalibrationError: model or weights are not usable.
+        ModelLoadError, MissingDependencyError, CalibrationError: encoder, network or calibration are not usable.
     """
     with _lock:
-        key = weights.resolve(), find_folder().resolve()
+        key = path.resolve()
         if key not in _known:
-            loaded = Weights.load(weights)
-            _known[key] = ReadingModel(key[1], loaded.network), loaded
+            loaded = Weights.load(path)
+            _known[key] = ReadingModel(load_model(), loaded.network), loaded
         return _known[key]

@@ -1,150 +1,110 @@
-"""The reading network: locates answers in a window, and classifies whether evidence supports a claim.
+"""The reading network as it ships: locates answers in a window, and classifies whether evidence supports a claim.
 
-all-MiniLM-L6-v2's six layers, trained on. The lower ``LOWER`` see question and window apart, so a passage's vectors are
-computed once and serve every question; the upper ones read both together (DeFormer: Cao et al., ACL 2020, sec. 3).
+all-MiniLM-L6-v2's six layers, trained on, in 8 bits. The lower two see question and window apart, so a passage's states
+are computed once and serve every question; the upper four read both together (DeFormer: Cao et al., ACL 2020, sec. 3).
 What the uncased model blurs (names, numbers, rare words, exact matches) comes in between as surface features
-(``features``). A cheap score of each window by late interaction over the lower vectors (ColBERT: Khattab & Zaharia,
+(``features``). A cheap score of each window by late interaction over the lower states (ColBERT: Khattab & Zaharia,
 SIGIR 2020, sec. 3) says which windows are worth reading together.
 
 All windows of a question compete in one softmax with a "no answer" whose logit is 0 (shared normalisation: Clark and
-Gardner, ACL 2018, sec. 3.3), so scores of different passages compare.
-
-Parameters are a plain mapping of tensors; the same functions serve training and reading. The claim of a critic stands
-in the question's place.
+Gardner, ACL 2018, sec. 3.3), so scores of different passages compare. A critic's claim is read in the place of a
+question. ``benchmarks/reader`` trains the network and makes the graphs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES
-from shared_core.retrieval.bert import drop_units, embed_tokens, run_layers
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from shared_core.retrieval.graphs import Graph
 
-LAYERS = 6
-LOWER = 2
-"""Layers that see question and window apart."""
-CHEAP = 64
-"""Numbers of a token's vector in the cheap score."""
 SUPPORTED, UNSUPPORTED, REFUTED = range(3)
 """Classes of the critic."""
 
 
-class Inputs(NamedTuple):
-    """A batch of B questions (or claims) beside windows (or evidence), padded to M and N tokens.
+class States(NamedTuple):
+    """A text of n word pieces after the lower layers.
 
     Attributes:
-        window: (B, N, D) and question: (B, M, D), vectors of ``read_apart``.
-        window_mask, question_mask: (B, N), (B, M) bool, true for real tokens.
-        body: (B, N) bool, true for the text's own tokens (not the title's, not the marks).
-        token_features: (B, N, TOKEN_FEATURES); question_features: (B, M, QUESTION_FEATURES); zeros outside of texts.
-        claim: (B,) bool, true where the question is a claim.
+        states: (n, 384) float32.
+        near: (n, 64) float32, of unit norm, for the cheap score.
+        weight: (n,) float32, how much a question's pieces weigh in the cheap score, but for their features.
     """
 
-    window: Tensor
-    question: Tensor
-    window_mask: Tensor
-    question_mask: Tensor
-    body: Tensor
-    token_features: Tensor
-    question_features: Tensor
-    claim: Tensor
+    states: NDArray[np.float32]
+    near: NDArray[np.float32]
+    weight: NDArray[np.float32]
 
 
-class Outputs(NamedTuple):
-    """Logits; ``start``, ``end``, ``sentence`` are compared with 0 for "no answer", and -inf outside of the text.
-
-    Attributes:
-        start, end: (B, N), the answer's first and last token.
-        sentence: (B, N), parts of a sentence's logit: ``logsumexp`` over its tokens.
-        window: (B,) part of all of them: how far the window answers the question.
-        support: (B, 3), of the classes SUPPORTED, UNSUPPORTED, REFUTED.
-    """
-
-    start: Tensor
-    end: Tensor
-    sentence: Tensor
-    window: Tensor
-    support: Tensor
-
-
-def initial(base: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
-    """Fresh parameters around the embedding model's: what is added says nothing until it is trained.
+class Network:
+    """The graphs of the network. Thread-safe.
 
     Args:
-        base: parameters of all-MiniLM-L6-v2 as ``retrieval.bert.rename`` names them; its word vectors stay outside.
-        seed: of the random numbers.
+        archive: arrays of the file of weights.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not installed.
+        ModelLoadError: a graph is missing or cannot be loaded.
+        KeyError: an array is missing.
     """
-    import torch
 
-    generator = torch.Generator().manual_seed(seed)
-    width = base["types.w"].shape[1]
+    def __init__(self, archive: Mapping[str, NDArray[Any]]) -> None:
+        self._lower, self._upper = Graph(archive, "lower"), Graph(archive, "upper")
+        self._weigh, self._scale = archive["weigh"], archive["cheap_scale"]
 
-    def linear(name: str, inside: int, outside: int, scale: float = 1.0) -> dict[str, Tensor]:
-        weight = torch.randn(outside, inside, generator=generator) * scale * inside**-0.5
-        return {f"{name}.w": weight, f"{name}.b": torch.zeros(outside)}
+    def lower(self, words: NDArray[np.float32]) -> States:
+        """Run the lower layers on the (1, n, 384) word vectors of a text."""
+        return States(*(out[0] for out in self._lower(words=words)))
 
-    return {
-        **{name: value.detach().float().clone() for name, value in base.items() if name != "words.w"},
-        **linear("token", TOKEN_FEATURES, width, 0.0),
-        **linear("asked", QUESTION_FEATURES, width, 0.0),
-        "sides.w": torch.zeros(3, width),  # added to questions, claims, windows
-        **linear("cheap", width, CHEAP),
-        **linear("weigh", width + QUESTION_FEATURES, 1),
-        "cheap_scale.w": torch.tensor([8.0, 1.0]),
-        **linear("heads", width, 3, 0.1),
-        **linear("pool", width, width),
-        **linear("verdict", width, 1, 0.1),
-        **linear("support", width, 3, 0.1),
-    }
+    def score_cheaply(
+        self,
+        question: States,
+        window: States,
+        body: slice,
+        question_features: NDArray[np.float32],
+        covered: float,
+    ) -> float:
+        """Score how far a window looks like answering, before both are read together; any scale.
 
+        Args:
+            question, window: of m and n pieces.
+            body: the window's own pieces, without title and marks.
+            question_features: (m, QUESTION_FEATURES).
+            covered: the window's and title's share of the question's words.
+        """
+        held = window.near[body]
+        near = (question.near @ held.T).max(axis=1) if len(held) else np.full(len(question.near), -1.0)
+        weight = question.weight + question_features @ self._weigh
+        shares = np.exp(weight - weight.max())
+        return float(self._scale[0] * (shares @ near) / shares.sum() + self._scale[1] * covered)
 
-def read_apart(p: Mapping[str, Tensor], words: Tensor, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-    """(B, N) word pieces → (B, N, D): what the lower layers make of texts, each by itself.
+    def upper(
+        self,
+        question: States,
+        window: States,
+        question_features: NDArray[np.float32],
+        window_features: NDArray[np.float32],
+        claim: bool,
+    ) -> tuple[NDArray[np.float32], float, NDArray[np.float32]]:
+        """Run the upper layers on a question (or claim) of m pieces together with a window of n.
 
-    Args:
-        p: the network's parameters; ``words``: (vocabulary, D), the embedding model's word vectors.
-        ids: padded with anything where ``mask`` (B, N) is false.
-    """
-    h = embed_tokens({**p, "words.w": words}, ids)
-    return run_layers(p, h, range(LOWER), mask)
+        Args:
+            question, window: of ``lower``.
+            question_features: (m, QUESTION_FEATURES); ``window_features``: (n, TOKEN_FEATURES).
+            claim: whether the question is a claim.
 
-
-def score_cheaply(p: Mapping[str, Tensor], x: Inputs) -> Tensor:
-    """(B,) how far each window looks like answering, from what is known before reading both together; any scale."""
-    import torch
-    from torch.nn import functional as f
-
-    asked = f.normalize(f.linear(x.question, p["cheap.w"], p["cheap.b"]).float(), dim=-1)
-    held = f.normalize(f.linear(x.window, p["cheap.w"], p["cheap.b"]).float(), dim=-1)
-    near = (asked @ held.transpose(1, 2)).masked_fill(~x.body[:, None, :], -1.0).amax(-1)  # (B, M)
-    known = torch.cat([x.question.float(), x.question_features.float()], -1)
-    weights = f.linear(known, p["weigh.w"].float(), p["weigh.b"].float())[..., 0]
-    weights = weights.masked_fill(~x.question_mask, -1e4).softmax(-1)
-    scale = p["cheap_scale.w"].float()
-    covered = x.token_features[..., -1].float().amax(-1)  # the window's and title's share of the question's words
-    out: Tensor = scale[0] * (weights * near).sum(-1) + scale[1] * covered
-    return out
-
-
-def forward(p: Mapping[str, Tensor], x: Inputs, *, dropout: float = 0.0) -> Outputs:
-    """Read questions and windows together; ``dropout`` is for training only."""
-    import torch
-    from torch.nn import functional as f
-
-    m = x.question.shape[1]
-    sides = p["sides.w"]
-    side = sides[x.claim.long()][:, None, :]  # (B, 1, D)
-    asked = x.question + side + f.linear(x.question_features, p["asked.w"], p["asked.b"])
-    held = x.window + sides[2] + f.linear(x.token_features, p["token.w"], p["token.b"])
-    mask = torch.cat([x.question_mask, x.window_mask], dim=1)
-    h = run_layers(p, torch.cat([asked, held], dim=1), range(LOWER, LAYERS), mask, dropout=dropout)
-    pooled = f.gelu(f.linear(drop_units(h[:, :1], dropout)[:, 0], p["pool.w"], p["pool.b"]))
-    window = f.linear(pooled, p["verdict.w"], p["verdict.b"])[:, 0].float()
-    logits = f.linear(h[:, m:], p["heads.w"], p["heads.b"]).float() + window[:, None, None]
-    logits = logits.masked_fill(~x.body[..., None], float("-inf"))
-    support = f.linear(pooled, p["support.w"], p["support.b"]).float()
-    return Outputs(logits[..., 0], logits[..., 1], logits[..., 2], window, support)
+        Returns:
+            (n, 3) logits of start, end and sentence, compared with 0 for "no answer"; the window's part of them; (3,)
+            logits of SUPPORTED, UNSUPPORTED and REFUTED.
+        """
+        logits, verdict, support = self._upper(
+            question=question.states[None],
+            window=window.states[None],
+            question_features=question_features[None],
+            window_features=window_features[None],
+            side=np.array([int(claim)], np.int64),
+        )
+        return logits[0], float(verdict[0, 0]), support[0]

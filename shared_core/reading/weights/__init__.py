@@ -8,23 +8,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.errors import CalibrationError, MissingDependencyError, ModelLoadError
+from shared_core.errors import CalibrationError, ModelLoadError
 from shared_core.reading.confidence import Logistic
 from shared_core.reading.features import RARITY_BUCKETS
+from shared_core.reading.network import Network
+from shared_core.retrieval.graphs import read_archive
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-WEIGHTS = Path(__file__).parent / "network.safetensors"
+WEIGHTS = Path(__file__).parent / "network.npz"
 """The weights that ship; ``network.json`` beside them holds the calibration and names their sources."""
 RARITY_STEPS = 200
 """Rarities are stored as whole numbers of this many to 1."""
-_HINT = "Reinstall the package, or rebuild them in a checkout of the project: python -m benchmarks.reader"
+_HINT = "Reinstall the package, or rebuild them in a checkout of the project: python -m benchmarks.reader.quantise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Weights:
     """Everything reader and critic learned.
 
     Attributes:
-        network: the parameters.
+        network: the graphs.
         rarity: (RARITY_BUCKETS,) float32.
         span_share: how much the best span's logit counts in a sentence's score, 0 to 1.
         rank_prior: how much the retriever's order counts: taken off a score, times ln(rank), at least 0.
@@ -44,7 +43,7 @@ class Weights:
         version: of weights and calibration together.
     """
 
-    network: dict[str, Tensor]
+    network: Network
     rarity: NDArray[np.float32]
     span_share: float
     rank_prior: float
@@ -61,29 +60,25 @@ class Weights:
         """Load ``path`` and the JSON file beside it.
 
         Raises:
-            MissingDependencyError: torch or safetensors is not installed.
+            MissingDependencyError: onnxruntime is not installed.
             ModelLoadError: a file is missing or damaged, or the two do not belong together.
             CalibrationError: the calibration cannot be used.
         """
         try:
-            from safetensors.torch import load
-        except ImportError as error:
-            raise MissingDependencyError("safetensors", extra="offline", purpose="The extractive reader") from error
-        try:
-            raw = path.read_bytes()
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
             about: dict[str, Any] = json.loads(path.with_suffix(".json").read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise ModelLoadError(f"The reader's weights cannot be read: {error}", hint=_HINT) from error
-        digest = hashlib.sha256(raw).hexdigest()
         if about.get("sha256") != digest:
             raise ModelLoadError(f"{path} and the JSON file beside it do not belong together.", hint=_HINT)
+        archive = read_archive(path)
         try:
-            tensors = load(raw)
-            rarity = tensors.pop("rarity").numpy().astype(np.float32) / np.float32(RARITY_STEPS)
+            network = Network(archive)
+            rarity = archive["rarity"].astype(np.float32) / np.float32(RARITY_STEPS)
             numbers = [float(about[name]) for name in ("span_share", "rank_prior", "together", "expected")]
             relevance = float(about["relevance"][0]), float(about["relevance"][1])
             fitted = [about[name] for name in ("answerable", "right", "support")]
-        except Exception as error:
+        except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ModelLoadError(f"The reader's weights in {path} are damaged: {error}", hint=_HINT) from error
         span_share, rank_prior, together, expected = numbers
         fine = 0 <= span_share <= 1 and 0 <= rank_prior < math.inf and together >= 1 and 0 < expected < 1
@@ -92,7 +87,7 @@ class Weights:
         version = _version(about)
         answerable, right, support = map(Logistic.from_dict, fitted)
         return cls(
-            tensors,
+            network,
             rarity,
             span_share,
             rank_prior,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from shared_core.retrieval.bert import embed_tokens, rename, run_layers
+from benchmarks.reader.bert import embed_tokens, rename, run_layers
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """BERT's encoder (Devlin et al., NAACL 2019; all-MiniLM-L6-v2 is one) as functions over a mapping of tensors.
 
-A few lines of torch over safetensors replace a model class: loading takes a tenth of the time, and the reader can run
-some of the layers, on inputs of its own, with weights of its own.
+A few lines of torch replace a model class: the reading network can run some of the layers, on inputs of its own, with
+weights of its own.
 
 Parameters are named ``words.w`` (vocabulary, D), ``positions.w`` (positions, D), ``types.w`` (2, D),
 ``embed_norm.{w,b}`` and, for layer ``i``, ``layer{i}.{query,key,value,mix,mix_norm,up,down,down_norm}.{w,b}``.
