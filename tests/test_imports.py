@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 CORE = ROOT / "shared_core"
 PACKAGES = ("shared_core", "llamaindex_selfreflect", "langchain_selfreflect")
 PLUG_INS = [path for package in PACKAGES[1:] for path in sorted((ROOT / package).rglob("*.py"))]
-BASE = {"types", "errors", "settings", "support"}
+BASE = {"types", "evidence", "errors", "settings", "pipeline_settings", "support"}
 MATHS = {"uncertainty", "reflection", "citation", "abstention"}
 ALLOWED: dict[str, set[str]] = {
     "support": {"support", "errors"},

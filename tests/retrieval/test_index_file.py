@@ -16,7 +16,7 @@ from hashing_embedder import HashingEmbedder
 from typer.testing import CliRunner
 
 from shared_core.cli import app
-from shared_core.documents import DocumentIndex, manifest, store
+from shared_core.documents import DocumentIndex, manifest, manifest_file, store
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, StoreError
 
@@ -323,7 +323,7 @@ def to_format_2(folder: Path, dense: str) -> None:
     old.executemany("INSERT INTO vectors VALUES (?, ?)", kept["vectors"])
     old.execute("INSERT INTO blocks VALUES (1, x'00', x'00')")
     old.execute("INSERT INTO postings VALUES (1, 'ferry', x'00')")
-    old.execute(f"PRAGMA application_id = {manifest.APPLICATION_ID}")
+    old.execute(f"PRAGMA application_id = {manifest_file.APPLICATION_ID}")
     old.execute("PRAGMA user_version = 2")
     old.commit()
     old.close()
