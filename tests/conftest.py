@@ -6,6 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine draws examples slowly; that is no fault of the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 DATA = Path(__file__).parents[1] / "../shared/data"
 """The development data beside the project; tests that use it skip where it is missing (marker ``data``)."""
