@@ -46,7 +46,7 @@ from shared_core.settings import SelfReflectSettings
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "shared_core/calibration/models_in_general.json"
 KINDS = ("strong", "paraphrasing", "bold", "liar", "digits", "foreign")
-NAMES = ("sufficient", "seconded", "rival", "trusted")
+NAMES = ("sufficient", "seconded", "rival", "trusted", "named")
 SIGNS = tuple(-1 if name == "rival" else 1 for name in NAMES)
 STRENGTH = 0.3  # inverse of the L2 penalty on the weights, as in `fit_stack`
 BAR = 0.5
@@ -140,7 +140,7 @@ def _row(claim: dict[str, Any], question: str, trusted: float, together: float) 
     return Row(
         log_odds_of([signals[name] for name in NAMES]),
         claim["right"],
-        facts.cap(entailed),
+        facts.cap(min(entailed, together if agrees else 1 - together)),
         facts.cap(min(entailed, of_answer if of_answer is not None else 0.0)),
     )
 

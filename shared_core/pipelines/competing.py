@@ -16,12 +16,14 @@ from shared_core.citation.facts import compare_claim
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.trust import Reply
+from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.extractive import QUOTES, claims_from
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Read
 from shared_core.types import Claim, Passage, Signals
 
 ANSWERED_BY = "embedded default"
+_TRIED = 0.9  # P(competent) from which on a model is believed to have told things with similar names apart
 _NEARLY = 0.8  # a further quote is as good as the first where its probability is so large a share of it
 
 
@@ -126,7 +128,11 @@ def compare(
     reply: Reply = "differs" if borne_out else "contradicts" if claims else "declines"
     if any(same_answer(c, own[0], question) for c in borne_out):
         reply = "agrees"
-    return Comparison(own, p, reply, run.abilities.trust.posterior(p, reply, question))
+    together = run.abilities.trust.posterior(p, reply, question)
+    share = named(question, own[0], passages)
+    if share is not None and share < 1 and run.abilities.trust.competent(question) < _TRIED:
+        together = min(together, p)  # of something with nearly the same name, model and reader are misled alike
+    return Comparison(own, p, reply, together)
 
 
 def own_claims(readings: Sequence[Reading], passages: Sequence[Passage], run: QuestionRun) -> list[Claim]:
@@ -156,6 +162,18 @@ def same_answer(claim: Claim, own: Claim, question: str) -> bool:
 
 def _quoted(claim: Claim) -> set[tuple[str, int, int]]:
     return {(s.passage_id, s.start, s.end) for citation in claim.citations for s in citation.spans}
+
+
+_NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
+"""Words, except for the question's first (its capital says nothing), and numbers such as 1871 or 6.1."""
+
+
+def named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | None:
+    """Return the share of the question's names and numbers that the passages cited hold; ``None`` if it has none."""
+    names = {n.casefold() for n in _NAME.findall(question) if n[0].isupper() or n[0].isdigit()}
+    cited = {s.passage_id for citation in claim.citations for s in citation.primary}
+    held = set(re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(titled(p) for p in passages if p.id in cited).casefold()))
+    return sum(n in held for n in names) / len(names) if names and cited else None
 
 
 def _read(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[ReadResult]:

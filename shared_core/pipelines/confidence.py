@@ -28,7 +28,7 @@ from importlib import resources
 from shared_core.calibration.stack import Stack
 from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.pipelines.competing import ANSWERED_BY, compare, compete, same_answer, takes_part
+from shared_core.pipelines.competing import ANSWERED_BY, compare, compete, named, same_answer, takes_part
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.keeping import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -173,7 +173,7 @@ def _gather(
             seconded=together if agrees[i] else None,
             rival=None if agrees[i] else together,
             trusted=run.abilities.trust.competent(question) if beside else None,
-            named=_named(question, claim, passages),
+            named=named(question, claim, passages),
         )
         for i, claim in enumerate(cited)
     ]
@@ -253,8 +253,11 @@ def combine(signals: Signals, run: QuestionRun) -> float | None:
         return signals.entailed
     if signals.trusted is None or signals.entailed is None:
         return most_doubtful(signals)
-    # Fitted on several kinds of model and not on this one: what follows from no quote is not shown whatever it says.
-    return _lowest(_by_stack(models_in_general(), signals), signals.entailed, signals.certain)
+    # Fitted on several kinds of model and not on this one: what follows from no quote is not shown whatever it says,
+    # and of the reader's answer and another at most one is right.
+    of_rivals = None if signals.rival is None else 1 - signals.rival
+    fitted = _by_stack(models_in_general(), signals)
+    return _lowest(fitted, signals.entailed, signals.certain, signals.seconded, of_rivals)
 
 
 def _by_stack(stack: Stack, signals: Signals) -> float | None:
@@ -391,18 +394,6 @@ def _ask_critic(
     except SelfReflectError as error:  # as with the reader
         yield run.note("critic", "unknown", error.message)
     return [None] * len(claims)
-
-
-_NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
-"""Words, except for the question's first (its capital says nothing), and numbers such as 1871 or 6.1."""
-
-
-def _named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | None:
-    """Return the share of the question's names and numbers that the passages cited hold; ``None`` if it has none."""
-    names = {n.casefold() for n in _NAME.findall(question) if n[0].isupper() or n[0].isdigit()}
-    cited = {s.passage_id for s in _spans(claim)}
-    held = set(re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(titled(p) for p in passages if p.id in cited).casefold()))
-    return sum(n in held for n in names) / len(names) if names and cited else None
 
 
 def _ask_model(

@@ -14,7 +14,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import combine
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.trust import TYPES, ModelTrust, Reply
-from shared_core.types import Signals
+from shared_core.types import Passage, Signals
 from tests.fakes import FirstSentenceReader, Shelf
 
 QUESTION = "When was the lamp lit?"
@@ -93,7 +93,7 @@ def test_rates_and_priors_are_distributions() -> None:
 
 def claimed(trusted: float, reader: float = 0.4, entailed: float = 0.95) -> float:
     signals = Signals(
-        entailed=entailed, quoted=reader, sufficient=reader, seconded=reader, trusted=trusted, answers=reader
+        entailed=entailed, quoted=reader, sufficient=reader, seconded=reader + 0.3 * (1 - reader), trusted=trusted
     )
     support = combine(signals, QuestionRun())
     assert support is not None
@@ -103,7 +103,7 @@ def claimed(trusted: float, reader: float = 0.4, entailed: float = 0.95) -> floa
 def test_a_claim_is_the_surer_the_more_its_writer_is_trusted_but_no_surer_than_what_follows_from_its_quote() -> None:
     supports = [claimed(trusted) for trusted in (0.01, 0.3, 0.68, 0.99)]
     assert supports == sorted(supports)
-    assert supports[0] < 0.5 < supports[-1]
+    assert supports[0] < 0.45 < 0.55 < supports[-1]
     assert claimed(0.99, entailed=0.2) == pytest.approx(0.2)
 
 
@@ -111,6 +111,21 @@ def test_a_claim_is_the_surer_the_more_its_writer_is_trusted_but_no_surer_than_w
 def test_the_reader_never_lowers_what_it_seconds_more(one: float, other: float, trusted: float) -> None:
     low, high = sorted((one, other))
     assert claimed(trusted, low) <= claimed(trusted, high) + 1e-12
+
+
+def test_of_a_name_that_the_passage_lacks_two_who_agree_are_no_surer_than_one() -> None:
+    class Named(Shelf):
+        def retrieve(self, query: str, k: int = 5) -> Any:
+            return [Passage("a", "The lamp of Vell was lit in 1871.", "Lamps")]
+
+    lm = ScriptedLM(lambda request: "<reference>S1</reference><claim>It was lit in 1871.</claim>")
+    supports = []
+    for question in ("When was the lamp of Vell lit?", "When was the lamp of Orm lit?"):
+        reader = FirstSentenceReader(0.45, answerable=0.45)
+        answer = SelfReflectEngine(Named(), lm, reader=reader, critic=Critic()).answer(question)
+        supports.append(answer.claims[0].support or 0.0)
+    assert supports[0] > supports[1]
+    assert supports[1] <= 0.45
 
 
 def test_trust_tells_kinds_of_model_apart() -> None:

@@ -23,8 +23,8 @@ Reply = Literal["agrees", "differs", "declines", "contradicts"]
 _REPLIES: tuple[Reply, ...] = get_args(Reply)
 _Rates = tuple[float, float, float, float]
 TYPES: dict[str, tuple[float, _Rates, _Rates]] = {
-    "competent": (0.50, (0.84, 0.12, 0.03, 0.01), (0.02, 0.27, 0.70, 0.01)),
-    "nearest": (0.25, (0.68, 0.30, 0.01, 0.01), (0.55, 0.43, 0.01, 0.01)),
+    "competent": (0.35, (0.84, 0.12, 0.03, 0.01), (0.05, 0.27, 0.67, 0.01)),
+    "nearest": (0.40, (0.68, 0.30, 0.01, 0.01), (0.55, 0.43, 0.01, 0.01)),
     "weak": (0.10, (0.25, 0.68, 0.02, 0.05), (0.06, 0.84, 0.02, 0.08)),
     "declining": (0.10, (0.02, 0.03, 0.94, 0.01), (0.02, 0.03, 0.94, 0.01)),
     "contradicting": (0.05, (0.40, 0.03, 0.02, 0.55), (0.20, 0.25, 0.02, 0.53)),
