@@ -2,10 +2,13 @@
 
 ``SelfReflectChain`` answers, ``SelfReflectChecker`` checks what another chain answered, ``SelfReflectRetriever``
 retrieves where needed, ``SelfReflectCompressor`` re-ranks, and ``LangChainLM`` lets the core speak to a LangChain chat
-model.
+model. ``SelfReflectMiddleware`` checks the answers of an agent; it needs the package ``langchain`` and is loaded when
+first used.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 try:
     import langchain_core as _  # noqa: F401
@@ -22,6 +25,9 @@ from langchain_selfreflect.lm import LangChainLM
 from langchain_selfreflect.retriever import SelfReflectRetriever
 from langchain_selfreflect.sourced import SourcedAnswer, SourcedChain
 
+if TYPE_CHECKING:
+    from langchain_selfreflect.middleware import SelfReflectMiddleware as SelfReflectMiddleware
+
 __all__ = [
     "CompressionRetriever",
     "LangChainLM",
@@ -33,3 +39,11 @@ __all__ = [
     "SourcedAnswer",
     "SourcedChain",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "SelfReflectMiddleware":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from langchain_selfreflect.middleware import SelfReflectMiddleware
+
+    return SelfReflectMiddleware

@@ -55,14 +55,16 @@ class Answering(Runnable[ChainInput, Output]):
         """``invoke`` without blocking the event loop."""
         return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
 
-    def _invoke(self, input: ChainInput, run_manager: CallbackManagerForChainRun, config: RunnableConfig) -> Output:
-        caller = Caller(config)
+    def _invoke(
+        self, input: ChainInput, run_manager: CallbackManagerForChainRun, config: RunnableConfig, **options: Any
+    ) -> Output:
+        caller = Caller.of(config, options)
         return self._output(input, find_answer(self.events(input, caller)), caller)
 
     async def _ainvoke(
-        self, input: ChainInput, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
+        self, input: ChainInput, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig, **options: Any
     ) -> Output:
-        caller = Caller(config)
+        caller = Caller.of(config, options)
         async with aclosing(self.aevents(input, caller)) as events:
             answer = find_answer([event async for event in events])
         return self._output(input, answer, caller)
@@ -98,16 +100,24 @@ class Answering(Runnable[ChainInput, Output]):
             yield piece
 
     def _transform(
-        self, input: Iterator[ChainInput], run_manager: CallbackManagerForChainRun, config: RunnableConfig
+        self,
+        input: Iterator[ChainInput],
+        run_manager: CallbackManagerForChainRun,
+        config: RunnableConfig,
+        **options: Any,
     ) -> Iterator[Output]:
-        whole, caller = join(list(input)), Caller(config)
+        whole, caller = join(list(input)), Caller.of(config, options)
         for event in self.events(whole, caller):
             yield from self._pieces(whole, event, caller)
 
     async def _atransform(
-        self, input: AsyncIterator[ChainInput], run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
+        self,
+        input: AsyncIterator[ChainInput],
+        run_manager: AsyncCallbackManagerForChainRun,
+        config: RunnableConfig,
+        **options: Any,
     ) -> AsyncIterator[Output]:
-        whole, caller = join([piece async for piece in input]), Caller(config)
+        whole, caller = join([piece async for piece in input]), Caller.of(config, options)
         async with aclosing(self.aevents(whole, caller)) as events:
             async for event in events:
                 for piece in self._pieces(whole, event, caller):
@@ -143,15 +153,23 @@ class Answering(Runnable[ChainInput, Output]):
         )
 
     def _batch(
-        self, inputs: list[ChainInput], run_manager: list[CallbackManagerForChainRun], config: list[RunnableConfig]
+        self,
+        inputs: list[ChainInput],
+        run_manager: list[CallbackManagerForChainRun],
+        config: list[RunnableConfig],
+        **options: Any,
     ) -> list[Exception | Output]:
-        callers = [Caller(c) for c in config]
+        callers = [Caller.of(c, options) for c in config]
         return self._outputs(inputs, self.answer_batch(inputs, callers), callers)
 
     async def _abatch(
-        self, inputs: list[ChainInput], run_manager: list[AsyncCallbackManagerForChainRun], config: list[RunnableConfig]
+        self,
+        inputs: list[ChainInput],
+        run_manager: list[AsyncCallbackManagerForChainRun],
+        config: list[RunnableConfig],
+        **options: Any,
     ) -> list[Exception | Output]:
-        callers = [Caller(c) for c in config]
+        callers = [Caller.of(c, options) for c in config]
         return self._outputs(inputs, await self.aanswer_batch(inputs, callers), callers)
 
     def _outputs(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from langchain_selfreflect._caller import Caller, tagged
 from langchain_selfreflect._question import ChainInput, find_asked
+from shared_core.conversation.turns import Asked
 from shared_core.errors import QuestionError
-from shared_core.facades.conversation import Asked
 from shared_core.runtime.flow import Flow
 from shared_core.types import Answer
 
@@ -21,14 +21,12 @@ class Batch:
         results: an error in the place of each input that asks nothing, ``None`` for the others.
         places: of each question, its input's place.
         asked: what each of them asks.
-        questions: their texts.
         callers: of each of them, the run on whose behalf it is asked.
     """
 
     results: list[Answer | Exception | None]
     places: list[int] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
     callers: list[Caller] = field(default_factory=list)
 
     @classmethod
@@ -43,8 +41,7 @@ class Batch:
                 continue
             batch.places.append(i)
             batch.asked.append(asked)
-            batch.questions.append(asked.question)
-            batch.callers.append(caller)
+            batch.callers.append(replace(caller, history=asked.history))
         return batch
 
     def tag(self, i: int, flow: Flow[Answer]) -> Flow[Answer]:

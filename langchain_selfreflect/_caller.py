@@ -7,7 +7,7 @@ each request carries its own caller, in a string that otherwise behaves like the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -15,9 +15,12 @@ from typing import Any, TypeVar
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 
+from shared_core.conversation.turns import Turn
 from shared_core.runtime.flow import Flow, Generate, HiddenStates, Retrieve, Score, Together, intercept
 
 T = TypeVar("T")
+PER_CALL = ("target_accuracy", "top_k", "where", "deadline", "on_abstain")
+"""Settings that a single call may change."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,11 +29,21 @@ class Caller:
 
     Attributes:
         config: for everything called on its behalf; its callbacks are the run's children.
+        options: settings of this call alone.
+        history: the conversation before the question.
         documents: every document retrieved for it, by the id of its passage.
     """
 
     config: RunnableConfig | None = None
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    history: tuple[Turn, ...] = ()
     documents: dict[str, Document] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: RunnableConfig, given: Mapping[str, Any]) -> Caller:
+        """Create the caller of a call with keywords ``given``; settings also stand under ``configurable``."""
+        named = {**(config.get("configurable") or {}), **given}
+        return cls(config, {name: named[name] for name in PER_CALL if named.get(name) is not None})
 
     @property
     def run(self) -> RunnableConfig:

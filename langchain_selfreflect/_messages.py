@@ -16,6 +16,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.block_translators import register_translator
 
 from shared_core.citation import find_place
+from shared_core.conversation.answering import CONDENSED
 from shared_core.types import Answer, Citation, Claim, Passage, Span
 
 NAMESPACE = "selfreflect"
@@ -24,12 +25,18 @@ CITATIONS = "citations"
 """The key of ``additional_kwargs`` that holds the citations."""
 
 
-def message(answer: Answer, *, texts: bool = False) -> AIMessage:
-    """Convert an answer to one message, equal to the sum of its streamed chunks. ``texts``: include whole passages."""
+def message(answer: Answer, *, texts: bool = False, light: bool = False) -> AIMessage:
+    """Convert an answer to one message, equal to the sum of its streamed chunks.
+
+    Args:
+        answer: of the engine.
+        texts: include whole passages.
+        light: leave out claims, passages and trace.
+    """
     return AIMessage(
         content=answer.text,
         additional_kwargs=_cited(answer),
-        response_metadata=_metadata(answer, texts),
+        response_metadata=_metadata(answer, texts, light),
         usage_metadata=_usage(answer),
     )
 
@@ -61,12 +68,12 @@ def chunk(text: str) -> AIMessageChunk:
     return AIMessageChunk(content=text)
 
 
-def last_chunk(answer: Answer, *, texts: bool = False) -> AIMessageChunk:
+def last_chunk(answer: Answer, *, texts: bool = False, light: bool = False) -> AIMessageChunk:
     """Create the last chunk: citations and metadata, which are known only at the end."""
     return AIMessageChunk(
         content="",
         additional_kwargs=_cited(answer),
-        response_metadata=_metadata(answer, texts),
+        response_metadata=_metadata(answer, texts, light),
         usage_metadata=_usage(answer),
         chunk_position="last",
     )
@@ -161,7 +168,17 @@ def _key(question: str) -> str:
     return "selfreflect-" + hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _metadata(answer: Answer, texts: bool) -> dict[str, Any]:
+_LIGHT = ("question", "abstained", "reason", "confidence", "calibrated")
+
+
+def _metadata(answer: Answer, texts: bool, light: bool) -> dict[str, Any]:
+    if light:
+        details = {name: getattr(answer, name) for name in _LIGHT}
+        condensed = answer.metadata.get(CONDENSED)
+        return {
+            "model_provider": NAMESPACE,
+            NAMESPACE: details | ({"metadata": {CONDENSED: condensed}} if condensed else {}),
+        }
     details = answer.to_dict(texts=texts)
     del details["usage"]["seconds"]  # LangChain times its runs; without it equal answers are equal messages
     return {"model_provider": NAMESPACE, NAMESPACE: details}

@@ -6,12 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.messages.function import FunctionMessage
 from langchain_core.prompt_values import PromptValue
 
+from langchain_selfreflect._messages import NAMESPACE
+from shared_core.conversation.turns import Asked, Role, Turn, find_question
 from shared_core.errors import QuestionError
-from shared_core.facades.conversation import Asked, Role, Turn, find_question
 
 ChainInput = LanguageModelInput | BaseMessage | dict[str, Any]
 """A text, a message, a list of messages (or of what LangChain makes messages of), a ``PromptValue``, or a dict."""
@@ -46,7 +54,9 @@ def find_asked(given: object, input_key: str) -> Asked:
 
 def _of_dict(given: Mapping[str, Any], input_key: str) -> Asked:
     keys = dict.fromkeys((input_key, *KEYS))
-    key = next((k for k in keys if k in given), None)
+    present = [k for k in keys if k in given]
+    # an empty text beside a full one is a form's unused field
+    key = next((k for k in present if given[k] != ""), next(iter(present), None))
     if key is None:
         raise QuestionError(
             f"The input holds no question: its keys are {', '.join(map(repr, given)) or 'none'}.",
@@ -86,7 +96,15 @@ def _turn(message: BaseMessage) -> Turn:
     content = message.content
     parts: Sequence[Any] = content if isinstance(content, list) else [content]
     texts = [t for t in map(_text, parts) if t is not None]
-    return Turn(_role(message), "\n".join(texts), len(parts) - len(texts))
+    ours = message.response_metadata.get(NAMESPACE)
+    abstained = isinstance(ours, Mapping) and bool(ours.get("abstained"))
+    return Turn(_role(message), "\n".join(texts), len(parts) - len(texts), abstained)
+
+
+def messages_of(history: Sequence[Turn]) -> list[BaseMessage]:
+    """Convert turns back to messages: the user's and the assistant's."""
+    made = {"user": HumanMessage, "assistant": AIMessage}
+    return [made[turn.role](turn.text) for turn in history if turn.role in made]
 
 
 def _text(part: object) -> str | None:

@@ -13,6 +13,7 @@ from langchain_core.runnables.config import get_executor_for_config
 from langchain_core.vectorstores import VectorStoreRetriever
 
 from langchain_selfreflect._caller import Caller, caller_of
+from langchain_selfreflect._question import messages_of
 from langchain_selfreflect.documents import to_passages
 from shared_core.errors import InputError
 from shared_core.facades.arguments import no_retriever, unreachable_filter
@@ -41,11 +42,12 @@ class LangChainRetriever:
             raise InputError(f"A {type(runnable).__name__} is no LangChain retriever.", hint="Give a BaseRetriever.")
         self.runnable = runnable
         self._takes_k = takes_k(runnable)
+        self._takes_history = takes_history(runnable)
 
     def retrieve(self, query: str, k: int = 5) -> list[Passage]:
         """Return the ``k`` best passages, or as many as the retriever returns."""
         caller = caller_of(query)
-        found = self.runnable.invoke(str(query), caller.config, **self._keywords(k))
+        found = self.runnable.invoke(self._input(query, caller), caller.config, **self._keywords(k))
         return self._passages(found, k, caller)
 
     async def aretrieve(self, query: str, k: int = 5) -> list[Passage]:
@@ -54,13 +56,18 @@ class LangChainRetriever:
         if self._takes_k and not takes_k(self.runnable, is_async=True):  # it has no async form of its own
             found = await asyncio.to_thread(self.runnable.invoke, str(query), caller.config, k=k)
         else:
-            found = await self.runnable.ainvoke(str(query), caller.config, **self._keywords(k))
+            found = await self.runnable.ainvoke(self._input(query, caller), caller.config, **self._keywords(k))
         return self._passages(found, k, caller)
 
     def retrieve_many(self, queries: Sequence[str], k: int = 5) -> list[list[Passage]]:
         """``retrieve`` for many queries at once, each in a thread."""
         with get_executor_for_config(caller_of(queries[0] if queries else "").config) as executor:
             return list(executor.map(lambda query: self.retrieve(query, k), queries))
+
+    def _input(self, query: str, caller: Caller) -> Any:
+        if not self._takes_history:
+            return str(query)
+        return {"input": str(query), "chat_history": messages_of(caller.history)}
 
     def _keywords(self, k: int) -> dict[str, Any]:
         return {"k": k} if self._takes_k else {}
@@ -72,6 +79,17 @@ class LangChainRetriever:
                 hint="Give the retriever itself, without the step that formats its documents.",
             )
         return to_passages(found, caller.documents)[:k]
+
+
+def takes_history(retriever: Runnable[Any, Any]) -> bool:
+    """Whether it takes a question with its conversation, as ``create_history_aware_retriever`` makes them."""
+    if isinstance(retriever, BaseRetriever):
+        return False
+    try:
+        fields: Any = getattr(retriever.get_input_schema(), "model_fields", {})
+    except (AttributeError, TypeError, ValueError):  # a runnable without a schema
+        return False
+    return {"input", "chat_history"} <= fields.keys()
 
 
 def takes_k(retriever: object, *, is_async: bool = False) -> bool:

@@ -6,18 +6,21 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
-from typing import Any, Self, cast
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.prompt_values import ChatPromptValueConcrete, StringPromptValue
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.base import RunnableSerializable
-from pydantic import ConfigDict, Field, PrivateAttr
+from langchain_core.tools import BaseTool
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SkipValidation
 
 from langchain_selfreflect import _events, _messages
 from langchain_selfreflect._answering import Answering
 from langchain_selfreflect._batch import Batch
 from langchain_selfreflect._caller import Caller, enter
+from langchain_selfreflect._condense import Condenser, Condensing
 from langchain_selfreflect._fields import (
     AnyModel,
     AnyRetriever,
@@ -33,15 +36,18 @@ from langchain_selfreflect._fields import (
 from langchain_selfreflect._question import ChainInput, find_asked
 from langchain_selfreflect._retrieval import as_retriever, with_usual_k
 from langchain_selfreflect._strict import Made, ReflectSettings, Strict
+from langchain_selfreflect._tool import make_tool
 from langchain_selfreflect.lm import LogprobsMode, as_language_model
 from langchain_selfreflect.sourced import SourcedChain
 from shared_core.calibration.stack import AnyCalibration
+from shared_core.conversation.turns import Asked
+from shared_core.errors import SettingsError
 from shared_core.facades.arguments import in_words_of, reword
-from shared_core.facades.conversation import Asked
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, TextDelta
 
+AnyCondenser = Annotated[Condenser, SkipValidation]
 _SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
 """Fields that stand for the settings of their names."""
 
@@ -64,8 +70,11 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     ``selfreflect_quote``, ``selfreflect_claim``). ``with_sources()`` gives a dict with the documents instead.
 
     The input is a question, a message, a list of messages, a ``PromptValue``, or a dict with one of these. Of several
-    messages the user's last one is the question; the others (and a ``history`` next to the question) are not read, and
-    the trace says so. Condense follow-up questions in a step before.
+    messages the user's last one is the question; those before it (and a ``history`` or ``chat_history`` next to the
+    question) are its history. A follow-up ("and when was it closed?") is made a full question, which the answer's
+    metadata holds as ``condensed_question``, or declined (docs/conversation.md). ``target_accuracy``, ``top_k``,
+    ``where``, ``deadline`` and ``on_abstain`` can be given per call, as keywords or under ``config["configurable"]``;
+    other keywords (``stop`` of ``bind``) have no effect.
 
     Raises:
         SettingsError: an argument is unknown or wrong, or the pipeline or policy needs an ``llm``; on creation.
@@ -89,8 +98,18 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     guarantee: Guarantee | None = Field(default=None, description="Shortcut for the setting of that name.")
     abstain_text: str | None = Field(default=None, description="Shortcut for the setting of that name.")
     deadline: Figure | None = Field(default=None, description="Shortcut for the setting of that name, in seconds.")
+    condense: AnyCondenser = Field(
+        default="auto",
+        description="How follow-ups become full questions: auto (those recognised, by the llm or by rule), True (every "
+        "question with a history, by the llm), a template, a prompt, a runnable, or False (asked as they are).",
+    )
     include_passages: bool = Field(
         default=False, description="Put whole passages into the messages' metadata instead of their ids and titles."
+    )
+    metadata: Literal["full", "light"] = Field(
+        default="full",
+        description="Metadata of messages: the whole answer, or only whether and why it abstained, its confidence and "
+        "the full question asked (for threads that keep many messages).",
     )
     input_key: str = Field(
         default="question",
@@ -114,6 +133,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     def model_post_init(self, context: Any, /) -> None:
         """Refuse a configuration that cannot work, without calling a model."""
         self._make(probe=False)
+        Condensing(self.condense, self.llm)
 
     @property
     def InputType(self) -> Any:
@@ -127,6 +147,22 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         """
         return SourcedChain(chain=self)
 
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+        nearest: bool = False,
+    ) -> BaseTool:
+        """Create a tool of an agent, from ``question`` to the answer's text, with the documents as its artifact.
+
+        An abstention's result begins with ``NO ANSWER`` and holds no quote, unless ``nearest``. ``args_schema`` and
+        ``arg_types`` have no effect.
+        """
+        return make_tool(self, name, description, nearest=nearest)
+
     def warm_up(self) -> Self:
         """Load models eagerly instead of at the first question, raising what that would raise. Returns the chain.
 
@@ -139,9 +175,21 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     # --- the engine --------------------------------------------------------------------------------------------
 
     @property
+    def _condensing(self) -> Condensing:
+        with in_words_of(self, lm="llm"):
+            return Condensing(self.condense, self.llm)
+
+    @property
     def engine(self) -> SelfReflectEngine:
         """The engine built from the current fields."""
         return self._made.get(self, self._make)
+
+    def _engine_of(self, caller: Caller) -> SelfReflectEngine:
+        """Return the engine with the settings of one call."""
+        if not caller.options:
+            return self.engine
+        settings = self.engine.settings.replace(**caller.options)
+        return self.engine.over(as_retriever(self.retriever, settings), settings)
 
     def _make(self, *, probe: bool = True) -> SelfReflectEngine:
         with in_words_of(self, lm="llm"):
@@ -170,10 +218,11 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     def events(self, input: ChainInput, caller: Caller) -> Iterator[Event]:
         """Yield the engine's events and dispatch them to callbacks. Runs in a context of its own."""
         asked = find_asked(input, self.input_key)
-        enter(caller)
+        enter(replace(caller, history=asked.history))
         if asked.note is not None:
             _events.tell(_events.name_decision(asked.note), caller.run)
-        with in_words_of(self, lm="llm"), closing(cast("Any", self.engine.stream(asked.question))) as events:
+        asked = self._condensing.prepare(asked, caller.run)
+        with in_words_of(self, lm="llm"), closing(cast("Any", self._engine_of(caller).stream(asked))) as events:
             for event in events:
                 _events.tell(_events.name_event(event), caller.run)
                 yield _with_note(event, asked)
@@ -181,19 +230,20 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     async def aevents(self, input: ChainInput, caller: Caller) -> AsyncGenerator[Event, None]:
         """``events`` for async runs."""
         asked = find_asked(input, self.input_key)
-        enter(caller)
+        enter(replace(caller, history=asked.history))
         if asked.note is not None:
             await _events.atell(_events.name_decision(asked.note), caller.run)
+        asked = await self._condensing.aprepare(asked, caller.run)
         with in_words_of(self, lm="llm"):
-            engine = await self._made.aget(self, self._make)
-            async with aclosing(cast("Any", engine.astream(asked.question))) as events:
+            await self._made.aget(self, self._make)
+            async with aclosing(cast("Any", self._engine_of(caller).astream(asked))) as events:
                 async for event in events:
                     await _events.atell(_events.name_event(event), caller.run)
                     yield _with_note(event, asked)
 
     def message(self, answer: Answer) -> AIMessage:
         """Convert an answer to a message."""
-        return _messages.message(answer, texts=self.include_passages)
+        return _messages.message(answer, texts=self.include_passages, light=self.metadata == "light")
 
     def _output(self, input: ChainInput, answer: Answer, caller: Caller) -> AIMessage:
         return self.message(answer)
@@ -203,7 +253,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         if isinstance(event, TextDelta):
             yield _messages.chunk(event.text)
         elif isinstance(event, Finished):
-            yield _messages.last_chunk(event.answer, texts=self.include_passages)
+            yield _messages.last_chunk(event.answer, texts=self.include_passages, light=self.metadata == "light")
 
     def answer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
         """Answer questions together, each on behalf of its caller; answers or errors, in order."""
@@ -215,7 +265,8 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         def listen(i: int, event: Event) -> None:
             _events.tell(_events.name_event(event), batch.callers[i].run)
 
-        return self._end(batch, self.engine.answer_many(batch.questions, listen, wrap=batch.tag))
+        todo = [self._condensing.prepare(a, c.run) for a, c in zip(batch.asked, batch.callers, strict=True)]
+        return self._end(batch, self._engine_of(_common(batch)).answer_many(todo, listen, wrap=batch.tag))
 
     async def aanswer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
         """``answer_batch`` for async runs."""
@@ -223,13 +274,26 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         for caller, asked in zip(batch.callers, batch.asked):
             if asked.note is not None:
                 await _events.atell(_events.name_decision(asked.note), caller.run)
-        engine = await self._made.aget(self, self._make)
+        await self._made.aget(self, self._make)
+        engine = self._engine_of(_common(batch))
+        pairs = zip(batch.asked, batch.callers, strict=True)
+        todo = await asyncio.gather(*(self._condensing.aprepare(a, c.run) for a, c in pairs))
         async with _telling(lambda i: batch.callers[i].run) as listen:
-            answers = await engine.aanswer_many(batch.questions, listen, wrap=batch.tag)
+            answers = await engine.aanswer_many(todo, listen, wrap=batch.tag)
         return self._end(batch, answers)
 
     def _end(self, batch: Batch, answers: Sequence[Answer | Exception]) -> list[Answer | Exception]:
         return batch.put_in_place([reword(a, self, lm="llm") if isinstance(a, Exception) else a for a in answers])
+
+
+def _common(batch: Batch) -> Caller:
+    """Return the first caller of a batch, for its options; SettingsError if another one's differ."""
+    first = batch.callers[0] if batch.callers else Caller()
+    if any(caller.options != first.options for caller in batch.callers):
+        raise SettingsError(
+            "The questions of a batch have different options.", hint="Ask them in batches of their own."
+        )
+    return first
 
 
 def _with_note(event: Event, asked: Asked) -> Event:

@@ -13,7 +13,7 @@ from langchain_core.runnables.config import merge_configs
 from langchain_selfreflect._caller import caller_of
 from langchain_selfreflect._lm_options import Options, innermost
 from langchain_selfreflect._lm_read import read
-from shared_core.errors import CapabilityError, InputError
+from shared_core.errors import CapabilityError, InputError, MissingDependencyError
 from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
@@ -173,14 +173,37 @@ class LangChainLM(ChatAdapter):
 
 
 def as_language_model(llm: object, *, logprobs: LogprobsMode = "auto") -> LanguageModel | None:
-    """Return ``None`` and our own models unchanged, and wrap a LangChain model; InputError for others."""
+    """Return ``None`` and our own models unchanged, and wrap a LangChain model; InputError for others.
+
+    A text is a model's name for ``init_chat_model`` of LangChain (``openai:gpt-4o``).
+    """
     if llm is None or isinstance(llm, BaseLanguageModel):
         return llm
+    if isinstance(llm, str) and ":" in llm:
+        llm = _from_name(llm)
     if isinstance(llm, Runnable):
         return LangChainLM(llm, logprobs=logprobs)
     if isinstance(llm, LanguageModel):
         return llm
-    raise no_language_model(llm, "Give a LangChain chat model (ChatOpenAI(…)), or a backend of shared_core.lm.")
+    raise no_language_model(
+        llm, "Give a LangChain chat model, its name (openai:gpt-4o), or a backend of shared_core.lm."
+    )
+
+
+def _from_name(name: str) -> Runnable[Any, Any]:
+    """Create the chat model of a name such as ``openai:gpt-4o`` with LangChain's ``init_chat_model``."""
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError as error:
+        raise MissingDependencyError("langchain", extra="agents", purpose=f"A model by its name ({name!r})") from error
+    try:
+        made: Runnable[Any, Any] = init_chat_model(name)
+    except (ImportError, ValueError) as error:
+        raise InputError(
+            f"init_chat_model({name!r}) failed: {error}",
+            hint="Name provider and model (openai:gpt-4o), install the provider's package, or give the model itself.",
+        ) from error
+    return made
 
 
 def _model_name(model: Any) -> str:

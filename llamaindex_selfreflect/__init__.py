@@ -16,9 +16,15 @@ if TYPE_CHECKING:
         SelfReflectStreamingResponse,
     )
     from llamaindex_selfreflect._sources import PassageRetriever
+    from llamaindex_selfreflect.chat_engine import (
+        SelfReflectChatEngine,
+        SelfReflectChatResponse,
+        SelfReflectStreamingChatResponse,
+    )
     from llamaindex_selfreflect.checker import SelfReflectChecker, SelfReflectEvaluation
     from llamaindex_selfreflect.citation import SelfReflectCitationQueryEngine
     from llamaindex_selfreflect.embedding import MiniLMEmbedding
+    from llamaindex_selfreflect.guard import SelfReflectGuard
     from llamaindex_selfreflect.llm import LlamaIndexLM
     from llamaindex_selfreflect.postprocessor import SelfReflectRerank
     from llamaindex_selfreflect.query_engine import SelfReflectQueryEngine
@@ -30,14 +36,18 @@ __all__ = [
     "PassageRetriever",
     "SelfReflectAnswerEvent",
     "SelfReflectAsyncStreamingResponse",
+    "SelfReflectChatEngine",
+    "SelfReflectChatResponse",
     "SelfReflectChecker",
     "SelfReflectCitationQueryEngine",
     "SelfReflectDecisionEvent",
     "SelfReflectEvaluation",
+    "SelfReflectGuard",
     "SelfReflectQueryEngine",
     "SelfReflectRerank",
     "SelfReflectResponse",
     "SelfReflectRetriever",
+    "SelfReflectStreamingChatResponse",
     "SelfReflectStreamingResponse",
 ]
 
@@ -47,14 +57,18 @@ _HOME = {
     "PassageRetriever": "_sources",
     "SelfReflectAnswerEvent": "_events",
     "SelfReflectAsyncStreamingResponse": "_response",
+    "SelfReflectChatEngine": "chat_engine",
+    "SelfReflectChatResponse": "chat_engine",
     "SelfReflectChecker": "checker",
     "SelfReflectCitationQueryEngine": "citation",
     "SelfReflectDecisionEvent": "_events",
     "SelfReflectEvaluation": "checker",
+    "SelfReflectGuard": "guard",
     "SelfReflectQueryEngine": "query_engine",
     "SelfReflectRerank": "postprocessor",
     "SelfReflectResponse": "_response",
     "SelfReflectRetriever": "retriever",
+    "SelfReflectStreamingChatResponse": "chat_engine",
     "SelfReflectStreamingResponse": "_response",
 }
 

@@ -17,7 +17,7 @@ from llama_index.core.utils import print_text
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
 from llamaindex_selfreflect._options import SHORTCUTS, EngineOptions, require_known, spells_out
-from llamaindex_selfreflect._question import Question, as_bundle, asked_of
+from llamaindex_selfreflect._question import Question, as_bundle, asked_of, condensing
 from llamaindex_selfreflect._response import (
     SelfReflectAsyncStreamingResponse,
     SelfReflectResponse,
@@ -26,9 +26,9 @@ from llamaindex_selfreflect._response import (
 )
 from llamaindex_selfreflect._sources import GivenNodes, NodeSource, Split, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
+from shared_core.conversation.turns import Asked
 from shared_core.errors import InputError
 from shared_core.facades.arguments import as_settings, in_words_of
-from shared_core.facades.conversation import Asked
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
 from shared_core.retrieval.base import Retriever
@@ -46,6 +46,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
             lm = as_language_model(options.get("llm"))
             given = {name: value for name in SHORTCUTS if (value := options.get(name)) is not None}
             self.settings = self._fit(as_settings(options.get("settings")).replace(**given), lm)
+            self._condense, self._condense_prompt = condensing(options.get("condense"), lm)
             self.streaming = options.get("streaming", False)
             self.verbose = options.get("verbose", False)
             self._retriever = framework_retriever(retriever, self.settings)
@@ -109,7 +110,8 @@ class ReflectiveQueryEngine(BaseQueryEngine):
     def query(self, str_or_query_bundle: Question) -> SelfReflectResponse:
         """Answer a question: a text, a ``QueryBundle``, a message, or a conversation (``{"messages": […]}`` too).
 
-        The question of a conversation is the user's last message. The others are not read, and the trace says so.
+        The question of a conversation is the user's last message, and those before it are its history: a follow-up is
+        made a full question, or declined (docs/conversation.md).
 
         Raises:
             QuestionError: the input contains no question.
@@ -204,21 +206,24 @@ class ReflectiveQueryEngine(BaseQueryEngine):
             source.notes.append(Decision("nodes", f"the best {settings.top_k} of {len(source)} read", left, {}))
         return self._shared.over(source, settings)
 
+    def _asked(self, bundle: QueryBundle) -> Asked:
+        return dataclasses.replace(asked_of(bundle), condense=self._condense, prompt=self._condense_prompt)
+
     def _ask(self, source: NodeSource | GivenNodes, bundle: QueryBundle) -> Answer:
-        asked = asked_of(bundle)
+        asked = self._asked(bundle)
         answer: Answer | None = None
         with in_words_of(self, lm="llm"):
             self._tell_all([asked.note])
-            for event in self._engine(source).stream(asked.question):
+            for event in self._engine(source).stream(asked):
                 answer = self._tell(event) or answer
         return self._finish(answer, asked, source)
 
     async def _aask(self, source: NodeSource | GivenNodes, bundle: QueryBundle) -> Answer:
-        asked = asked_of(bundle)
+        asked = self._asked(bundle)
         answer: Answer | None = None
         with in_words_of(self, lm="llm"):
             self._tell_all([asked.note])
-            async for event in self._engine(source).astream(asked.question):
+            async for event in self._engine(source).astream(asked):
                 answer = self._tell(event) or answer
         return self._finish(answer, asked, source)
 

@@ -8,6 +8,7 @@ from typing import Literal, TypedDict, TypeVar
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts import BasePromptTemplate
 
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.facades.arguments import unknown_argument
@@ -29,6 +30,7 @@ class CoreOptions(TypedDict, total=False):
     guarantee: GuaranteeName | None
     abstain_text: str | None
     deadline: float | None
+    condense: bool | str | BasePromptTemplate | None
     reader: Reader | None
     judge: SupportScorer | None
     embedder: Embedder | None

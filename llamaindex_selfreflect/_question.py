@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, CitationBlock, MessageRole, TextBlock
+from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.schema import QueryBundle
 
-from shared_core.errors import QuestionError
-from shared_core.facades.conversation import Asked, Role, Turn, find_question
+from shared_core.conversation.condense import check_template
+from shared_core.conversation.turns import Asked, Condense, Role, Turn, find_question
+from shared_core.errors import QuestionError, SettingsError
 
 Question = str | QueryBundle | ChatMessage | Sequence[ChatMessage] | Mapping[str, Any]
 """A text, a ``QueryBundle``, a ``ChatMessage``, a list of them, or ``{"messages": […]}``."""
@@ -26,7 +28,7 @@ _ROLES: Mapping[MessageRole, Role] = {
 
 @dataclass
 class AskedBundle(QueryBundle):
-    """A query that was found in a conversation, with what of that is not read."""
+    """A query that was found in a conversation, with its history."""
 
     asked: Asked | None = None
 
@@ -66,4 +68,21 @@ def _turn(message: object) -> Turn:
             f"A conversation is made of messages, not of {type(message).__name__}.", hint="Give ChatMessage(…) each."
         )
     texts = [b.text for b in message.blocks if isinstance(b, TextBlock)]
-    return Turn(_ROLES.get(message.role, "assistant"), "\n".join(texts), len(message.blocks) - len(texts))
+    others = sum(not isinstance(b, (TextBlock, CitationBlock)) for b in message.blocks)
+    abstained = bool(message.additional_kwargs.get("abstained"))
+    return Turn(_ROLES.get(message.role, "assistant"), "\n".join(texts), others, abstained)
+
+
+def condensing(given: bool | str | BasePromptTemplate | None, lm: object) -> tuple[Condense, str]:
+    """Return how follow-ups become full questions, and the template for it.
+
+    Raises:
+        SettingsError: a template has other fields, or there is no language model for it.
+    """
+    if given is None or given == "auto" or given is False:
+        return given if given is False else "auto", ""
+    if lm is None:
+        raise SettingsError("Condensing with a model needs a language model.", hint="Give llm=…, or condense='auto'.")
+    if given is True:
+        return True, ""
+    return True, check_template(given if isinstance(given, str) else given.get_template())

@@ -54,7 +54,9 @@ class SelfReflectResponse(Response):
     def to_chat_message(self) -> ChatMessage:
         """The answer as an assistant's message: its text, then a ``CitationBlock`` for each citation number."""
         text = self.answer.text if self.answer is not None else ""
-        return ChatMessage(role=MessageRole.ASSISTANT, blocks=[TextBlock(text=text), *self.citations])
+        marks = {"abstained": True} if self.abstained else {}
+        blocks = [TextBlock(text=text), *self.citations]
+        return ChatMessage(role=MessageRole.ASSISTANT, blocks=blocks, additional_kwargs=marks)
 
 
 class SelfReflectStreamingResponse(SelfReflectResponse, StreamingResponse):

@@ -19,6 +19,7 @@ from llamaindex_selfreflect.llm import as_language_model
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError
 from shared_core.facades.arguments import as_settings, in_words_of
+from shared_core.facades.checker import ABSTENTION
 from shared_core.facades.checker import SelfReflectChecker as CoreChecker
 from shared_core.pipelines.decision.wording import source_of
 from shared_core.pipelines.necessity import describe_necessity
@@ -56,7 +57,7 @@ class SelfReflectChecker(BaseEvaluator):
     ``passing``: every claim is supported. ``score``: the support of the weakest claim, or the share of claims that are
     supported; ``None`` where that is unknown. ``feedback``: the claims that are not supported, each with what
     contradicts it or the nearest there is. ``answer``: all of it (``SelfReflectEngine.check``). A response without text
-    is an invalid result.
+    is an invalid result. One of our own abstentions claims nothing: it passes, without a score.
 
     Args:
         retriever: of LlamaIndex or ours; finds contexts for each claim where none are given.
@@ -211,6 +212,8 @@ def feedback(checked: Answer) -> str:
     """The claims that are not supported, a line each, with the sentence that contradicts them or the nearest one."""
     failing = [c for c in checked.claims if c.status == "flagged"]
     if not checked.claims:
+        if checked.reason == ABSTENTION:
+            return "The response is an abstention: it makes no claim."
         return "The response states nothing that could be checked."
     head = f"{len(failing)} of {len(checked.claims)} claims are not supported by the contexts."
     if not failing:

@@ -33,7 +33,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
     shown, sources and citations are complete when the stream begins.
 
     Besides text and ``QueryBundle``, messages can be asked: ``query(ChatMessage)``, a list of them, or
-    ``{"messages": […]}``. The user's last message is the question; the others are not read, and the trace says so.
+    ``{"messages": […]}``. The user's last message is the question, those before it are its history.
 
     Args:
         retriever: of LlamaIndex, or one of ``shared_core.retrieval``. All it returns is read, unless ``settings`` were
@@ -47,6 +47,8 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         verbose: print every decision.
         target_accuracy, pipeline, on_abstain, guarantee, abstain_text, deadline: short for the settings of these
             names.
+        condense: how follow-ups in a conversation become full questions: ``"auto"`` (those recognised, by ``llm`` or by
+            rule), ``True`` (all, by ``llm``), a template with ``{chat_history}`` and ``{question}``, or ``False``.
         reader, judge, embedder, models, calibrations: as for ``SelfReflectEngine``; models may be of LlamaIndex.
 
     Raises:

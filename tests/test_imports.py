@@ -26,7 +26,10 @@ ALLOWED: dict[str, set[str]] = {
     "calibration": BASE | MATHS | {"calibration", "lm"},  # a calibration is bound to a model's identity
     "runtime": BASE | {"runtime", "lm", "retrieval", "reading"},
     "pipelines": BASE | MATHS | {"lm", "retrieval", "reading", "calibration", "runtime", "pipelines"},
-    "facades": BASE | MATHS | {"lm", "retrieval", "reading", "calibration", "runtime", "pipelines", "facades"},
+    "conversation": BASE | MATHS | {"lm", "reading", "runtime", "pipelines", "conversation"},
+    "facades": BASE
+    | MATHS
+    | {"lm", "retrieval", "reading", "calibration", "runtime", "pipelines", "conversation", "facades"},
 }
 ALLOWED["lab"] = ALLOWED["facades"] | {"lab", "evaluation"}
 HEAVY = {"torch", "transformers", "chromadb", "sentence_transformers", "llguidance", "sklearn", "scipy", "matplotlib"}

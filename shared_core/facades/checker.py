@@ -12,9 +12,10 @@ from shared_core.calibration.stack import AnyCalibration
 from shared_core.errors import InputError, SelfReflectError
 from shared_core.facades.assembly import Parts
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines.check import STACK_LEFT_OUT, check
+from shared_core.pipelines.check import STACK_LEFT_OUT, VERDICTS, check
 from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.pipelines.necessity import require_scores
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Retriever
@@ -22,9 +23,11 @@ from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow, Report
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Answer, Event, Finished, Passage
+from shared_core.types import Answer, Decided, Decision, Event, Finished, Passage
 
 _LOG = logging.getLogger(__name__)
+ABSTENTION = "abstention"
+"""Reason of a check of one of our own abstentions."""
 Passages = Sequence[Passage | str]
 """Passages to check against; a plain text is a passage without a title, with its position as the id."""
 
@@ -217,7 +220,35 @@ def check_flow(
         given = None if passages is None else _as_passages(passages)
     except SelfReflectError as error:
         return _fail(error)
+    if is_abstention(answer, settings):
+        return _abstention(answer, question.strip(), given or (), settings)
     return _complete(answer, question.strip(), given, QuestionRun(settings, context), necessary)
+
+
+def _abstention(answer: str, question: str, passages: Sequence[Passage], settings: SelfReflectSettings) -> Flow[Answer]:
+    """Check one of our own abstentions: it claims nothing, so nothing in it is unsupported."""
+    note = Decision("check", ABSTENTION, "the text is an abstention: it makes no claim")
+    metadata = {
+        "pipeline": "check",
+        "target_accuracy": settings.target_accuracy,
+        "passing": True,
+        "verdicts": dict.fromkeys(VERDICTS, 0),
+        "shares": dict.fromkeys(VERDICTS, None),
+        "unchecked": [],
+        "judged_by": None,
+    }
+    checked = Answer(
+        question,
+        answer,
+        passages=tuple(passages),
+        abstained=True,
+        reason=ABSTENTION,
+        trace=(note,),
+        metadata=metadata,
+    )
+    yield Report(Decided(note))
+    yield Report(Finished(checked))
+    return checked
 
 
 def _complete(

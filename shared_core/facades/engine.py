@@ -8,11 +8,13 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from functools import cache
+from functools import cache, partial
 from typing import Self
 
 from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.stack import AnyCalibration
+from shared_core.conversation.answering import CONDENSED, answer_turn
+from shared_core.conversation.turns import Asked
 from shared_core.errors import AbstainedError, LimitError, QuestionError, SelfReflectError
 from shared_core.facades.assembly import Parts, compares_meanings, load, require_retriever
 from shared_core.facades.checker import Passages, SelfReflectChecker
@@ -21,7 +23,7 @@ from shared_core.lm.identity import identity_of
 from shared_core.pipelines import load_pipeline
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.decision.reasons import NOTHING_ASKED
+from shared_core.pipelines.decision.reasons import IN_CONVERSATION, NOTHING_ASKED
 from shared_core.pipelines.gating.prompts import memory_prompt
 from shared_core.pipelines.research.evaluate import self_evaluation_of
 from shared_core.reading.base import Reader, SupportScorer
@@ -225,19 +227,22 @@ class SelfReflectEngine:
 
     # --- asking ------------------------------------------------------------------------------------------------
 
-    def answer(self, question: str) -> Answer:
-        """Answer a question; QuestionError for an empty one, AbstainedError if the policy is ``raise``."""
+    def answer(self, question: str | Asked) -> Answer:
+        """Answer a question; QuestionError for an empty one, AbstainedError if the policy is ``raise``.
+
+        An ``Asked`` holds the conversation before the question; a follow-up is then made a full question first.
+        """
         return flows.run(self._flow(question), self.resources, deadline=self.settings.deadline)
 
-    async def aanswer(self, question: str) -> Answer:
+    async def aanswer(self, question: str | Asked) -> Answer:
         """``answer`` without blocking the event loop."""
         return await flows.arun(self._flow(question), self.resources, deadline=self.settings.deadline)
 
-    def stream(self, question: str) -> Iterator[Event]:
+    def stream(self, question: str | Asked) -> Iterator[Event]:
         """Yield events as they happen; the last is ``Finished``, and the ``TextDelta`` pieces joined are its text."""
         yield from flows.stream(self._flow(question), self.resources, deadline=self.settings.deadline)
 
-    async def astream(self, question: str) -> AsyncGenerator[Event, None]:
+    async def astream(self, question: str | Asked) -> AsyncGenerator[Event, None]:
         """``stream`` without blocking the event loop."""
         async with aclosing(
             flows.astream(self._flow(question), self.resources, deadline=self.settings.deadline)
@@ -247,7 +252,7 @@ class SelfReflectEngine:
 
     def answer_many(
         self,
-        questions: Sequence[str],
+        questions: Sequence[str | Asked],
         on_event: Callable[[int, Event], None] | None = None,
         *,
         wrap: Wrap | None = None,
@@ -265,7 +270,7 @@ class SelfReflectEngine:
 
     async def aanswer_many(
         self,
-        questions: Sequence[str],
+        questions: Sequence[str | Asked],
         on_event: Callable[[int, Event], None] | None = None,
         *,
         wrap: Wrap | None = None,
@@ -321,32 +326,23 @@ class SelfReflectEngine:
 
     # --- as a flow ---------------------------------------------------------------------------------------------
 
-    def _flows(self, questions: Sequence[str], wrap: Wrap | None) -> list[Flow[Answer]]:
+    def _flows(self, questions: Sequence[str | Asked], wrap: Wrap | None) -> list[Flow[Answer]]:
         todo = [self._flow(q) for q in questions]
         return todo if wrap is None else [wrap(i, flow) for i, flow in enumerate(todo)]
 
-    def _flow(self, question: str) -> Flow[Answer]:
-        if not isinstance(question, str) or not question.strip():
-            raised = QuestionError(f"A question must be non-empty text, not {question!r}.", hint="Ask in words.")
+    def _flow(self, question: str | Asked) -> Flow[Answer]:
+        asked = question if isinstance(question, Asked) else Asked(question)
+        if not isinstance(asked.question, str) or not asked.question.strip():
+            raised = QuestionError(f"A question must be non-empty text, not {asked.question!r}.", hint="Ask in words.")
             return _fail(raised)
-        return self._complete(question.strip())
+        return self._complete(dataclasses.replace(asked, question=asked.question.strip()))
 
-    def _complete(self, question: str) -> Flow[Answer]:
-        """Run the pipeline, apply the settings for abstentions, and add the cost."""
-        run, meter = QuestionRun(self.settings, self.context), Meter(self.settings)
-        try:
-            if asks_nothing(question):  # retrieval would return passages for a greeting too
-                answer = yield from decide(
-                    DecisionRequest(question, (), (), pipeline=self.settings.pipeline, reason=NOTHING_ASKED), run
-                )
-            else:
-                answer = yield from meter.watch(self._pipeline(question, run))
-        except LimitError as error:
-            yield run.stop(error)
-            answer = yield from decide(
-                DecisionRequest(question, (), meter.passages, pipeline=self.settings.pipeline), run
-            )
-        if answer.abstained and self.settings.on_abstain == "fallback":
+    def _complete(self, asked: Asked) -> Flow[Answer]:
+        """Answer in the conversation, apply the settings for abstentions, and add the cost."""
+        meter = Meter(self.settings)
+        run = QuestionRun(self.settings, self.context)
+        answer = yield from meter.watch(answer_turn(asked, partial(self._run_pipeline, meter), run))
+        if answer.abstained and self.settings.on_abstain == "fallback" and answer.reason not in IN_CONVERSATION:
             answer = yield from _fall_back(answer, run, meter)
         answer = dataclasses.replace(answer, usage=meter.usage)
         if not (answer.calibrated or answer.abstained):
@@ -357,6 +353,19 @@ class SelfReflectEngine:
             yield Report(TextDelta(piece))
         yield Report(Finished(answer))
         return answer
+
+    def _run_pipeline(self, meter: Meter, question: str) -> Flow[Answer]:
+        """Run the pipeline on a full question."""
+        run = QuestionRun(self.settings, self.context)
+        try:
+            if asks_nothing(question):  # retrieval would return passages for a greeting too
+                nothing = DecisionRequest(question, (), (), pipeline=self.settings.pipeline, reason=NOTHING_ASKED)
+                return (yield from decide(nothing, run))
+            return (yield from self._pipeline(question, run))
+        except LimitError as error:
+            yield run.stop(error)
+            unfinished = DecisionRequest(question, (), meter.passages, pipeline=self.settings.pipeline)
+            return (yield from decide(unfinished, run))
 
 
 @cache
@@ -396,10 +405,11 @@ def _fall_back(answer: Answer, run: QuestionRun, meter: Meter) -> Flow[Answer]:
     """Add the model's own answer, marked as unverified; ``abstained`` stays true."""
     params = SamplingParams(max_tokens=256, stop=("\nQuestion:",), seed=run.settings.seed)
     try:
-        own = yield from meter.watch(_write(Generate(memory_prompt(answer.question), params)))
+        question = answer.metadata.get(CONDENSED, answer.question)
+        own = yield from meter.watch(_write(Generate(memory_prompt(question), params)))
     except LimitError as error:
         yield run.note("fallback", "left out", error.message)
-        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
+        return dataclasses.replace(answer, trace=(*answer.trace, run.trace.decisions[-1]))
     text = f"{answer.text}\nFrom the model's own knowledge, not from the documents, unverified: {own}" if own else ""
     return dataclasses.replace(
         answer, text=text or answer.text, metadata={**answer.metadata, "fallback": bool(own), "own_knowledge": own}

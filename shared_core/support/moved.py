@@ -16,7 +16,6 @@ MODULES = {
     "shared_core.calibration_io": "shared_core.calibration.io",
     "shared_core.checker": "shared_core.facades.checker",
     "shared_core.commands": "shared_core.cli",
-    "shared_core.conversation": "shared_core.facades.conversation",
     "shared_core.defaults": "shared_core.facades.defaults",
     "shared_core.engine": "shared_core.facades.engine",
     "shared_core.files": "shared_core.support.files",

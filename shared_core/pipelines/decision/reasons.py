@@ -23,6 +23,11 @@ CERTAINTY_UNKNOWN = "certainty unknown"
 BELOW_GUARANTEE = "support below guarantee"
 NOTHING_ASKED = "nothing asked"
 DOCUMENTS_DISAGREE = "documents contradict each other"
+ABOUT_ANSWER = "asks about the answer"
+FOLLOW_UP_UNCLEAR = "follow-up unclear"
+IN_CONVERSATION = (ABOUT_ANSWER, FOLLOW_UP_UNCLEAR)
+NOT_ASKED = (NOTHING_ASKED, *IN_CONVERSATION)
+"""Reasons that lie in the question: no documents were searched."""
 
 ANSWERABLE_AT_ALL = 0.25
 """P(the passages answer) below which the reason is the passages; above it, the claims' support."""
@@ -75,6 +80,8 @@ def explain(reason: str, unknown: str = "") -> str:
         FROM_MEMORY: "The model answered from its own knowledge, without a search, and that is not certain enough.",
         CANNOT_JUDGE: f"No confidence can be given: {unknown}.{_way_out(unknown)}",
         NOTHING_ASKED: "That asks nothing that documents could answer. Ask a question about them.",
+        ABOUT_ANSWER: "That asks about the answer given before, not about the documents. Ask a question about them.",
+        FOLLOW_UP_UNCLEAR: "It cannot be told what that refers to. Ask in a full question.",
         REPLIES_UNUSABLE: "The language model's replies could not be used.",
         BELOW_GUARANTEE: "Something was found, but showing it would break the guarantee asked for.",
         SUPPORT_BELOW_TARGET: "Something was found, but it is not certain enough.",

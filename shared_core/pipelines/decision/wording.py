@@ -11,12 +11,15 @@ from shared_core.pipelines.decision.reasons import (
     CANNOT_JUDGE,
     CERTAINTY_UNKNOWN,
     DOCUMENTS_DISAGREE,
+    NOT_ASKED,
     NOT_KNOWN,
-    NOTHING_ASKED,
     SUPPORT_BELOW_TARGET,
+    explain,
 )
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Claim, Passage, Span
+from shared_core.types import Answer, Claim, Passage, Span
+
+DOCUMENTS, MEMORY = "these documents", "what I know"
 
 _SHOW_NEAREST = (SUPPORT_BELOW_TARGET, BELOW_GUARANTEE, CANNOT_JUDGE)
 _HEADINGS = {CANNOT_JUDGE: "Nearest, unjudged:", DOCUMENTS_DISAGREE: "They say:"}
@@ -52,11 +55,11 @@ def abstention_text(
         heading = _HEADINGS.get(reason, "Nearest, but not certain enough:")
     if own is not None:
         wording = own.format(question=question, reason=sentence)
-    elif reason == NOTHING_ASKED:
+    elif reason in NOT_ASKED:
         wording = sentence
     else:
         closed = settings.pipeline == "research" and settings.research.closed_book
-        source = "what I know" if closed or reason in (NOT_KNOWN, CERTAINTY_UNKNOWN) else "these documents"
+        source = MEMORY if closed or reason in (NOT_KNOWN, CERTAINTY_UNKNOWN) else DOCUMENTS
         wording = f"I can't answer that from {source} with the certainty asked for."
         if not (nearest and reason == SUPPORT_BELOW_TARGET and settings.on_abstain != "show"):
             wording += f" {sentence}"  # else the heading says it
@@ -65,6 +68,50 @@ def abstention_text(
     lines = [f"- “{one_line(s.text)}” ({source_of(by_id[s.passage_id])})" for s in nearest]
     # Our English heading would be a second language beside a text of the user's own.
     return "\n".join([wording, *([heading] if own is None else []), *lines])
+
+
+NO_ANSWER = "NO ANSWER"
+"""First words of an abstention that is a tool's result."""
+_OWN = tuple(f"I can't answer that from {source} with the certainty asked for." for source in (DOCUMENTS, MEMORY))
+
+
+def is_abstention(text: str, settings: SelfReflectSettings | None = None) -> bool:
+    """Whether a text is an abstention of ours: it claims nothing that could be checked.
+
+    >>> is_abstention("I can't answer that from these documents with the certainty asked for. Nearest: …")
+    True
+
+    Args:
+        text: of an answer.
+        settings: whose ``abstain_text`` is recognised too.
+    """
+    said = one_line(text)
+    if said.startswith((*_OWN, f"{NO_ANSWER}:", *map(explain, NOT_ASKED))):
+        return True
+    own = settings.abstain_text if settings is not None else None
+    if own is None:
+        return False
+    fields = {"question": "\0", "reason": "\0"}  # filled in by anything
+    pattern = ".*".join(map(re.escape, one_line(own.format(**fields)).split("\0")))
+    return bool(pattern.strip(".*")) and re.match(pattern, said, re.DOTALL) is not None
+
+
+def tool_text(answer: Answer, *, nearest: bool = False) -> str:
+    """Word an answer as the result of an agent's tool: an abstention is marked, and holds nothing to be read as one.
+
+    >>> tool_text(Answer("Who?", "Nearest: “…”", abstained=True, reason="nothing retrieved"))
+    'NO ANSWER: No passage of the documents matches the question.'
+
+    Args:
+        answer: of the engine.
+        nearest: keep what an abstention shows beside its reason: the nearest quotes.
+    """
+    if not answer.abstained:
+        return answer.text
+    if nearest:
+        return f"{NO_ANSWER}: {answer.text}"
+    sentence = next((d.reason for d in reversed(answer.trace) if d.kind == "abstain" and d.reason), "")
+    return f"{NO_ANSWER}: {sentence or explain(answer.reason)}"
 
 
 def source_of(passage: Passage) -> str:

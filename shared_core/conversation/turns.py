@@ -1,4 +1,4 @@
-"""Find the question of a conversation: the user's last message. Anything else in the input is recorded in the trace."""
+"""Turns of a conversation, and the question in it: the user's last message."""
 
 from __future__ import annotations
 
@@ -11,34 +11,53 @@ from shared_core.errors import QuestionError
 from shared_core.types import Answer, Decision
 
 Role = Literal["user", "assistant", "system", "tool"]
+Condense = bool | Literal["auto"]
+"""How follow-ups become full questions: ``auto``: those that are recognised, by rule or with the model; ``True``: every
+question with a history, with the model; ``False``: none, the question is asked as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message of a conversation.
 
+    >>> Turn("user", "Who founded the Tide Museum?").others
+    0
+
     Attributes:
         role: role of the author.
         text: the text.
         others: number of other parts (images, sound, files), which are not read.
+        abstained: whether it is known to be an abstention of ours.
     """
 
     role: Role
     text: str
     others: int = 0
+    abstained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The question of a conversation.
+    """A question with the conversation before it.
+
+    >>> Asked("And when was it closed?", history=(Turn("user", "Who founded the Tide Museum?"),)).condense
+    'auto'
 
     Attributes:
         question: in the user's words.
         note: trace entry about unread parts of the input; ``None`` if all of it was read.
+        history: earlier messages, oldest first.
+        condense: how a follow-up becomes a full question.
+        condensed: the full question, where another step wrote it; it is checked like a model's.
+        prompt: template for the model that condenses, with ``{chat_history}`` and ``{question}``; by default our own.
     """
 
     question: str
     note: Decision | None = None
+    history: tuple[Turn, ...] = ()
+    condense: Condense = "auto"
+    condensed: str = ""
+    prompt: str = ""
 
     def tell(self, answer: Answer) -> Answer:
         """Put the note at the head of the answer's trace."""
@@ -46,10 +65,9 @@ class Asked:
 
 
 def find_question(turns: Sequence[Turn]) -> Asked:
-    """Return the user's last message as the question.
+    """Return the user's last message as the question, and what was said before it as its history.
 
-    Earlier and later messages (a tool's result, an assistant's call) are not read, so a follow-up question must be
-    condensed into a full question first.
+    Messages after it (a tool's result, an assistant's call) and parts that are no text are not read.
 
     Raises:
         QuestionError: there is no message of the user, or the last one has no text.
@@ -64,12 +82,12 @@ def find_question(turns: Sequence[Turn]) -> Asked:
     last = turns[place]
     if not last.text.strip():
         raise QuestionError("The user's last message has no text.", hint="Ask in words; images are not read.")
-    return Asked(last.text, _note([t for i, t in enumerate(turns) if i != place], last.others))
+    return Asked(last.text, _note(turns[place + 1 :], last.others), tuple(turns[:place]))
 
 
 def _note(unread: Sequence[Turn], others: int) -> Decision | None:
     if not unread and not others:
         return None
-    parts = [f"{len(unread)} other messages"] * bool(unread) + [f"{others} parts that are no text"] * bool(others)
+    parts = [f"{len(unread)} later messages"] * bool(unread) + [f"{others} parts that are no text"] * bool(others)
     reason = f"the question is the text of the user's last message; {' and '.join(parts)} are not read"
     return Decision("history", "not read", reason, {"messages": len(unread), "other_parts": others})

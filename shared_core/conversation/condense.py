@@ -1,0 +1,140 @@
+"""Make a follow-up a full question with a language model, and check what the model wrote."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+
+from shared_core.conversation.phrases import MARKERS, WORD, is_identifier, words_of
+from shared_core.conversation.recognise import recognise
+from shared_core.conversation.rules import Exchange
+from shared_core.errors import SettingsError
+from shared_core.lm.base import Generate, Prompt, SamplingParams
+
+_TASK = (
+    "Rewrite the last question of a conversation so that it can be understood without the conversation: put the names "
+    "in place of words such as it, she, there or the second one. Do not answer it. Add nothing else. Reply with the "
+    "rewritten question only.\n\n"
+    "User: Who designed the Eiffel Tower?\nAssistant: It was designed by Maurice Koechlin and Émile Nouguier.\n"
+    "Last question: And when was it finished?\nRewritten question: When was the Eiffel Tower finished?\n\n"
+    "User: What is the capital of Norway?\nAssistant: Oslo.\n"
+    "Last question: How many people live there?\nRewritten question: How many people live in Oslo?\n\n"
+)
+_PARAMS = SamplingParams(max_tokens=64, stop=("\n",), seed=0)
+_EXCHANGES, _READ = 3, 400  # characters of a reply
+_LEADS = re.compile(
+    r"^\W*(?:(?:the )?(?:rewritten|standalone|condensed|full|last)? ?question(?: is)?|rewritten)\s*:\s*",
+    re.I,
+)
+_QUOTES = "\"'“”‘’`*_ "
+_OWN_WORDS = 0.5
+"""Share of the follow-up's own content words that a rewriting must keep."""
+_LONGER = 20  # words that a rewriting may add
+_PLAIN = frozenset(
+    """the a an of in on at to for from by with about and or but not is are was were be been do does did has
+    have had can could will would shall should may might must who what which when where why how whose whom that
+    this these those it its he she they his her their him them there then i you we one ones also so please tell
+    me more""".split()
+)
+
+
+def check_template(template: str) -> str:
+    """Return a template of the user's if it has the fields ``chat_history`` and ``question``; SettingsError if not."""
+    try:
+        fields = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+    except ValueError as error:
+        raise SettingsError(f"The template for condensing cannot be read: {error}.", hint="Write {{ for {.") from error
+    if "question" not in fields or not fields <= {"question", "chat_history"}:
+        raise SettingsError(
+            f"The template for condensing has the fields {', '.join(sorted(fields)) or 'none'}.",
+            hint="It needs {question}, and {chat_history} for what was said before.",
+        )
+    return template
+
+
+def transcript(exchanges: Sequence[Exchange]) -> str:
+    """Write the last exchanges down, a line for each message."""
+    lines = []
+    for exchange in exchanges[-_EXCHANGES:]:
+        lines.append(f"User: {_line(exchange.question)}")
+        lines += [f"Assistant: {_line(exchange.reply)}"] * bool(exchange.reply)
+    return "\n".join(lines)
+
+
+def condense_request(question: str, exchanges: Sequence[Exchange], template: str = "") -> Generate:
+    """Create the request for a full question, with our prompt or a template of the user's."""
+    said = transcript(exchanges)
+    if template:
+        prompt = Prompt()
+        for text, name, _, _ in string.Formatter().parse(template):
+            prompt += Prompt.trusted(text, role="user") if text else Prompt()
+            if name is not None:
+                prompt += Prompt.untrusted(question if name == "question" else said, role="user")
+        return Generate(prompt, _PARAMS)
+    prompt = Prompt.trusted(_TASK) + Prompt.untrusted(said) + Prompt.trusted("\nLast question: ")
+    return Generate(prompt + Prompt.untrusted(_line(question)) + Prompt.trusted("\nRewritten question:"), _PARAMS)
+
+
+def read_rewriting(reply: str) -> str:
+    """Take the question out of a model's reply: its first line with words, without labels and quotation marks."""
+    line = next((found for found in reply.strip().splitlines() if words_of(found)), "")
+    return _LEADS.sub("", line.strip(_QUOTES)).strip(_QUOTES)
+
+
+def refusal(rewritten: str, question: str, exchanges: Sequence[Exchange]) -> str:
+    """Say why a rewritten question cannot be used; empty if it can.
+
+    It must be a full question, keep what the follow-up asks, and add names and numbers only from the history.
+
+    >>> last = [Exchange("Who founded the Tide Museum?", "Lavinia Hathe.")]
+    >>> refusal("When was the Tide Museum closed?", "and when was it closed?", last)
+    ''
+    >>> refusal("When was the Louvre closed?", "and when was it closed?", last)
+    'it adds Louvre, which was not spoken of'
+    >>> refusal("It was closed in 1932.", "and when was it closed?", last)
+    'it is not a full question'
+    """
+    said = words_of(rewritten)
+    if not said:
+        return "it is empty"
+    if len(said) > len(words_of(question)) + _LONGER:
+        return "it is too long"
+    if recognise(rewritten).needs_history or (question.rstrip().endswith("?") and not _asks(rewritten)):
+        return "it is not a full question"
+    history = " ".join(f"{e.question} {MARKERS.sub('', e.reply)}" for e in exchanges)
+    known = {_root(w) for w in words_of(f"{history} {question}")}
+    if added := [w for w in _names(rewritten) if _root(w.lower()) not in known]:
+        return f"it adds {', '.join(added)}, which was not spoken of"
+    asked = [w for w in words_of(question) if w not in _PLAIN]
+    kept = {_root(w) for w in said}
+    if asked and sum(_root(w) in kept for w in asked) < _OWN_WORDS * len(asked):
+        return "it does not keep what was asked"
+    return ""
+
+
+def _asks(text: str) -> bool:
+    return text.rstrip().endswith("?") or words_of(text)[0] in _OPENERS
+
+
+_OPENERS = frozenset("who what which when where why how whose whom is are was were do does did can could tell".split())
+
+
+def _names(text: str) -> list[str]:
+    """List words that name something: capitalised ones but the first, identifiers and numbers."""
+    found = []
+    for i, match in enumerate(WORD.finditer(text)):
+        word = re.sub(r"['’]s?$", "", match.group())
+        capital = word[:1].isupper() and (i > 0 or word.lower() not in _PLAIN | _OPENERS)
+        if word[:1].isdigit() or (capital and word.lower() not in _PLAIN) or is_identifier(word):
+            found.append(word)
+    return found
+
+
+def _root(word: str) -> str:
+    """Cut a word to compare its forms: "stations" and "station", "opening" and "opened"."""
+    return re.sub(r"(?:ing|ed|es|s|e)$", "", word) if len(word) > 4 else word
+
+
+def _line(text: str) -> str:
+    return re.sub(r"\s+", " ", MARKERS.sub("", text)).strip()[:_READ]

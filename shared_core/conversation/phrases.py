@@ -1,0 +1,165 @@
+"""Names in the turns of a conversation, and the words that refer to them. English, by words alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+WORD = re.compile(r"[^\W_]+(?:[-'’_.&][^\W_]+)*|&")
+MARKERS = re.compile(r"\s*\[\d+\]|\s*\(unsupported\)")
+
+_JOINS = frozenset("of the & de von van".split())
+_BEFORE_PLACES = frozenset("in at on near from to between across under over inside outside around".split())
+_THINGS = frozenset(
+    """abbey act agency airport archive army association award bank barrage bay beach board bridge building cape
+    canal castle cathedral cave channel charter church city clock club coast college committee company
+    constitution corporation council county court cup department district expedition federation festival fever
+    field foundation fund gallery garden government gut hall harbour harbor hill hospital hotel house institute
+    institution island islands isle journal lake law league library light lighthouse line market ministry
+    monument mount mountain museum navy ocean office palace park party peninsula plan plant point police pool
+    port project province railway range reef region republic review river road rock school sea service sound
+    square stadium station strait street survey system team temple theatre theater tower town treaty trial union
+    university valley village voyage war works year""".split()
+)
+_OPENERS = frozenset(
+    """a about according after all also an and any are as at be because before both but by can compare could
+    define describe did do does during each every explain few find for from give had has have he her his how i
+    if in is it its list many may me might more most much must my name no nor not now of on one or our please
+    say she should show since so some state still summarise summarize tell than that the their then there these
+    they this those though to under until was we were what when where whether which while who whom whose why
+    will with would yes yet you your there's what's who's it's that's he's she's i'm i've i'd okay ok sorry
+    unfortunately however therefore moreover only today it'll we've you're don't didn't doesn't isn't wasn't
+    can't cannot let let's thanks thank hello hi""".split()
+)
+"""Words that do not begin a name when a sentence capitalises them."""
+_DATES = frozenset(
+    """january february march april may june july august september october november december monday tuesday
+    wednesday thursday friday saturday sunday""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A name in a text.
+
+    >>> [p.text for p in phrases_of("When was the Gut Bridge opened by Steward Roland Peake?")]
+    ['Gut Bridge', 'Steward Roland Peake']
+
+    Attributes:
+        text: as written, without its article.
+        start, end: place in the text, in code points.
+        article: whether "the" stands before it.
+        place: whether a preposition of place stands before it.
+    """
+
+    text: str
+    start: int
+    end: int
+    article: bool = False
+    place: bool = False
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Its words, in lower case."""
+        return frozenset(words_of(self.text))
+
+    @property
+    def with_article(self) -> str:
+        """Its text, with the article that it had."""
+        return f"the {self.text}" if self.article else self.text
+
+    @property
+    def is_person(self) -> bool:
+        """Whether it can be a person's name: two or more capitalised words, none of them of a thing, no article."""
+        return not self.article and not self.place and len(self.words) > 1 and not self.words & (_THINGS | _JOINS)
+
+    @property
+    def is_thing(self) -> bool:
+        """Whether it can be the name of anything but a person."""
+        return not self.is_person
+
+
+def words_of(text: str) -> list[str]:
+    """Words of a text in lower case, without possessive endings."""
+    return [re.sub(r"['’]s?$", "", w.lower()) for w in WORD.findall(text)]
+
+
+def is_identifier(word: str) -> bool:
+    """Whether a word is a name by its form: ``max_connections``, ``B52``, ``iPhone``, ``git-stash``."""
+    inner = any(c.isupper() for c in word[1:]) and not word.isupper()
+    return "_" in word or inner or (word[:1].isalpha() and any(c.isdigit() for c in word))
+
+
+def phrases_of(text: str) -> list[Phrase]:
+    """List the names of a text, in order: runs of capitalised words, joined by "of" and "the", and identifiers."""
+    text = MARKERS.sub(lambda m: " " * len(m.group()), text)
+    tokens = list(WORD.finditer(text))
+    found: list[Phrase] = []
+    i = 0
+    while i < len(tokens):
+        end = _run(text, tokens, i)
+        if end == i:
+            i += 1
+            continue
+        before = tokens[i - 1].group().lower() if i else ""
+        article = before == "the"
+        place = (tokens[i - 2].group().lower() if article and i > 1 else before) in _BEFORE_PLACES
+        start, stop = tokens[i].start(), tokens[end - 1].end()
+        name = re.sub(r"['’]s?$", "", text[start:stop])
+        found.append(Phrase(name, start, start + len(name), article, place))
+        i = end
+    return found
+
+
+def _run(text: str, tokens: list[re.Match[str]], i: int) -> int:
+    """Return the end of the name that begins at token ``i``; ``i`` if none does."""
+    if not _begins(text, tokens, i):
+        return i
+    end = i + 1
+    while end < len(tokens):
+        if tokens[end - 1].group().endswith(("'s", "’s")) or _parted(text, tokens, end):
+            break
+        step = end
+        while step < len(tokens) - 1 and tokens[step].group() in _JOINS and step - end < 2:
+            step += 1
+        if any(_parted(text, tokens, at) for at in range(end, step + 1)) or not _is_name_word(tokens[step].group()):
+            break
+        end = step + 1
+    return end
+
+
+def _begins(text: str, tokens: list[re.Match[str]], i: int) -> bool:
+    word = tokens[i].group()
+    if not _is_name_word(word):
+        return False
+    first = i == 0 or bool(re.search(r"[.?!:\n]\W*$", text[: tokens[i].start()]))
+    if word.lower() in _OPENERS and (first or not word.isupper() or len(word) == 1):
+        return False
+    # A sentence capitalises its first word: alone it is a name only by its form, or before a verb of being.
+    if first and not is_identifier(word) and not word.isupper():
+        following = tokens[i + 1].group() if i + 1 < len(tokens) else ""
+        return (
+            i + 1 < len(tokens)
+            and not _parted(text, tokens, i + 1)
+            and (_is_name_word(following) or following.lower() in ("is", "was", "has", "had", "of", "&"))
+        )
+    return True
+
+
+def _is_name_word(word: str) -> bool:
+    return (word[:1].isupper() or is_identifier(word)) and word.lower() not in _DATES
+
+
+def _parted(text: str, tokens: list[re.Match[str]], i: int) -> bool:
+    return bool(re.search(r"[^\s“”\"*_]", text[tokens[i - 1].end() : tokens[i].start()]))
+
+
+def new_in(phrases: Iterable[Phrase], known: Iterable[Phrase]) -> list[Phrase]:
+    """Phrases that share no word with the known ones, each text once."""
+    seen = {word for phrase in known for word in phrase.words}
+    found: dict[str, Phrase] = {}
+    for phrase in phrases:
+        if not phrase.words & seen:
+            found.setdefault(phrase.text.lower(), phrase)
+    return list(found.values())

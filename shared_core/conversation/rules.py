@@ -1,0 +1,321 @@
+"""Put what a follow-up refers to into it, by rule: names of the last topic in place of pronouns and ellipses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.conversation.phrases import Phrase, new_in, phrases_of, words_of
+from shared_core.conversation.recognise import FollowUp, recognise
+from shared_core.conversation.turns import Turn
+
+EXCHANGES = 8
+"""Exchanges before a follow-up that are read."""
+_READ = 2_000  # characters of a message
+_LOOK_BACK = 4  # exchanges in which a pronoun's name is searched
+
+_LEAD = re.compile(
+    r"^\W*(?:(?:ok(?:ay)?|yes|no|hm+|well|thanks|thank you|sorry|please|oh|ah|great|right|i see)[,.!]\s+)*"
+    r"(?:(?:and|but|or|so|also|then|plus)\b[,:]?\s+)*",
+    re.I,
+)
+_QUESTION_WORD = re.compile(
+    r"^(?:(?:by|in|on|at|to|for|from|with|since|until|under)\s+)?(?:who|whom|whose|what|which|when|where|why|how)\b"
+    r"(?:\s+(?:many|much|long|old|big|high|tall|far|deep|often|wide|heavy|fast|large)\b(?!\s+(?:is|was|are|were)\b\s*$))?\s*",
+    re.I,
+)
+_ASKS_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.I)
+_ASKS_WHICH = re.compile(r"^\W*(?:\w+\s+)?(?:what|which|name|who|whom|whose)\b", re.I)
+_POSSESSIVE = frozenset("his its their hers theirs".split())
+_KIND_OF = {
+    **dict.fromkeys(("he", "him", "his", "himself"), "person"),
+    **dict.fromkeys(("she", "her", "hers", "herself"), "woman"),
+    **dict.fromkeys(("they", "them", "their", "theirs"), "any"),
+}
+_NOT_NOUNS = frozenset(
+    """is are was were be been am do does did has have had can could will would shall should may might must in
+    on at of to for from by with about after before since until during and or but not so as than when where why
+    how what who which that the a an i you he she it we they happen happens happened mean means work works
+    worked really actually exactly still also ever now then there too cost costs take takes took begin began
+    start starts end ended come came go went look looks sound sounds change changed include includes require
+    requires need needs apply applies help lead led""".split()
+)
+_ORDINALS = {"first": 0, "former": 0, "second": 1, "latter": -1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
+_ORDINAL = re.compile(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.I)
+_SUBJECT = re.compile(r"^(.*?\b(?:is|are|was|were|do|does|did|has|have|had)\s+)((?:the |an? )?[a-z][\w-]*)(?=\s)", re.I)
+_TIME = re.compile(r"\b(?:then|time|year)$")
+_DEFINITE = re.compile(r"\bthe\s+([a-z][\w-]+)\b")
+_NUMBER = re.compile(r"\b\d[\d,.]*\b")
+_STOP = frozenset(
+    """a an the of in on at to for from by with about and or but not is are was were be been do does did has
+    have had can could will would shall should may might must i me my we our you your he she it they what which
+    who whom whose when where why how there this that these those one some any please tell give know want need
+    get help like think much many long old first last name mean explain describe list show""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question of the user, made full, and what was replied; empty for a reply that answered nothing."""
+
+    question: str
+    reply: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """A full question in place of a follow-up.
+
+    >>> Rewriting("When was the Tide Museum closed?", (frozenset({"tide", "museum"}),)).topics
+    (frozenset({'tide', 'museum'}),)
+
+    Attributes:
+        question: the full question.
+        topics: the words of each name that was put in; evidence must have them.
+    """
+
+    question: str
+    topics: tuple[frozenset[str], ...] = ()
+
+
+def exchanges_of(history: Sequence[Turn]) -> list[Exchange]:
+    """List the last questions with their replies, oldest first; follow-ups among them are made full by rule."""
+    found: list[Exchange] = []
+    for turn in history[-4 * EXCHANGES :]:
+        text = turn.text[:_READ].strip()
+        if turn.role == "user" and text:
+            kind = recognise(text)
+            if kind.kind in ("nothing", "about_answer"):
+                continue
+            full = rewrite(text, kind, found)
+            if full or not kind.needs_history:
+                found.append(Exchange(full[0].question if full and kind.needs_history else text))
+        elif turn.role == "assistant" and text and found and not found[-1].reply and not turn.abstained:
+            found[-1] = Exchange(found[-1].question, text)
+    return found[-EXCHANGES:]
+
+
+def rewrite(question: str, follow_up: FollowUp, exchanges: Sequence[Exchange]) -> list[Rewriting]:
+    """Make a follow-up a full question by rule: at most two readings, the likelier first; none if no rule fits.
+
+    >>> last = Exchange("Who founded the Tide Museum?", "The Tide Museum was founded by Lavinia Hathe.")
+    >>> rewrite("And when was it closed?", recognise("And when was it closed?"), [last])[0].question
+    'When was the Tide Museum closed?'
+    >>> rewrite("When did she die?", recognise("When did she die?"), [last])[0].question
+    'When did Lavinia Hathe die?'
+    """
+    if not exchanges:
+        return []
+    if follow_up.kind == "ellipsis":
+        return _complete(question, follow_up, exchanges)
+    if follow_up.kind == "reference":
+        return _refer(question, follow_up, exchanges)
+    return _attach(question, exchanges) if follow_up.kind == "open" else []
+
+
+# --- words that refer ----------------------------------------------------------------------------------------------
+
+
+def _refer(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> list[Rewriting]:
+    word = found.word.lower()
+    before, after = question[: found.start], question[found.end :]
+    bare = re.sub(r"['’]s$", "", word)
+    if bare in ("that", "this", "these", "those"):
+        return _demonstrative(before, after, exchanges)
+    if bare == "there":
+        return [_made(f"{before}in {n.with_article}{after}", n) for n in candidates("thing", exchanges)]
+    if _TIME.search(bare):
+        return []
+    if " " in word or bare in ("one", "ones", "both", "either", "neither", "else", "others"):
+        return _of_several(question, found, exchanges)
+    kind = _KIND_OF.get(bare, "thing")
+    following = words_of(after)[:1]
+    possessive = bare in _POSSESSIVE or (bare == "her" and following and following[0] not in _NOT_NOUNS)
+    verb = " is" if word != bare else ""
+    made = []
+    for name in candidates(kind, exchanges):
+        full = f"{before}{name.with_article}{_genitive(name.text) if possessive else verb}{after}"
+        made.append(_made(full, name))
+    return made
+
+
+def _demonstrative(before: str, after: str, exchanges: Sequence[Exchange]) -> list[Rewriting]:
+    noun = re.match(r"\s+([a-z][\w-]*)", after)
+    if noun is None or noun[1] in _NOT_NOUNS:
+        return [_made(f"{before}{n.with_article}{after}", n) for n in candidates("thing", exchanges)]
+    rest = after[noun.end() :]
+    if named := _name_with(noun[1], exchanges):
+        return [_made(f"{before}{named.with_article}{rest}", named)]
+    return [_made(f"{before}the {noun[1]} {n.text}{rest}", n) for n in candidates("any", exchanges)]
+
+
+def _of_several(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> list[Rewriting]:
+    """Choose among several names of the last exchange: "the second one", "both", "which is longer?"."""
+    last = exchanges[-1]
+    asked = phrases_of(last.question)
+    names = new_in(phrases_of(last.reply), asked)
+    names = names if len(names) > 1 else [p for p in asked if not p.place]
+    word = found.word.lower()
+    if word == "one" or word == "ones":
+        return [_put(question, found, n) for n in candidates("thing", exchanges)]
+    place = next((w for w in words_of(word) if w in _ORDINALS), None)
+    if place is not None and (counted := _ORDINAL.search(last.question)):  # "the first station", "and the second one?"
+        other = last.question[: counted.start()] + place + last.question[counted.end() :]
+        return [_finish(other, [frozenset({place})])]
+    if len(names) < 2:
+        return []
+    if place is not None:
+        if _LEAD.sub("", question).strip(" ?.!").lower() == word:
+            return []  # what is asked of it was left out too
+        return [_put(question, found, names[_ORDINALS[place]])] if _ORDINALS[place] < len(names) else []
+    if len(names) != 2:
+        return []
+    one, two = (n.with_article for n in names)
+    if word.startswith(("both", "either", "neither")):
+        return [_made(f"{question[: found.start]}{one} and {two}{question[found.end :]}", *names)]
+    if word.startswith(("which", "who", "what")):
+        return [_made(f"{question.rstrip(' ?')}, {one} or {two}", *names)]
+    return []
+
+
+def _put(question: str, found: FollowUp, name: Phrase) -> Rewriting:
+    """Put a name in place of the words found."""
+    return _made(question[: found.start] + name.with_article + question[found.end :], name)
+
+
+# --- what was left out ---------------------------------------------------------------------------------------------
+
+
+def _complete(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> list[Rewriting]:
+    last = exchanges[-1].question
+    topics = [p.words for p in phrases_of(last) if not p.place]
+    said = found.word
+    opener = _QUESTION_WORD.match(said)
+    if opener and opener.end() == len(said):
+        rest = _QUESTION_WORD.sub("", last, count=1)
+        if said.lower() == "who" and not _ASKS_WHO.match(last):
+            said = "by whom"
+        return [_finish(f"{said} {rest}", topics)] if rest != last else []
+    if "more" in words_of(said):
+        return [_made(f"Tell me more about {n.with_article}", n) for n in candidates("any", exchanges)[:1]]
+    if opener or "what" in words_of(said):
+        return []
+    if pronoun := re.match(r"(?:his|her|its|their)\s+", said, re.I):
+        names = candidates("person" if said.lower().startswith(("his", "her")) else "any", exchanges)
+        return [_made(f"What is {n.with_article}{_genitive(n.text)} {said[pronoun.end() :]}", n) for n in names]
+    return _instead(said, last)
+
+
+def _instead(said: str, last: str) -> list[Rewriting]:
+    """Ask the last question of something else: "and the Gut Bridge?", "and in 1904?"."""
+    stem = last.rstrip(" ?.")
+    numbers, old = _NUMBER.findall(said), list(_NUMBER.finditer(stem))
+    if numbers and len(old) == 1 and len(words_of(said)) <= 3:
+        return [_finish(stem[: old[0].start()] + numbers[0] + stem[old[0].end() :], [frozenset(words_of(numbers[0]))])]
+    if re.match(
+        r"(?:in|on|at|for|with|without|by|from|to|of|after|before|since|until|during|under|over|per)\b", said, re.I
+    ):
+        preposition, _, rest = said.partition(" ")
+        named = [
+            p for p in phrases_of(last) if words_of(last[: p.start].removesuffix("the "))[-1:] == [preposition.lower()]
+        ]
+        if not phrases_of(said) or not named:
+            return [_finish(f"{stem} {said}", [p.words for p in phrases_of(said)])]
+        start = named[-1].start - 4 * named[-1].article
+        return [_finish(last[:start] + rest + last[named[-1].end :], [p.words for p in phrases_of(said)])]
+    new = phrases_of(f"of {said}")
+    if not new and (subject := _SUBJECT.match(last)) and not phrases_of(f"of {subject[2]}"):
+        full = f"{subject[1]}{said}{last[subject.end() :]}"  # "When did television come?", "and radio?"
+        return [_finish(full, [frozenset(words_of(said)) - _STOP])]
+    wanted = [frozenset(words_of(said)) - _STOP] if not new else [p.words for p in new]
+    old_names = [p for p in phrases_of(last) if not p.place] or phrases_of(last)
+    persons = bool(new) and new[0].is_person
+    alike = [p for p in old_names if p.is_person == persons] or old_names
+    if alike:
+        target = alike[-1]
+        start = target.start - (4 if target.article and said.lower().startswith("the ") else 0)
+        return [_finish(last[:start] + said + last[target.end :], wanted)]
+    if (definite := list(_DEFINITE.finditer(last))) and said.lower().startswith("the "):
+        return [_finish(last[: definite[-1].start()] + said + last[definite[-1].end() :], wanted)]
+    return [_finish(f"{stem} ({said})", wanted)] if new else []
+
+
+# --- what may belong to the topic ----------------------------------------------------------------------------------
+
+
+def _attach(question: str, exchanges: Sequence[Exchange]) -> list[Rewriting]:
+    """Read a question without names as one about the topic: "the station" as the one that was spoken of."""
+    for noun in _DEFINITE.finditer(question):
+        if name := _name_with(noun[1], exchanges):
+            return [_made(question[: noun.start()] + name.with_article + question[noun.end() :], name)]
+    return [_made(f"{question.rstrip(' ?.')} ({n.text})", n) for n in candidates("topic", exchanges)[:1]]
+
+
+def _name_with(noun: str, exchanges: Sequence[Exchange]) -> Phrase | None:
+    """Return the last name that has the noun in it ("Tide Museum") or behind it ("the Lowen Gut station")."""
+    for exchange in reversed(exchanges[-_LOOK_BACK:]):
+        for text in (exchange.question, exchange.reply):
+            for name in phrases_of(text):
+                if noun.lower() in name.words and len(name.words) > 1:
+                    return name
+                if re.match(rf"\s+{re.escape(noun)}\b", text[name.end :]):
+                    return Phrase(f"{name.text} {noun}", name.start, name.end + len(noun) + 1, True)
+    return None
+
+
+# --- the topic -----------------------------------------------------------------------------------------------------
+
+
+def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
+    """List what a word may refer to, at most two, the likelier first.
+
+    The names of the last question come first; where it asks for a name ("Who …?", "Which …?"), that of the reply does.
+    Without any name it is the last question's own words.
+
+    Args:
+        kind: ``person``, ``woman`` (or a ship), ``thing``, ``any``, or ``topic`` (the question's names rather
+            than the reply's).
+        exchanges: the conversation.
+    """
+    for exchange in reversed(exchanges[-_LOOK_BACK:]):
+        asked = sorted(phrases_of(exchange.question), key=lambda p: p.place)
+        said = new_in(phrases_of(exchange.reply), asked)
+        if found := _in_order(exchange.question, kind, asked, said):
+            return found[:2]
+    words = (
+        [w for w in words_of(exchanges[-1].question) if w not in _STOP]
+        if exchanges and kind not in ("person", "woman")
+        else []
+    )
+    return [Phrase(" ".join(words), 0, 0, True)] if words else []
+
+
+def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase]) -> list[Phrase]:
+    asks_who = bool(_ASKS_WHO.search(question))
+    if kind == "topic":
+        return [p for p in asked if not p.place] or said[:1] or asked
+    if kind in ("person", "woman"):
+        fits = [p for p in asked if p.is_person] or [p for p in asked if not p.article and not p.place and asks_who]
+        others = [p for p in said if p.is_person] or (said[:1] if asks_who else [])
+        ships = [p for p in asked if p.is_thing and p.article] if kind == "woman" and not asks_who else []
+        return others if asks_who and others else fits or [*others[:1], *ships[:1]]
+    things = [p for p in asked if p.is_thing] or asked
+    if asks_who and kind == "thing":
+        return things[:1]
+    if _ASKS_WHICH.match(question) and said:  # it asks for a name
+        return [said[0], *things[:1]]
+    return things or said
+
+
+def _genitive(name: str) -> str:
+    return "'" if name.endswith("s") else "'s"
+
+
+def _made(question: str, *names: Phrase) -> Rewriting:
+    return _finish(question, [name.words for name in names])
+
+
+def _finish(question: str, topics: Sequence[frozenset[str]]) -> Rewriting:
+    text = _LEAD.sub("", re.sub(r"\s+", " ", question).strip()).rstrip(" ?.!")
+    return Rewriting(f"{text[:1].upper()}{text[1:]}?", tuple(t - _STOP for t in topics if t - _STOP))

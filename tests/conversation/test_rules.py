@@ -1,0 +1,77 @@
+"""Follow-ups are made full questions by rule, with names of the conversation only."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_core.conversation import Turn, recognise
+from shared_core.conversation.rules import EXCHANGES, Exchange, exchanges_of, rewrite
+
+MUSEUM = Exchange(
+    "Who founded the Tide Museum?",
+    "The Tide Museum was founded in 1902 by Lavinia Hathe, daughter of the clockmaker Corwin Hathe. [1]",
+)
+BRIDGE = Exchange("When was the Gut Bridge opened?", "The Gut Bridge was opened on 2 May 1937 by Steward Roland Peake.")
+CAPITAL = Exchange("What is the capital of Tavarrin?", "The capital of Tavarrin is Marrick Haven, on the east coast.")
+STATION = Exchange("When was the Lowen Gut station opened?", "It was opened on 8 October 1951.")
+TWO = Exchange("What are the two oldest lighthouses?", "They are Gannet Skerry and Hask Light.")
+PLAN = Exchange("What is a lite plan?", "A free plan with quotas.")
+
+
+def read(question: str, *exchanges: Exchange) -> list[str]:
+    return [r.question for r in rewrite(question, recognise(question), exchanges)]
+
+
+@pytest.mark.parametrize(
+    ("last", "question", "expected"),
+    [
+        (MUSEUM, "and when was it closed?", "When was the Tide Museum closed?"),
+        (MUSEUM, "When did she retire?", "When did Lavinia Hathe retire?"),
+        (MUSEUM, "Who was her father?", "Who was Lavinia Hathe's father?"),
+        (MUSEUM, "What about the Rope Hall?", "Who founded the Rope Hall?"),
+        (BRIDGE, "Why?", "Why was the Gut Bridge opened?"),
+        (BRIDGE, "By whom?", "By whom was the Gut Bridge opened?"),
+        (BRIDGE, "And the Hask Bridge?", "When was the Hask Bridge opened?"),
+        (BRIDGE, "How long is the bridge?", "How long is the Gut Bridge?"),
+        (BRIDGE, "How much did that cost?", "How much did the Gut Bridge cost?"),
+        (BRIDGE, "and its length?", "What is the Gut Bridge's length?"),
+        (CAPITAL, "How many inhabitants does it have?", "How many inhabitants does Marrick Haven have?"),
+        (CAPITAL, "and of Brathen?", "What is the capital of Brathen?"),
+        (Exchange("When was the Patient Gull sold?"), "Who was her captain?", "Who was the Patient Gull's captain?"),
+        (STATION, "How many turbines does the station have?", "How many turbines does the Lowen Gut station have?"),
+        (TWO, "When was the second one built?", "When was Hask Light built?"),
+        (TWO, "Which is older?", "Which is older, Gannet Skerry or Hask Light?"),
+        (Exchange("When did television come to Tavarrin?"), "And radio?", "When did radio come to Tavarrin?"),
+        (PLAN, "How can I create one?", "How can I create the lite plan?"),
+    ],
+)
+def test_a_follow_up_becomes_a_full_question(last: Exchange, question: str, expected: str) -> None:
+    assert read(question, last)[0] == expected
+
+
+@pytest.mark.parametrize("question", ["And the second one?", "Who else?", "Who was Steward then?", "and the other?"])
+def test_no_rule_guesses(question: str) -> None:
+    assert read(question, BRIDGE) == []
+    assert read("When did she retire?") == []  # nothing was said before
+
+
+def test_two_likely_readings_are_given_the_likelier_first() -> None:
+    assert read("How many people live there?", CAPITAL) == [
+        "How many people live in Marrick Haven?",
+        "How many people live in Tavarrin?",
+    ]
+
+
+def test_follow_ups_in_the_history_are_made_full_too() -> None:
+    history = [
+        Turn("user", MUSEUM.question), Turn("assistant", MUSEUM.reply), Turn("user", "And when was it closed?"),
+        Turn("assistant", "I can't answer that from these documents.", abstained=True), Turn("user", "thanks"),
+    ]  # fmt: skip
+    assert exchanges_of(history) == [MUSEUM, Exchange("When was the Tide Museum closed?")]
+
+
+def test_only_the_end_of_a_long_history_is_read() -> None:
+    history = [Turn("user", "When was the Gut Bridge opened?"), Turn("assistant", "x" * 100_000)] * 5_000
+    exchanges = exchanges_of([Turn("system", "You are a pirate."), *history])
+    assert len(exchanges) == EXCHANGES
+    assert all(len(e.reply) <= 2_000 for e in exchanges)

@@ -1,0 +1,140 @@
+"""Follow-ups in LangChain's forms of a history, condensed by rule, by the model or by a runnable of the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.chat_history import InMemoryChatMessageHistory
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.history import RunnableWithMessageHistory
+
+from langchain_selfreflect import SelfReflectChain
+from shared_core import Passage
+from shared_core.errors import InputError, SettingsError
+from shared_core.retrieval import BM25Retriever
+from tests.langchain.lc_fakes import ShelfRetriever, TalkingModel
+
+FIRST, SECOND = "Who founded the Tide Museum?", "And when was it closed?"
+REPLY = "The Tide Museum was founded by Lavinia Hathe. [1]"
+FULL = "When was the Tide Museum closed?"
+CLOSED = "The Tide Museum was closed in 1941. [1]"
+
+
+def chain(**options: Any) -> SelfReflectChain:
+    shelf = BM25Retriever(
+        [
+            Passage("museum", "The Tide Museum was founded by Lavinia Hathe. The Tide Museum was closed in 1941."),
+            Passage("mill", "The Old Mill was founded by Rufus Crail. The mill was closed in 1833."),
+        ]
+    )
+    return SelfReflectChain(retriever=shelf, **options)
+
+
+HISTORIES: dict[str, Any] = {
+    "messages": [HumanMessage(FIRST), AIMessage(REPLY), HumanMessage(SECOND)],
+    "tuples": [("human", FIRST), ("ai", REPLY), ("human", SECOND)],
+    "dicts": [{"role": "user", "content": FIRST}, {"role": "assistant", "content": REPLY},
+              {"role": "user", "content": SECOND}],
+    "state": {"messages": [HumanMessage(FIRST), AIMessage(REPLY), HumanMessage(SECOND)]},
+    "chat_history": {"input": SECOND, "chat_history": [HumanMessage(FIRST), AIMessage(REPLY)]},
+    "history of tuples": {"question": SECOND, "history": [("human", FIRST), ("ai", REPLY)]},
+    "prompt": ChatPromptTemplate([("placeholder", "{h}"), ("human", "{q}")]).invoke(
+        {"h": [("human", FIRST), ("ai", REPLY)], "q": SECOND}
+    ),
+}  # fmt: skip
+
+
+def details(message: AIMessage) -> dict[str, Any]:
+    found: dict[str, Any] = message.response_metadata["selfreflect"]
+    return found
+
+
+@pytest.mark.parametrize("given", HISTORIES.values(), ids=list(HISTORIES))
+async def test_a_follow_up_is_answered_about_its_topic(given: Any) -> None:
+    message = chain().invoke(given)
+    assert message.text == CLOSED
+    assert details(message)["question"] == SECOND
+    assert details(message)["metadata"]["condensed_question"] == FULL
+    assert await chain().ainvoke(given) == message
+    assert chain().batch([given, FIRST])[0] == message
+    assert (await chain().abatch([given]))[0] == message
+
+
+def test_langchains_message_history_remembers_the_topic() -> None:
+    kept = InMemoryChatMessageHistory()
+    remembering = RunnableWithMessageHistory(
+        chain(), lambda: kept, history_factory_config=[], input_messages_key="question", history_messages_key="history"
+    )
+    texts = [remembering.invoke({"question": q}).text for q in (FIRST, SECOND, "Are you sure?", SECOND)]
+    assert texts[1] == texts[3] == CLOSED
+    assert "asks about the answer" in texts[2]
+
+
+RUNNABLES: dict[str, Any] = {
+    "runnable": RunnableLambda(lambda given: FULL if given["chat_history"][0].text == FIRST else ""),
+    "message": RunnableLambda(lambda given: AIMessage(FULL)),
+}
+
+
+@pytest.mark.parametrize("condense", RUNNABLES.values(), ids=list(RUNNABLES))
+async def test_a_runnable_condenses(condense: Any) -> None:
+    given = HISTORIES["messages"]
+    message = chain(condense=condense).invoke(given)
+    assert (message.text, details(message)["metadata"]["condensed_by"]) == (CLOSED, "model")
+    assert await chain(condense=condense).ainvoke(given) == message
+    assert (await chain(condense=condense).abatch([given]))[0] == message
+
+
+@pytest.mark.parametrize(
+    "condense",
+    [True, "{chat_history} {question}", PromptTemplate.from_template("{chat_history} {question}")],
+    ids=["True", "template", "prompt"],
+)
+def test_the_chains_model_condenses(condense: Any) -> None:
+    model = TalkingModel(reply=lambda prompt: FULL)
+    message = chain(llm=model, condense=condense).invoke(HISTORIES["messages"])
+    assert details(message)["metadata"]["condensed_question"] == FULL
+
+
+def test_what_a_runnable_invents_is_not_asked() -> None:
+    invents = RunnableLambda(lambda given: "When was the Louvre closed?")
+    message = chain(condense=invents).invoke(HISTORIES["messages"])
+    assert details(message)["metadata"]["condensed_question"] == FULL
+    with pytest.raises(InputError, match="gave a int"):
+        chain(condense=RunnableLambda(lambda given: 3)).invoke(HISTORIES["messages"])
+
+
+@pytest.mark.parametrize("condense", [True, "{question}", PromptTemplate.from_template("{question}")])
+def test_condensing_with_a_model_needs_one(condense: Any) -> None:
+    with pytest.raises(SettingsError, match="ondens"):
+        chain(condense=condense)
+    with pytest.raises(InputError, match="condense cannot be"):
+        chain(condense=3.5)
+
+
+def test_condensing_can_be_turned_off_and_stays_in_lcel() -> None:
+    raw = chain(condense=False)
+    assert "condensed_question" not in details(raw.invoke(HISTORIES["messages"]))["metadata"]
+    assert (chain() | StrOutputParser()).invoke(HISTORIES["messages"]) == CLOSED
+
+
+def test_an_empty_question_beside_an_input_is_passed_over() -> None:
+    assert chain().invoke({"question": "", "input": FULL}).text == CLOSED
+
+
+async def test_a_history_aware_retriever_gets_the_conversation() -> None:
+    chains = pytest.importorskip("langchain_classic.chains")
+    prompt = ChatPromptTemplate([("placeholder", "{chat_history}"), ("human", "{input}"), ("human", "Rewrite it.")])
+    model = TalkingModel(reply=lambda said: "When was the lamp lit?")
+    aware = chains.create_history_aware_retriever(model, ShelfRetriever(), prompt)
+    made = SelfReflectChain(retriever=aware)
+    given = {"input": "When was the lamp lit?", "chat_history": [HumanMessage("What is the lamp?"), AIMessage("Old.")]}
+    message = made.invoke(given)
+    assert [p["title"] for p in details(message)["passages"]][:1] == ["Lamps"]
+    assert "What is the lamp?" in model.seen[0].prompt
+    assert (await made.ainvoke(given)).text == message.text
+    assert made.batch([given, "When was the lamp lit?"])[0].text == message.text
