@@ -86,7 +86,7 @@ def takes_history(retriever: Runnable[Any, Any]) -> bool:
     if isinstance(retriever, BaseRetriever):
         return False
     try:
-        fields: Any = getattr(retriever.get_input_schema(), "model_fields", {})
+        fields: dict[str, Any] = getattr(retriever.get_input_schema(), "model_fields", {})
     except (AttributeError, TypeError, ValueError):  # a runnable without a schema
         return False
     return {"input", "chat_history"} <= fields.keys()

@@ -1,4 +1,4 @@
-"""The command line: `selfreflect ask`, `check`, `index`, `eval`, `calibrate`, `train`, `lab`, `doctor`."""
+"""The command line: `selfreflect ask`, `check`, `index`, `eval`, `calibrate`, `train`, `lab`, `mcp`, `doctor`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from shared_core.cli.eval import eval_app
 from shared_core.cli.eval_compare import old_merge_command
 from shared_core.cli.index import index_command
 from shared_core.cli.lab import lab_app
+from shared_core.cli.mcp import mcp_command
 from shared_core.cli.research_data import old_research_data_command, research_data_command
 from shared_core.cli.train import critic_command, generator_command, reclaim_command, research_command
 from shared_core.cli.train_rows import (
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command("ask")(ask_command)
 app.command("check")(check_command)
 app.command("index")(index_command)
+app.command("mcp")(mcp_command)
 app.add_typer(eval_app, name="eval")
 app.command("eval-merge", hidden=True)(old_merge_command)
 app.add_typer(calibrate_app, name="calibrate")

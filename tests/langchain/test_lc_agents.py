@@ -19,7 +19,7 @@ from tests.langchain.lc_fakes import TalkingModel
 SHELF = BM25Retriever(
     [
         Passage("lamp", "The lamp of Vessen was lit in 1871."),
-        Passage("sea", "The Selm strait is 3 miles wide."),
+        Passage("sea", "The Selm Strait is 3 miles wide."),
     ]
 )
 QUESTION, UNKNOWN = "When was the lamp of Vessen lit?", "Who painted the lamp of Vessen?"
@@ -161,7 +161,8 @@ def test_an_agents_answer_is_checked_against_its_tools_results() -> None:
     "content", ["NO ANSWER: No passage matches.", "", [{"type": "image", "base64": "AA==", "mime_type": "image/png"}]]
 )
 def test_tools_that_found_nothing_support_nothing(content: Any) -> None:
-    assert run(FALSE, content, on_unsupported="flag").text == f"{FALSE} (unsupported)"
+    assert run(FALSE, content, on_unsupported="flag").text == f"{FALSE} (unverified)"
+    assert "not shown" in run(FALSE, content, on_unsupported="refuse").text
 
 
 def test_without_tools_only_a_retriever_can_check() -> None:
@@ -195,7 +196,7 @@ def test_a_node_of_langgraph_holds_a_conversation() -> None:
     graph.add_edge(graphs.START, "answer")
     app = graph.compile(checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
-    app.invoke({"messages": [HumanMessage("When was the lamp of Vessen lit?")]}, thread)
-    last = app.invoke({"messages": [HumanMessage("Was it lit in 1871?")]}, thread)["messages"][-1]
-    condensed = last.response_metadata["selfreflect"]["metadata"]["condensed_question"]
-    assert condensed == "Was the lamp of Vessen lit in 1871?"
+    app.invoke({"messages": [HumanMessage("Who crossed the Selm Strait?")]}, thread)
+    last = app.invoke({"messages": [HumanMessage("How wide is it?")]}, thread)["messages"][-1]
+    assert last.text == "The Selm Strait is 3 miles wide. [1]"
+    assert last.response_metadata["selfreflect"]["metadata"]["condensed_question"] == "How wide is the Selm Strait?"
