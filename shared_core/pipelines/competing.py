@@ -50,11 +50,13 @@ class Competition:
 
     Attributes:
         claims: to decide on: the model's, and the default's own quotes where they won.
+        readings: of the passages, best first.
         own: the default's quotes won.
         answerable: P(the passages answer), where it became known only here.
     """
 
     claims: list[Claim]
+    readings: tuple[Reading, ...] = ()
     own: bool = False
     answerable: float | None = None
 
@@ -76,14 +78,14 @@ def compete(
         what the model claims; its claims are then at most as probable as what the quotes leave.
     """
     if not (takes_part(run) and passages and run.trace.limit is None):
-        return Competition(list(claims))
+        return Competition(list(claims), tuple(readings))
     answerable = None
     if not readings:
         result = yield from _read(question, passages, run)
         readings, answerable = result.readings, result.answerable
     found = compare(question, claims, readings, passages, run)
     if found is None:
-        return Competition(list(claims), answerable=answerable)
+        return Competition(list(claims), tuple(readings), answerable=answerable)
     run.abilities.trust.observe(found.probability, found.reply, question)
     best = max((c.support for c in claims if c.support is not None), default=0.0)
     wins = found.together > max(best, run.settings.target_accuracy)
@@ -99,12 +101,12 @@ def compete(
         competent=run.abilities.trust.competent(question),
     )
     if not wins:
-        return Competition(list(claims), answerable=answerable)
+        return Competition(list(claims), tuple(readings), answerable=answerable)
     # Only one of two different answers can be right, so what remains for the model's is what the quote leaves.
     lowered = [_lowered(c, 1 - found.together) for c in claims]
     share = found.together / found.probability
     scaled = [dataclasses.replace(c, support=(c.support or 0.0) * share) for c in found.own]
-    return Competition([*scaled, *lowered], True, answerable)
+    return Competition([*scaled, *lowered], tuple(readings), True, answerable)
 
 
 def takes_part(run: QuestionRun) -> bool:

@@ -57,9 +57,10 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
             claims = yield from write(question, passages, run)
         except UnusableReplies as error:
             return (yield from answer_without_model(question, error, passages, run, pipeline="composed"))
-        weighed = yield from weigh(question, merge_duplicates(claims), passages, run)
-        weighed = yield from read_again(question, weighed, passages, run)
-    return (yield from decide_weighed(question, weighed, passages, run, pipeline="composed"))
+        # Beside all that was found, as without a model: fewer passages would make the reader surer than it is.
+        weighed = yield from weigh(question, merge_duplicates(claims), found, run)
+        weighed = yield from read_again(question, weighed, passages, run, found=found)
+    return (yield from decide_weighed(question, weighed, passages, run, pipeline="composed", found=found))
 
 
 def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:

@@ -187,7 +187,14 @@ def _believed(probability: float | None) -> bool:
 
 
 def decide_weighed(
-    question: str, weighed: Weighed, passages: Sequence[Passage], run: QuestionRun, *, pipeline: str, reason: str = ""
+    question: str,
+    weighed: Weighed,
+    passages: Sequence[Passage],
+    run: QuestionRun,
+    *,
+    pipeline: str,
+    reason: str = "",
+    found: Sequence[Passage] = (),
 ) -> Flow[Answer]:
     """Decide on weighed claims: the ``max_claims`` surest of them, in the order they were written.
 
@@ -198,15 +205,20 @@ def decide_weighed(
         weighed: the claims with their support.
         pipeline: its name, for the metadata.
         reason: for abstaining, if the pipeline knows more than claims and passages tell.
+        found: all passages that were retrieved, if the claims were weighed beside those: without a model all of them
+            would be read.
     """
-    rivals = yield from compete(question, weighed.claims, weighed.readings, passages, run)
+    rivals = yield from compete(question, weighed.claims, weighed.readings, found or passages, run)
     claims = merge_duplicates(rivals.claims)
     surest = sorted(range(len(claims)), key=lambda i: -1.0 if (p := claims[i].support) is None else -p - 1.0)
-    calibration = run.abilities.calibrations.get("confidence")
-    quotes = claims_from(weighed.readings, {p.id: p for p in passages}, calibration)
+    everywhere = {p.id: p for p in (*passages, *found)}
+    quotes = claims_from(rivals.readings, everywhere, run.abilities.calibrations.get("confidence"))
     shown, contradiction = add_contradiction(
-        [claims[i] for i in sorted(surest[: run.settings.max_claims])], quotes, passages, question
+        [claims[i] for i in sorted(surest[: run.settings.max_claims])], quotes, list(everywhere.values()), question
     )
+    # The reader's quotes may stand in a passage that the model was not shown.
+    cited = {s.passage_id for c in shown for s in _spans(c)} - {p.id for p in passages}
+    passages = [*passages, *(p for p in found if p.id in cited)]
     request = DecisionRequest(
         question,
         shown,

@@ -27,7 +27,14 @@ from shared_core.types import Claim, ClaimSealed, Passage, Signals
 from shared_core.uncertainty import final_answer, is_answer
 
 
-def read_again(question: str, before: Weighed, passages: Sequence[Passage], run: QuestionRun) -> Flow[Weighed]:
+def read_again(
+    question: str,
+    before: Weighed,
+    passages: Sequence[Passage],
+    run: QuestionRun,
+    *,
+    found: Sequence[Passage] = (),
+) -> Flow[Weighed]:
     """Add the model's short answer to the claims, if none of them is worth showing.
 
     Costs one generation or two, and only then. Answers that no passage holds (a bare yes or no, something known from
@@ -38,6 +45,7 @@ def read_again(question: str, before: Weighed, passages: Sequence[Passage], run:
         before: the claims that the model quoted for, weighed.
         passages: that were read, best first.
         run: of the question; ``settings.retry_short_answer`` turns this off.
+        found: all passages that were retrieved, if claims are weighed beside those.
 
     Returns:
         ``before``, with one claim more where the model gave a short answer.
@@ -62,14 +70,15 @@ def read_again(question: str, before: Weighed, passages: Sequence[Passage], run:
     if claim is None:
         return before
     yield Report(ClaimSealed(claim))
-    found = yield from weigh(question, [claim], passages, run)
-    answerable = before.answerable if found.answerable is None else found.answerable
+    weighed = yield from weigh(question, [claim], found or passages, run)
+    answerable = before.answerable if weighed.answerable is None else weighed.answerable
     return dataclasses.replace(
         before,
-        claims=[*before.claims, *found.claims],
+        claims=[*before.claims, *weighed.claims],
         answerable=answerable,
-        calibrated=found.calibrated,
-        unknown=found.unknown,
+        calibrated=weighed.calibrated,
+        unknown=weighed.unknown,
+        readings=weighed.readings or before.readings,
     )
 
 

@@ -154,3 +154,29 @@ def test_where_both_say_the_same_but_only_the_quote_is_sure_enough_the_quote_is_
     answer = SelfReflectEngine(Shelf(), lm, reader=reader, critic=Doubtful()).answer(QUESTION)
     assert answer.text.startswith(RIGHT)
     assert answer.metadata["answered_by"] == "embedded default"
+
+
+PASSAGES = tuple(Passage(f"p{i}", f"Lamp {i} was lit in 187{i}.", "Lamps") for i in range(6))
+
+
+class Seen(FirstSentenceReader):
+    """Remembers which passages it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(0.9, 0.1, answerable=0.9)
+        self.read_ids: list[set[str]] = []
+
+    def _one(self, request: Any) -> Any:
+        self.read_ids.append({p.id for p in request.passages})
+        return super()._one(request)
+
+
+def test_a_model_that_declines_leaves_the_quotes_of_all_passages_retrieved() -> None:
+    lm = ScriptedLM(lambda request: "I don't know.")
+    reader, alone = Seen(), Seen()
+    settings = SelfReflectSettings(top_k=2, candidates=6)
+    with_model = SelfReflectEngine(Shelf(PASSAGES), lm, settings, reader=reader, critic=Critic()).answer("Which lamp?")
+    SelfReflectEngine(Shelf(PASSAGES), settings=settings, reader=alone).answer("Which lamp?")
+    assert reader.read_ids[-1] == alone.read_ids[-1] == {p.id for p in PASSAGES}
+    shown = {p.id for p in with_model.passages}
+    assert all(s.passage_id in shown for c in with_model.claims for q in c.citations for s in q.spans)

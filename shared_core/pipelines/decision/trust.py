@@ -42,7 +42,7 @@ class ModelTrust:
     Example:
         >>> trust = ModelTrust()
         >>> round(trust.posterior(0.7, "declines"), 2)
-        0.37
+        0.44
         >>> for i in range(10):
         ...     trust.observe(0.9, "declines", f"question {i}")  # it declines whatever it is asked
         >>> round(trust.posterior(0.7, "declines"), 2)
