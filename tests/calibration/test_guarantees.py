@@ -53,6 +53,11 @@ def test_it_says_what_holds_under_which_conditions_and_what_it_keeps(kind: Any) 
     assert fitted.bar >= 0.8
 
 
+def test_a_promise_may_fail_one_time_in_ten_unless_said_otherwise() -> None:
+    assert fit() == fit(alpha=0.1)
+    assert fit(alpha=0.05).threshold > fit().threshold
+
+
 def test_the_thresholds_are_those_of_the_methods() -> None:
     scores, labels = answers(100)
     made = fit_guarantee("conformal_factuality", scores, labels, target_accuracy=0.8, alpha=0.2)
