@@ -181,17 +181,15 @@ class _Lines:
         self._started = self._told = time.monotonic()
         self._first = 0  # how much was done when this label first came
         self._label = ""
-        self._shown = False
 
     def tell(self, label: str, done: int, total: int) -> None:
         """Take the state of the work; print a line if the last one is some seconds old."""
         now = time.monotonic()
         if label != self._label:
             self._label, self._started, self._first = label, now, done
-        since = done - self._first
-        # The first line comes with the first result, if that took a while: it says how long the rest will take.
-        if now - self._told < (EVERY_SECONDS if self._shown else 1.0) or not since:
+        if now - self._told < EVERY_SECONDS:
             return
-        self._told, self._shown = now, True
-        left = (now - self._started) * (total - done) / since
+        self._told = now
+        since = done - self._first
+        left = (now - self._started) * (total - done) / since if since > 0 else 0.0
         self._console.print(Text(f"{label}: {done} of {total}" + (f", about {left:.0f} s left" if left >= 1 else "")))

@@ -145,55 +145,54 @@ def all_failed(comparison: Comparison) -> bool:
     return all(row.record.error for rows in comparison.rows.values() for row in rows)
 
 
-Folders = Annotated[list[Path], typer.Argument(help="Folders of `selfreflect eval -o`: shards, or other runs.")]
-MergedInto = Annotated[
-    Path, typer.Option("--output", "-o", help="Folder for all answers, figures and the page; may be one of FOLDERS.")
-]
-ComparisonFile = Annotated[Path | None, typer.Option("--json", help="Also write the comparison as JSON here.")]
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions:
+    """Options of ``selfreflect eval merge``.
+
+    >>> MergeOptions(folders=[Path("one")], output=Path("all")).resamples
+    1000
+    """
+
+    folders: Annotated[list[Path], typer.Argument(help="Folders of `selfreflect eval -o`: shards, or other runs.")]
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for all answers, figures and the page; may be one of FOLDERS."),
+    ]
+    baseline: Baseline = ""
+    resamples: Resamples = 1000
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the comparison as JSON here.")] = None
 
 
 @reports_errors
-def eval_merge_command(
-    folders: Folders,
-    output: MergedInto,
-    baseline: Baseline = "",
-    resamples: Resamples = 1000,
-    json_file: ComparisonFile = None,
-) -> None:
+def eval_merge_command(options: MergeOptions) -> None:
     """Merge shards, or runs of several models on the same questions; for one folder, write figures and page again.
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
-    _merge(folders, output, baseline, resamples, json_file)
+    _merge(options)
 
 
 @reports_errors
-def old_merge_command(
-    folders: Folders,
-    output: MergedInto,
-    baseline: Baseline = "",
-    resamples: Resamples = 1000,
-    json_file: ComparisonFile = None,
-) -> None:
+def old_merge_command(options: MergeOptions) -> None:
     """Run `selfreflect eval merge`, which replaces this command."""
     note("warning: `selfreflect eval-merge` will go; use: selfreflect eval merge", style="yellow")
-    _merge(folders, output, baseline, resamples, json_file)
+    _merge(options)
 
 
-def _merge(folders: list[Path], output: Path, baseline: str, resamples: int, json_file: Path | None) -> None:
+def _merge(options: MergeOptions) -> None:
     from shared_core.evaluation.compare import merge, missing_shards
     from shared_core.evaluation.plots import require_matplotlib
 
-    check_output(json_file, "--json")
+    check_output(options.json_file, "--json")
     require_matplotlib()
-    comparison = drawn(merge(folders, output, baseline=baseline, resamples=resamples))
+    comparison = drawn(merge(options.folders, options.output, baseline=options.baseline, resamples=options.resamples))
     show_comparison(comparison)
     missing = missing_shards(comparison.run.sessions)
     if missing:
         note(f"Missing shards: {', '.join(missing)}.", style="yellow")
-    save_all(comparison, output)
-    if json_file is not None:
-        err.print(f"comparison: {comparison.write(json_file)}", markup=False, highlight=False)
+    save_all(comparison, options.output)
+    if options.json_file is not None:
+        err.print(f"comparison: {comparison.write(options.json_file)}", markup=False, highlight=False)
     if all_failed(comparison):
         raise typer.Exit(FAILED)
 

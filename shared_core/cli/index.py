@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,47 +18,71 @@ if TYPE_CHECKING:
     from shared_core.documents.store import DocumentIndex, IndexReport, IndexSettings
 
 
-@reports_errors
-def index_command(
-    paths: Annotated[list[Path], typer.Argument(help="Files and folders.", metavar="PATH...", show_default=False)],
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions:
+    """Options of ``selfreflect index``; ``None`` leaves a setting of the index as it is.
+
+    >>> IndexOptions(max_file_mb=2).changes()
+    {'max_file_bytes': 2097152}
+    """
+
     index: Annotated[
         Path | None,
         typer.Option("--index", metavar="DIR", help="Folder of the index; by default in your cache folder."),
-    ] = None,
-    vectors: Vectors = None,
+    ] = None
+    vectors: Vectors = None
     text_column: Annotated[
         str | None,
         typer.Option("--text-column", metavar="NAME", help="Column of CSV, TSV and JSONL files that holds the text."),
-    ] = None,
+    ] = None
     encoding: Annotated[
         str | None,
         typer.Option("--encoding", metavar="NAME", help="Encoding of text files that are not UTF-8."),
-    ] = None,
+    ] = None
     max_file_mb: Annotated[
         float | None,
         typer.Option("--max-file-mb", metavar="N", help="Refuse files larger than this (64 by default)."),
-    ] = None,
+    ] = None
     max_file_seconds: Annotated[
         float | None,
         typer.Option(
             "--max-file-seconds", metavar="N", help="Stop reading a file after this many seconds (120 by default)."
         ),
-    ] = None,
+    ] = None
     max_chars: Annotated[
         int | None,
         typer.Option("--max-chars", metavar="N", help="Longest passage in characters (900 by default)."),
-    ] = None,
+    ] = None
     overlap: Annotated[
         int | None,
         typer.Option("--overlap", metavar="N", help="Sentences repeated where a paragraph is cut (1 by default)."),
-    ] = None,
-    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Remove files that no longer exist.")] = True,
+    ] = None
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Remove files that no longer exist.")] = True
     dense: Annotated[
         bool | None,
         typer.Option("--dense/--no-dense", help="--no-dense is short for --vectors none, --dense undoes it."),
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file failed.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    ] = None
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file failed.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False
+
+    def changes(self) -> dict[str, Any]:
+        """Return the settings of the index that were given, by name."""
+        given = {
+            "text_column": self.text_column,
+            "encoding": self.encoding,
+            "max_file_bytes": None if self.max_file_mb is None else int(self.max_file_mb * 2**20),
+            "max_file_seconds": self.max_file_seconds,
+            "max_chars": self.max_chars,
+            "overlap": self.overlap,
+            "vectors": self.vectors,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@reports_errors
+def index_command(
+    paths: Annotated[list[Path], typer.Argument(help="Files and folders.", metavar="PATH...", show_default=False)],
+    options: IndexOptions,
 ) -> None:
     """Create an index of documents or update it: only changed files are read and embedded again.
 
@@ -68,23 +93,14 @@ def index_command(
     """
     from shared_core.documents.store import DocumentIndex
 
-    settings = _settings(
-        text_column=text_column,
-        encoding=encoding,
-        max_file_bytes=None if max_file_mb is None else int(max_file_mb * 2**20),
-        max_file_seconds=max_file_seconds,
-        max_chars=max_chars,
-        overlap=overlap,
-        vectors=vectors,
-    )
-    folder = index if index is not None else default_index(paths)
-    with DocumentIndex(folder, dense=dense, settings=settings) as opened:
-        report = _update(opened, paths, prune)
-    _show(report, folder, as_json=json)
+    folder = options.index if options.index is not None else default_index(paths)
+    with DocumentIndex(folder, dense=options.dense, settings=_settings(options.changes())) as opened:
+        report = _update(opened, paths, options.prune)
+    _show(report, folder, as_json=options.json)
     if report.missing:  # probably a typo: the other paths are indexed, but it must not look like success
         raise typer.Exit(BAD_INPUT)
     failed, files = _failed_files(report)
-    if (strict and report.failed) or failed > files / 2:
+    if (options.strict and report.failed) or failed > files / 2:
         raise typer.Exit(FAILED)
 
 
@@ -95,12 +111,11 @@ def _failed_files(report: IndexReport) -> tuple[int, int]:
     return len(failed), len(failed) + len(read)
 
 
-def _settings(**values: Any) -> IndexSettings:
+def _settings(given: dict[str, Any]) -> IndexSettings:
     from shared_core.documents.loaders.extracted import check_encoding
     from shared_core.documents.store import IndexSettings
     from shared_core.errors import SettingsError
 
-    given = {name: value for name, value in values.items() if value is not None}
     if "encoding" in given:
         given["encoding"] = check_encoding(given["encoding"])
     try:

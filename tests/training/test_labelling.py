@@ -345,14 +345,6 @@ def test_answers_are_written_or_declined() -> None:
 # --- the commands
 
 
-@pytest.fixture(scope="module")
-def base(tiny_model: Any, tiny_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    tiny_model.save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
-    return folder
-
-
 def questions_file(folder: Path) -> Path:
     file = folder / "questions.jsonl"
     own = [{"title": p.title, "text": p.text} for p in PASSAGES]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,9 @@ from tests.training import reclaim_world as world
 
 pytest.importorskip("trl")
 pytest.importorskip("peft")
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = {"batch_size": 4, "max_steps": 2, "use_cpu": True}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _threads() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # the models are so small that threads only wait for each other
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

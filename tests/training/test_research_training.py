@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +42,10 @@ pytest.importorskip("peft")
 from shared_core.training.research.online import train_online
 from shared_core.training.research.preferences import encode_preferences, train_preferences
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 GOOD, BAD, NONE = "The lamp was lit in 1871.", "The lamp sank in 1900.", "I do not know."
 SMALL = {"max_steps": 2, "use_cpu": True, "learning_rate": 1e-3}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _threads() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def searched(number: int, passages: tuple[Passage, ...] = ()) -> Searched:

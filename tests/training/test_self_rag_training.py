@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from shared_core.training.self_rag.rows import CriticRow, GeneratorRow, balance,
 from shared_core.types import Passage
 from tests.training import reclaim_world as world
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 QUESTION = "Who built the bridge?"
 BRIDGE = Passage("bridge", "The bridge was built by Mira Dorn.", "Bridge")
 TOWN = Passage("town", "The town was founded in 1204.", "Town")
@@ -37,24 +38,6 @@ TWO = GeneratorRow(
     QUESTION,
     f"{paragraph(BRIDGE)}[Relevant]{FIRST}[Fully supported]{paragraph(TOWN)}[Irrelevant]{SECOND}[Utility:4]",
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _threads() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def base(tiny_model: Any, tiny_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    tiny_model.save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
