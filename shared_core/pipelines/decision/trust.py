@@ -24,9 +24,10 @@ _REPLIES: tuple[Reply, ...] = get_args(Reply)
 _Rates = tuple[float, float, float, float]
 TYPES: dict[str, tuple[float, _Rates, _Rates]] = {
     "competent": (0.35, (0.84, 0.12, 0.03, 0.01), (0.05, 0.27, 0.67, 0.01)),
-    "nearest": (0.40, (0.68, 0.30, 0.01, 0.01), (0.55, 0.43, 0.01, 0.01)),
-    "weak": (0.10, (0.25, 0.68, 0.02, 0.05), (0.06, 0.84, 0.02, 0.08)),
-    "declining": (0.10, (0.02, 0.03, 0.94, 0.01), (0.02, 0.03, 0.94, 0.01)),
+    "nearest": (0.38, (0.68, 0.30, 0.01, 0.01), (0.55, 0.43, 0.01, 0.01)),
+    "weak": (0.08, (0.25, 0.68, 0.02, 0.05), (0.06, 0.84, 0.02, 0.08)),
+    "unrelated": (0.06, (0.03, 0.93, 0.02, 0.02), (0.03, 0.93, 0.02, 0.02)),
+    "declining": (0.08, (0.02, 0.03, 0.94, 0.01), (0.02, 0.03, 0.94, 0.01)),
     "contradicting": (0.05, (0.40, 0.03, 0.02, 0.55), (0.20, 0.25, 0.02, 0.53)),
 }
 """Prior, P(reply | R) and P(reply | not R) of each type, replies in the order of ``Reply``. The rates are those of
@@ -42,7 +43,7 @@ class ModelTrust:
     Example:
         >>> trust = ModelTrust()
         >>> round(trust.posterior(0.7, "declines"), 2)
-        0.44
+        0.41
         >>> for i in range(10):
         ...     trust.observe(0.9, "declines", f"question {i}")  # it declines whatever it is asked
         >>> round(trust.posterior(0.7, "declines"), 2)
