@@ -118,10 +118,10 @@ def changed_figures(data: Path, each: int) -> dict[str, float]:
     return out | {"true_kept": float(np.mean([bool(a.metadata["passing"]) for a in kept]))}
 
 
-def wikipedia_paragraphs(data: Path) -> list[str]:
-    """Read paragraphs of 300 to 1,500 characters from the plain-text Wikipedia articles."""
+def wikipedia_paragraphs(data: Path, files: slice = slice(6)) -> list[str]:
+    """Read paragraphs of 300 to 1,500 characters from some files of the plain-text Wikipedia articles."""
     found: list[str] = []
-    for path in sorted((data / "text").glob("*.gz"))[:6]:
+    for path in sorted((data / "text").glob("*.gz"))[files]:
         articles = re.findall(r"<doc[^>]*>\n(.*?)</doc>", gzip.decompress(path.read_bytes()).decode("utf-8"), re.DOTALL)
         found += [p for a in articles for p in a.split("\n")[1:] if 300 < len(p) < 1500]
     return found

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 
+from benchmarks.changed_claims import KINDS, changed_claims
+from benchmarks.check import wikipedia_paragraphs
 from benchmarks.reader.claims import from_questions
 from benchmarks.reader.confidence import fit_support
 from benchmarks.reader.data import read_lines, rows_of
@@ -22,16 +24,19 @@ from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.evidence import EVIDENCE_FIGURES
 from shared_core.types import Passage
 
-EACH = 600
+EACH = 300
 """(evidence, claim) pairs of each source to fit weights on."""
-WEIGHED = {"begin_v1": "tune", "scitail": "tune", "climate_fever": "train"}
-"""Sources of these pairs, and the part of each; claims made from SQuAD 2.0's tune questions are added."""
+WEIGHED = {"begin_v1": "tune", "scitail": "tune", "climate_fever": "train", "rte": "tune", "snli": "tune"}
+"""Sources of these pairs, and the part of each; claims made from SQuAD 2.0's tune questions are added, and sentences of
+Wikipedia, half of them changed in one fact."""
 PRECISE = ("begin_v1", "scitail")
 """Sources that the level of confidence is fitted on: people's labels that the network was not trained on."""
 PENALTY = 1.0
 """L2 penalty on the weights of standardised figures, so strong that correlated figures share their weight. A smaller
 one relies on the network alone, which is best for pairs like its training data and worse for all others."""
-SUPPORTED_BY = ("whole", "sentence", "around", "words", "rare_words", "nearest", "numbers")
+FACTS_PENALTY = 0.3
+"""The same for what comparing facts finds: few pairs differ in it, and a strong penalty would silence it."""
+SUPPORTED_BY = ("whole", "sentence", "around", "words", "rare_words", "nearest", "numbers", "contradicted", "missing")
 QUESTIONS = 100
 """Questions, each with relevant and irrelevant sentences, to fit relevance on."""
 
@@ -60,6 +65,7 @@ def fit_critic(critic: CriticSupportScorer, data: Path) -> dict[str, Any]:
 
     weighed = {s: _labelled(critic, pairs(s, part), s) for s, part in WEIGHED.items()}
     weighed["squad2"] = _labelled(critic, _from_questions(data, rng), "squad2")
+    weighed["changed"] = _labelled(critic, _changed(data), "changed")
     return {
         "support": _support(weighed).to_dict(),
         "relevance": list(_relevance(critic, data)),
@@ -82,6 +88,13 @@ def _from_questions(data: Path, rng: random.Random) -> list[_Pair]:
     held, changed = [r for r in rows if r.spans], [r for r in rows if not r.spans]
     claims = from_questions(held, changed, passages, {r.question: [] for r in rows}, rng)
     return [(c.evidence or passages[c.passage].text, c.claim, c.label == 0) for c in claims]
+
+
+def _changed(data: Path) -> list[_Pair]:
+    """Make pairs of Wikipedia sentences, true and changed, and their paragraphs; ``benchmarks/check.py`` has others."""
+    paragraphs = wikipedia_paragraphs(data, slice(40, 44))
+    rows = changed_claims(paragraphs, EACH // (2 * len(KINDS)), seed=9)
+    return [(r.evidence, text, text == r.true) for r in rows for text in (r.true, r.claim)]
 
 
 def _support(sources: Mapping[str, Labelled]) -> Logistic:
@@ -109,7 +122,7 @@ def _support(sources: Mapping[str, Labelled]) -> Logistic:
 
 
 def _agreeing(x: NDArray[np.float64], y: NDArray[np.bool_], share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fit (n,) logistic weights ≥ 0 with an L2 penalty of ``PENALTY``: no figure may count against the class.
+    """Fit (n,) logistic weights ≥ 0 with an L2 penalty: no figure may count against the class.
 
     Args:
         x: (m, n) standardised figures.
@@ -118,11 +131,13 @@ def _agreeing(x: NDArray[np.float64], y: NDArray[np.bool_], share: NDArray[np.fl
     """
     from scipy.optimize import minimize
 
+    penalty = np.array([FACTS_PENALTY if name in ("contradicted", "missing") else PENALTY for name in SUPPORTED_BY])
+
     def cost(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         z = x @ p[:-1] + p[-1]
         slope = share * (1 / (1 + np.exp(-z)) - y)
-        value = float(share @ (np.logaddexp(0, z) - y * z) + PENALTY * (p[:-1] ** 2).sum())
-        return value, np.append(x.T @ slope + 2 * PENALTY * p[:-1], slope.sum())
+        value = float(share @ (np.logaddexp(0, z) - y * z) + penalty @ p[:-1] ** 2)
+        return value, np.append(x.T @ slope + 2 * penalty * p[:-1], slope.sum())
 
     n = x.shape[1]
     bounds = [(0.0, None)] * n + [(None, None)]

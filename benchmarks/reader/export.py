@@ -27,7 +27,7 @@ SOURCES = [
     "PolicyQA, parts of its questions (Ahmad et al. 2020; MIT)",
     "BEGIN (Dziri et al. 2022; Apache-2.0), FoolMeTwice (Eisenschlos et al. 2021; Apache-2.0)",
     "calibration only: 2WikiMultiHopQA (Apache-2.0), Natural Questions (CC BY-SA 3.0), COVID-QA (Apache-2.0), SubjQA, "
-    "SciTail, Climate-FEVER and WikiQA (research)",
+    "SciTail, Climate-FEVER, RTE and WikiQA (research), SNLI (CC BY-SA 4.0), plain-text Wikipedia (CC BY-SA 3.0)",
 ]
 SETTINGS: dict[str, float] = {"span_share": 0.3, "rank_prior": 0.5, "together": 6}
 
@@ -46,7 +46,7 @@ def describe(out: Path, about: Mapping[str, Any]) -> None:
     """Write the JSON file beside ``out``: sources, settings and calibration, with neutral values for missing ones."""
     digest = hashlib.sha256(out.read_bytes()).hexdigest()
     whole = {
-        "version": "2",
+        "version": "3",
         "licence": LICENCE,
         "sources": SOURCES,
         "sha256": digest,

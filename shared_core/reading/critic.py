@@ -33,10 +33,11 @@ class CriticSupportScorer(Remade):
     True
 
     Combines the reader's network, with a head trained on claims labelled by people and on statements made from
-    questions with known answers, with the share of the claim's words that the evidence contains. Of evidence longer
-    than a window, the window that supports the claim best counts. English only: texts in other languages
-    and empty ones are unknown (``None``). Results do not depend on other pairs of the batch. Loaded at first use;
-    thread-safe.
+    questions with known answers, with the share of the claim's words that the evidence contains and with what comparing
+    its facts finds (``citation.facts``). Of evidence longer than a window, the window that supports the claim best
+    counts. In other languages than English only facts are compared: claims that the evidence contradicts, or whose
+    numbers it lacks, are not supported; all others are unknown (``None``), as empty ones are. Results do not depend on
+    other pairs of the batch. Loaded at first use; thread-safe.
 
     Args:
         weights: file of weights with its JSON beside it.
@@ -88,17 +89,20 @@ class CriticSupportScorer(Remade):
         evidence, claim = pair
         if not (evidence.strip() and claim.strip() and is_english(claim) and is_english(evidence)):
             return None
-        return evidence_figures(Beside(*self._loaded(), claim, claim=True), evidence)
+        return evidence_figures(Beside(*self._loaded(), claim, claim=True), claim, evidence)
 
     def _judge(self, pair: tuple[str, str]) -> Verdict | None:
         found = self._figures(pair)
         if found is None:
-            return None
+            return _by_facts(*pair)
         supported = self._loaded()[1].support.probability(found[None], EVIDENCE_FIGURES)[0]
         if supported is None:
             return None
-        supported = compare_claim(pair[1], pair[0]).cap(supported, names=False)
-        refuted, nearest = (float(found[EVIDENCE_FIGURES.index(name)]) for name in ("refuted", "nearest"))
+        refuted, nearest, contradicted = (
+            float(found[EVIDENCE_FIGURES.index(name)]) for name in ("refuted", "nearest", "contradicted")
+        )
+        if contradicted:
+            return Verdict(supported, 1 - supported)
         # the network alone takes silence for contradiction; what no sentence speaks of, none contradicts
         return Verdict(supported, min(refuted, nearest, 1 - supported))
 
@@ -111,3 +115,12 @@ class CriticSupportScorer(Remade):
         read = Beside(model, weights, question).read(passage.text, passage.title)
         odds = [log_sum(logits.sentence) for logits in read]
         return sigmoid(slope * max(odds) + intercept) if odds else None
+
+
+def _by_facts(evidence: str, claim: str) -> Verdict | None:
+    """Judge by facts alone: names are left out, since capitals tell no names in some languages."""
+    facts = compare_claim(claim, evidence)
+    supported = facts.cap(1.0, names=False)
+    if supported == 1:
+        return None  # nothing speaks against it, which supports nothing
+    return Verdict(supported, 1 - supported if facts.refuted else None)

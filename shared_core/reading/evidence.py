@@ -1,7 +1,8 @@
 """Figures of a claim and its evidence, which the critic's probabilities are computed from.
 
 The network was trained on evidence of a sentence or two. On a page, with most of a claim's words standing somewhere,
-what it says alone is less than what it says together with which words are there; so both count.
+what it says alone is less than what it says together with which words are there; so both count. What comparing facts
+finds counts beside them, and does not decide alone: in a paraphrase a name or number that seems missing often is not.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shared_core.citation.facts import compare_claim
 from shared_core.citation.sentences import split_sentences
 from shared_core.reading.features import NUMBER, NUMBER_WORD, RARITY, Words, is_among
 from shared_core.reading.model import log_odds
@@ -32,11 +34,13 @@ EVIDENCE_FIGURES = (
     "nearest",  # the same within one sentence
     "numbers",  # -ln(1 + numbers of the claim that the evidence lacks)
     "refuted",  # P("refuted") by the window that supports best, as the network says
+    "contradicted",  # -1 if a fact of the claim is contradicted (``citation.facts``), else 0
+    "missing",  # -1 if the evidence lacks one of the claim's facts, else 0
 )
 
 
-def evidence_figures(claim: Beside, evidence: str) -> NDArray[np.float64] | None:
-    """(len(EVIDENCE_FIGURES),) of one claim; ``None`` where either text has no words."""
+def evidence_figures(claim: Beside, text: str, evidence: str) -> NDArray[np.float64] | None:
+    """(len(EVIDENCE_FIGURES),) of one claim, given also as text; ``None`` where either text has no words."""
     said, held = claim.words, claim.words_of(evidence)
     whole = [logits.support for logits in claim.read(evidence)]
     if not whole or not len(said) or not len(held):
@@ -45,6 +49,7 @@ def evidence_figures(claim: Beside, evidence: str) -> NDArray[np.float64] | None
     shares = [_rare_share(said, claim.words_of(evidence[a:b])) for a, b in sentences]
     best = max(whole, key=log_odds)
     alone, around = _close_by(claim, evidence, sentences, shares) or (log_odds(best), log_odds(best))
+    facts = compare_claim(text, evidence)
     numbers = said.static[:, [NUMBER, NUMBER_WORD]].any(axis=1) & ~is_among(said.stem, np.unique(held.stem))
     return np.array(
         [
@@ -56,6 +61,8 @@ def evidence_figures(claim: Beside, evidence: str) -> NDArray[np.float64] | None
             max(shares, default=0.0),
             -np.log1p(numbers.sum()),
             float(np.exp(best[REFUTED])),
+            -float(facts.refuted),
+            -float(not all(m.refuted for m in facts.mismatches)),
         ]
     )
 

@@ -80,12 +80,48 @@ def test_words_numbers_and_the_nearest_sentence_are_seen(critic: CriticSupportSc
         ("The tower is high.", " "),
         ("The tower is high.", "§§ — !!"),
         ("… !!", "The tower is high."),
-        ("Der Turm ist einundvierzig Meter hoch und steht am Hafen.", "The tower is 41 metres high."),
+        ("Der Turm ist 41 Meter hoch und steht am Hafen.", "The tower is 41 metres high."),
         ("The tower is 41 metres high.", "Der Turm ist einundvierzig Meter hoch und steht am Hafen."),
     ],
 )
 def test_what_cannot_be_judged_is_unknown(critic: CriticSupportScorer, evidence: str, claim: str) -> None:
     assert critic.judge([(evidence, claim)]) == [None]
+
+
+def test_in_other_languages_facts_are_compared(critic: CriticSupportScorer) -> None:
+    evidence = "Der Turm am Hafen von Vessen ist 41 Meter hoch. Er wurde im März 1871 gebaut."
+    true, changed, missing = critic.judge(
+        [
+            (evidence, "Der Turm am Hafen von Vessen ist 41 Meter hoch."),
+            (evidence, "Der Turm am Hafen von Vessen ist 44 Meter hoch."),
+            (evidence, "Der Hafen hat Platz für 120 Schiffe."),
+        ]
+    )
+    assert true is None
+    assert changed is not None
+    assert (changed.refuted or 0) > 0.5 > changed.supported
+    assert missing is not None
+    assert missing.supported < 0.5
+
+
+@pytest.mark.parametrize(
+    ("true", "changed"),
+    [
+        ("The lighthouse of Vessen was built in 1871 by the harbour company.",
+         "The lighthouse of Vessen was built in 1877 by the harbour company."),
+        ("In 1904 the keeper Anna Dorst fitted an electric lamp.",
+         "In 1904 the keeper Vera Dorst fitted an electric lamp."),
+        ("Visitors may climb it from May to September.", "Visitors may not climb it from May to September."),
+    ],
+)  # fmt: skip
+def test_a_contradicted_fact_outweighs_what_the_network_says(
+    critic: CriticSupportScorer, true: str, changed: str
+) -> None:
+    right, wrong = critic.judge([(PAGE, true), (PAGE, changed)])
+    assert right is not None
+    assert wrong is not None
+    assert right.supported > 0.5 > wrong.supported
+    assert (wrong.refuted or 0) > 0.5
 
 
 @settings(max_examples=25, deadline=None)
