@@ -29,7 +29,15 @@ from shared_core.pipelines.decision.reasons import (
 )
 from shared_core.pipelines.evidence import Evidence, Window, gather, titled
 from shared_core.pipelines.necessity import ask_necessity, require_scores
-from shared_core.pipelines.support import ask_model, model_method, support, support_method, verdicts
+from shared_core.pipelines.support import (
+    MODEL_ALONE,
+    MODEL_ALONE_AT_MOST,
+    ask_model,
+    model_method,
+    support,
+    support_method,
+    verdicts,
+)
 from shared_core.reading.base import Verdict
 from shared_core.runtime.flow import Flow, Judge, Report, Retrieve, Together
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, ClaimVerdict, Passage, Retrieved, Signals, Span
@@ -258,6 +266,9 @@ def _ask_the_model(
         found = yield from support([(quote, said[i]) for quote, i in zip(quotes, unknown)], run)
     else:
         found = yield from ask_model([("", quote, said[i]) for quote, i in zip(quotes, unknown)], run)
+    if run.abilities.critic is not None:  # it could not judge these, and there is no judge
+        found = [None if p is None else min(p, MODEL_ALONE_AT_MOST) for p in found]
+        yield run.note("support", f"{method} for {len(unknown)}", MODEL_ALONE)
     out = list(judged)
     for i, p in zip(unknown, found, strict=True):
         out[i] = dataclasses.replace(judged[i], supported=p)

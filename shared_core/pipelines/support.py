@@ -25,6 +25,10 @@ from shared_core.runtime.flow import Flow, Generate, Judge, Score, Together
 from shared_core.uncertainty import parse_probability
 
 _YES_OR_NO = re.compile(r"\W*(yes|no)\b(?!\W*(?:but|however|only)\b)", re.IGNORECASE)
+MODEL_ALONE_AT_MOST = 0.7
+"""Largest support where nobody but the model can judge, such as in a language that the critic does not read: models
+say 97% of what they invent."""
+MODEL_ALONE = f"nobody but the model can judge these, so its word counts for {MODEL_ALONE_AT_MOST:g} at most"
 QuotedClaim = tuple[str, str]
 """(quote, claim)"""
 
@@ -57,7 +61,8 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
     """Score P(quote supports claim) for each pair, calibrated by ``calibrations["support"]`` if there is one.
 
     All pairs go out as one batch. A pair whose request fails is unknown, and the trace says how many are. The model is
-    asked about pairs that the critic cannot judge (in another language). If the budget does not suffice for all pairs,
+    asked about pairs that the critic cannot judge (in another language); its word then counts for
+    ``MODEL_ALONE_AT_MOST`` at most. If the budget does not suffice for all pairs,
     the first ones are judged and the rest are unknown; once the time is over, all are.
 
     Returns:
@@ -76,16 +81,17 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
         found = calibration.probabilities(found)
     unknown = [i for i, p in enumerate(found) if p is None]
     outcome = method or "none"
+    why = "calibrated on labelled claims" if calibration else "as the scorer gives it, not calibrated here"
     if method == "critic" and unknown and model_method(context) is not None:
         rest = yield from _within_limits(model_method(context), [_Asked(*pairs[i]) for i in unknown], run)
         for i, p in zip(unknown, rest):
-            found[i] = p
-        outcome = f"critic; {model_method(context)} for {len(unknown)}"
+            found[i] = None if p is None else min(p, MODEL_ALONE_AT_MOST)
+        outcome, why = f"{outcome}; {model_method(context)} for {len(unknown)}", f"{why}; {MODEL_ALONE}"
     known = [p for p in found if p is not None]
     yield run.note(
         "support",
         outcome,
-        "calibrated on labelled claims" if calibration else "as the scorer gives it, not calibrated here",
+        why,
         pairs=len(pairs),
         unknown=len(pairs) - len(known),
         best=max(known) if known else None,

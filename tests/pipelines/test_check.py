@@ -21,6 +21,7 @@ from shared_core.pipelines.check import BATCH, check
 from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import WINDOW, Evidence
+from shared_core.pipelines.support import MODEL_ALONE, MODEL_ALONE_AT_MOST
 from shared_core.reading.base import Verdict
 from shared_core.runtime import flow
 from shared_core.runtime.flow import Resources
@@ -301,7 +302,8 @@ def test_the_model_is_asked_what_nobody_else_can_judge_once_for_each_claim() -> 
     lm = ScriptedLM(reply, capabilities=Capabilities())
     answer = checker(lm=lm).check(f"{LIT} {FOREIGN}", passages=PASSAGES)
     assert verdicts(answer) == ["supported", "supported"]
-    assert answer.claims[1].support == 0.9
+    assert answer.claims[1].support == MODEL_ALONE_AT_MOST  # it said 90
+    assert any(MODEL_ALONE in d.reason for d in answer.trace)
     assert len(asked) == 1
     assert FOREIGN in asked[0]
     assert answer.usage.calls == 1
