@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from llamaindex_selfreflect.postprocessor import SelfReflectRerank
     from llamaindex_selfreflect.query_engine import SelfReflectQueryEngine
     from llamaindex_selfreflect.retriever import SelfReflectRetriever
+    from llamaindex_selfreflect.tool import SelfReflectTool
 
 __all__ = [
     "LlamaIndexLM",
@@ -49,6 +50,7 @@ __all__ = [
     "SelfReflectRetriever",
     "SelfReflectStreamingChatResponse",
     "SelfReflectStreamingResponse",
+    "SelfReflectTool",
 ]
 
 _HOME = {
@@ -70,6 +72,7 @@ _HOME = {
     "SelfReflectRetriever": "retriever",
     "SelfReflectStreamingChatResponse": "chat_engine",
     "SelfReflectStreamingResponse": "_response",
+    "SelfReflectTool": "tool",
 }
 
 

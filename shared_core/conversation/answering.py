@@ -123,6 +123,8 @@ def _answer_alone(
         return _with_trace(alone, run)
     yield run.note("condense", reading.question, "asked about the topic too")
     other = yield from answer(reading.question)
+    # whether it was meant so is not known, which no calibration of full questions accounts for
+    alone = dataclasses.replace(alone, calibrated=False)
     return _surest(question, [(reading, other), (Rewriting(question), alone)], "rule", run)
 
 

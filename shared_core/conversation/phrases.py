@@ -75,6 +75,11 @@ class Phrase:
         return not self.article and not self.place and len(self.words) > 1 and not self.words & (_THINGS | _JOINS)
 
     @property
+    def can_be_ship(self) -> bool:
+        """Whether it can be the name of a ship, which may be a "she": an article, and no word of another thing."""
+        return self.article and not self.words & (_THINGS | _JOINS)
+
+    @property
     def is_thing(self) -> bool:
         """Whether it can be the name of anything but a person."""
         return not self.is_person

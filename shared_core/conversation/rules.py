@@ -298,7 +298,7 @@ def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase])
     if kind in ("person", "woman"):
         fits = [p for p in asked if p.is_person] or [p for p in asked if not p.article and not p.place and asks_who]
         others = [p for p in said if p.is_person] or (said[:1] if asks_who else [])
-        ships = [p for p in asked if p.is_thing and p.article] if kind == "woman" and not asks_who else []
+        ships = [p for p in asked if p.can_be_ship] if kind == "woman" and not asks_who else []
         return others if asks_who and others else fits or [*others[:1], *ships[:1]]
     things = [p for p in asked if p.is_thing] or asked
     if asks_who and kind == "thing":

@@ -65,6 +65,13 @@ def test_a_full_question_is_asked_as_it_is() -> None:
     assert "condensed_question" not in answer.metadata
 
 
+def test_an_answer_that_may_be_about_something_else_is_not_calibrated() -> None:
+    about = ask("When was the mill closed?", *FOUNDED)
+    assert about.text == "The mill was closed in 1833. [1]"
+    assert not about.calibrated
+    assert ask("When was the museum closed?", *FOUNDED).calibrated
+
+
 def test_a_follow_up_to_an_abstention_keeps_its_topic() -> None:
     nothing = Turn(
         "assistant", "I can't answer that. Nearest: “The Old Mill was founded by Rufus Crail.”", abstained=True

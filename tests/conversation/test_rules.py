@@ -55,6 +55,11 @@ def test_no_rule_guesses(question: str) -> None:
     assert read("When did she retire?") == []  # nothing was said before
 
 
+def test_a_museum_is_no_she() -> None:
+    founded = Exchange("When was the Tide Museum founded?", MUSEUM.reply)
+    assert read("When did she retire?", founded) == ["When did Lavinia Hathe retire?"]
+
+
 def test_two_likely_readings_are_given_the_likelier_first() -> None:
     assert read("How many people live there?", CAPITAL) == [
         "How many people live in Marrick Haven?",

@@ -12,13 +12,13 @@ import sys
 import types
 from typing import Any, TypeVar
 
-from shared_core.errors import LanguageModelError
+from shared_core.errors import SelfReflectError
 
-E = TypeVar("E", bound=LanguageModelError)
+E = TypeVar("E", bound=SelfReflectError)
 
 _NEVER = (StopIteration, StopAsyncIteration)  # thrown into a generator they would end it
 _PLAIN = (Exception, BaseException)
-_MADE: dict[tuple[type, type], type[LanguageModelError] | None] = {}
+_MADE: dict[tuple[type, type], type[SelfReflectError] | None] = {}
 """One class for each pair, so that two errors of a kind are of one class."""
 
 
@@ -34,7 +34,7 @@ def as_both(error: E, original: BaseException, state: dict[str, Any] | None = No
         state: what of ``original`` to take over, by default all of its attributes.
     """
     kind = type(original)
-    made = None if isinstance(original, LanguageModelError) else _class_of_both(type(error), kind)
+    made = None if isinstance(original, SelfReflectError) else _class_of_both(type(error), kind)
     if made is None:
         return error
     try:
@@ -48,13 +48,13 @@ def as_both(error: E, original: BaseException, state: dict[str, Any] | None = No
     return both  # type: ignore[return-value]  # a subclass of type(error)
 
 
-def _class_of_both(ours: type[LanguageModelError], theirs: type[BaseException]) -> type[LanguageModelError] | None:
+def _class_of_both(ours: type[SelfReflectError], theirs: type[BaseException]) -> type[SelfReflectError] | None:
     if (ours, theirs) not in _MADE:
         _MADE[ours, theirs] = _make_class(ours, theirs)
     return _MADE[ours, theirs]
 
 
-def _make_class(ours: type[LanguageModelError], theirs: type[BaseException]) -> type[LanguageModelError] | None:
+def _make_class(ours: type[SelfReflectError], theirs: type[BaseException]) -> type[SelfReflectError] | None:
     if not issubclass(theirs, Exception) or issubclass(theirs, _NEVER) or theirs in _PLAIN or issubclass(ours, theirs):
         return None
 
@@ -71,7 +71,7 @@ def _make_class(ours: type[LanguageModelError], theirs: type[BaseException]) -> 
         namespace |= {name: _Field(name) for name in ("message", "hint", "needed", "available")}
 
     try:
-        made: type[LanguageModelError] = types.new_class(ours.__name__, (ours, theirs), {}, fill)
+        made: type[SelfReflectError] = types.new_class(ours.__name__, (ours, theirs), {}, fill)
     except TypeError:  # a final class, another metaclass, a layout that does not fit
         return None
     made.__qualname__ = ours.__qualname__
@@ -102,9 +102,7 @@ def _reduce(error: Any) -> tuple[Any, ...]:
     return _remade, (ours, theirs.__module__, theirs.__qualname__, error.args, state)
 
 
-def _remade(
-    ours: type[LanguageModelError], module: str, name: str, args: tuple[Any, ...], state: dict[str, Any]
-) -> Any:
+def _remade(ours: type[SelfReflectError], module: str, name: str, args: tuple[Any, ...], state: dict[str, Any]) -> Any:
     theirs = _found(module, name)
     made = _class_of_both(ours, theirs) if isinstance(theirs, type) and issubclass(theirs, Exception) else None
     error = (made or ours).__new__(made or ours, *args)
