@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shared_core.calibration.binding import BindingValue, plain_questions, require_same
-from shared_core.calibration.held_out import auroc, calibration_error, deal_folds
-from shared_core.errors import CalibrationError, CalibrationInputError, InputError, MissingDependencyError
+from shared_core.calibration.held_out import auroc, calibration_error, import_sklearn, predict_held_out
+from shared_core.errors import CalibrationError, CalibrationInputError, InputError
 from shared_core.uncertainty.arrays import Float64, numbers
 
 VERSION = 1
@@ -119,7 +119,7 @@ class Calibration:
         return hash((self.method, self.increasing, self.event, self.points, self.slope, self.intercept))
 
     def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies cannot be pickled
-        return (_from_dict, (self.to_dict(),))
+        return (Calibration.from_dict, (self.to_dict(),))
 
     def probability(self, score: float | None) -> float | None:
         """Return the probability at ``score``, in [0, 1]; ``None`` (unknown) for ``None``, NaN and infinities."""
@@ -180,10 +180,6 @@ class Calibration:
 
 
 _REFIT = "Calibrate this configuration: selfreflect calibrate"
-
-
-def _from_dict(data: dict[str, Any]) -> Calibration:
-    return Calibration.from_dict(data)
 
 
 def fit_calibration(
@@ -269,9 +265,8 @@ def held_out(
 
 
 def _unknown(unknown: int, known: int) -> str:
-    if not unknown:
-        return ""
-    return f": {unknown} more have an unknown score" if known else f": every score, of {unknown} rows, is unknown"
+    told = f": {unknown} more have an unknown score" if known else f": every score, of {unknown} rows, is unknown"
+    return told if unknown else ""
 
 
 def choose_threshold(
@@ -300,9 +295,7 @@ def choose_threshold(
     """
     x, y, _ = _rows(scores, labels)
     if len(x) == 0 or (rule == "balanced_accuracy" and y.min() == y.max()):
-        raise CalibrationError(
-            "These rows do not allow a threshold to be chosen.", hint="Give right and wrong answers."
-        )
+        raise CalibrationError("No threshold can be chosen from these rows.", hint="Give right and wrong answers.")
     if rule == "target_accuracy" and (target is None or not 0 < target <= 1):
         raise InputError(f"target must be in (0, 1], not {target!r}.")
     sign = 1.0 if increasing else -1.0
@@ -339,32 +332,24 @@ def _rows(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Float64, int]:
 
 
 def _fit(x: Float64, y: Float64, method: Method, increasing: bool) -> dict[str, Any]:
-    return _isotonic(x, y, increasing) if method == "isotonic" else _platt(x, y, increasing)
+    return (_isotonic if method == "isotonic" else _platt)(x, y, increasing)
 
 
 def _isotonic(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
-    try:
-        from sklearn.isotonic import IsotonicRegression
-    except ImportError as error:
-        raise MissingDependencyError("scikit-learn", extra="eval", purpose="Calibration") from error
     margin = 1.0 / (len(x) + 2)
-    model = IsotonicRegression(y_min=margin, y_max=1 - margin, increasing=increasing, out_of_bounds="clip").fit(x, y)
+    regression = import_sklearn("isotonic").IsotonicRegression
+    model = regression(y_min=margin, y_max=1 - margin, increasing=increasing, out_of_bounds="clip").fit(x, y)
     # Two knots may round to the same float: keep one, so that scores rise strictly.
     knots: dict[float, float] = dict(zip(map(float, model.X_thresholds_), map(float, model.y_thresholds_)))
     return {"points": tuple(sorted(knots.items()))}
 
 
 def _platt(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
-    try:
-        from sklearn.linear_model import LogisticRegression
-    except ImportError as error:
-        raise MissingDependencyError("scikit-learn", extra="eval", purpose="Calibration") from error
-    positives, negatives = float(y.sum()), float(len(y) - y.sum())
-    bounds = _bounds(positives, positives + negatives)
+    bounds = _bounds(float(y.sum()), float(len(y)))
     targets = np.where(y == 1, bounds["ceiling"], bounds["floor"])
     centre, spread = float(np.median(x)), float(np.std(x)) or 1.0
     z = ((x - centre) / spread)[:, None]
-    model = LogisticRegression(C=1e6, max_iter=1000)
+    model = import_sklearn("linear_model").LogisticRegression(C=1e6, max_iter=1000)
     classes = np.repeat([1, 0], len(x))
     model.fit(np.concatenate([z, z]), classes, sample_weight=np.concatenate([targets, 1 - targets]))
     slope = float(model.coef_[0, 0]) / spread
@@ -402,14 +387,13 @@ def _held_out(
     usable = np.isfinite(numbers(scores, "scores", 1))
     x, y, _ = _rows(scores, labels)
     of = [group for group, use in zip(groups, usable, strict=True) if use] if groups is not None else None
-    fold = deal_folds(y, of)
-    if fold is None:
+
+    def predict(rest: NDArray[np.bool_], held: NDArray[np.bool_]) -> Float64:
+        return Calibration(method, increasing, {}, **_fit(x[rest], y[rest], method, increasing))._apply(x[held])
+
+    predicted = predict_held_out(y, of, predict)
+    if predicted is None:
         return None
-    predicted = np.empty(len(y))
-    for i in range(int(fold.max()) + 1):
-        held = fold == i
-        made = Calibration(method, increasing, {}, **_fit(x[~held], y[~held], method, increasing))
-        predicted[held] = made._apply(x[held])
     found = np.full(len(usable), np.nan)
     found[usable] = predicted
     return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +15,14 @@ from shared_core.uncertainty.arrays import Float64
 
 FOLDS = 5
 """Folds that rows are dealt into; each is predicted by a fit on the others."""
+
+
+def import_sklearn(module: str, purpose: str = "Calibration") -> Any:
+    """Import a module of scikit-learn, which is slow to load; MissingDependencyError if it is not installed."""
+    try:
+        return importlib.import_module(f"sklearn.{module}")
+    except ImportError as error:
+        raise MissingDependencyError("scikit-learn", extra="eval", purpose=purpose) from error
 
 
 def deal_folds(
@@ -32,10 +42,7 @@ def deal_folds(
     Raises:
         MissingDependencyError: scikit-learn is not installed.
     """
-    try:
-        from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-    except ImportError as error:
-        raise MissingDependencyError("scikit-learn", extra="eval", purpose="Calibration") from error
+    selection = import_sklearn("model_selection")
     y = np.asarray(labels).astype(bool)
     number = {group: i for i, group in enumerate(dict.fromkeys(groups))} if groups is not None else {}
     of = np.array([number[g] for g in groups]) if groups is not None else np.arange(len(y))
@@ -43,12 +50,36 @@ def deal_folds(
     if count < 2:
         return None
     alone = len(set(of)) == len(y)
-    splitter = (StratifiedKFold if alone else StratifiedGroupKFold)(count, shuffle=True, random_state=0)
+    kind = selection.StratifiedKFold if alone else selection.StratifiedGroupKFold
+    splitter = kind(count, shuffle=True, random_state=0)
     found = np.zeros(len(y), dtype=np.int64)
     for i, (rest, held) in enumerate(splitter.split(np.zeros(len(y)), y, None if alone else of)):
         if len(set(y[rest])) < 2:
             return None
         found[held] = i
+    return found
+
+
+def predict_held_out(
+    labels: ArrayLike,
+    groups: Sequence[Hashable] | None,
+    predict: Callable[[NDArray[np.bool_], NDArray[np.bool_]], Float64],
+) -> Float64 | None:
+    """Predict each row by a fit on the rows of the other folds.
+
+    Args:
+        labels, groups: see ``deal_folds``.
+        predict: takes two masks of (n,), of the rows to fit on and of the rows held out, and predicts the latter.
+
+    Returns:
+        (n,) probabilities; ``None`` if there are no folds.
+    """
+    fold = deal_folds(labels, groups)
+    if fold is None:
+        return None
+    found = np.empty(len(fold))
+    for i in range(int(fold.max()) + 1):
+        found[fold == i] = predict(fold != i, fold == i)
     return found
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from shared_core.calibration.binding import BindingValue, plain_questions, require_same
 from shared_core.calibration.calibration import LEAST_EACH, Calibration
 from shared_core.calibration.guarantees import FittedGuarantee
-from shared_core.calibration.held_out import auroc, calibration_error, deal_folds
-from shared_core.errors import CalibrationError, CalibrationInputError, MissingDependencyError
+from shared_core.calibration.held_out import auroc, calibration_error, import_sklearn, predict_held_out
+from shared_core.errors import CalibrationError, CalibrationInputError
 from shared_core.uncertainty.arrays import Float64
 
 VERSION = 1
@@ -204,23 +204,16 @@ def held_out_of_stack(
 
 
 def _logistic(x: Float64, y: NDArray[np.bool_]) -> Any:
-    try:
-        from sklearn.linear_model import LogisticRegression
-    except ImportError as error:
-        raise MissingDependencyError("scikit-learn", extra="eval", purpose="Calibrating claims") from error
-    return LogisticRegression(C=_STRENGTH, max_iter=1000).fit(x, y)
+    return import_sklearn("linear_model", "Calibrating claims").LogisticRegression(C=_STRENGTH, max_iter=1000).fit(x, y)
 
 
 def _predict_held_out(x: Float64, y: NDArray[np.bool_], groups: Sequence[Hashable] | None) -> Float64 | None:
     """Return (claims,) P(right), each by a fit without its fold; ``None`` if there are no folds."""
-    fold = deal_folds(y, groups)
-    if fold is None:
-        return None
-    found = np.empty(len(y))
-    for i in range(int(fold.max()) + 1):
-        held = fold == i
-        found[held] = _logistic(x[~held], y[~held]).predict_proba(x[held])[:, 1]
-    return found
+
+    def predict(rest: NDArray[np.bool_], held: NDArray[np.bool_]) -> Float64:
+        return np.asarray(_logistic(x[rest], y[rest]).predict_proba(x[held])[:, 1])
+
+    return predict_held_out(y, groups, predict)
 
 
 def _metrics(y: Float64, held: Float64 | None) -> dict[str, float]:

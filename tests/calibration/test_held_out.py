@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from shared_core.calibration import io as calibration_io
 from shared_core.calibration.binding import question_digest
 from shared_core.calibration.calibration import Calibration, fit_calibration, held_out
 from shared_core.calibration.held_out import calibration_error, deal_folds
-from shared_core.calibration.stack import fit_stack
+from shared_core.calibration.stack import fit_stack, log_odds_of
 from shared_core.evaluation import plots
 from shared_core.evaluation.compare.run import compare
 from shared_core.evaluation.dataset import Question
@@ -70,6 +71,11 @@ def fitted(purpose: str) -> Any:
     if name == "claims":
         return fit("claims", lamps(pipeline, lamp_model("text-only")), QUESTIONS)
     return fit(name, lamps(pipeline, lamp_model("white-box")), QUESTIONS, FitOptions(method="isotonic"))
+
+
+def test_log_odds_are_clipped_and_missing_signals_count_as_even_odds() -> None:
+    found = log_odds_of((0.5, 0.9, 1.0, 0.0, None))
+    assert found == pytest.approx([0.0, math.log(9), 6.0, -6.0, 0.0, 0, 0, 0, 0, 1])
 
 
 PURPOSES = [
