@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from importlib import metadata
@@ -257,3 +259,10 @@ def test_doctor_lists_every_setting() -> None:
     result = CliRunner().invoke(app, ["doctor", "--settings"])
     assert result.exit_code == 0
     assert "seakr.samples" in result.output
+
+
+def test_help_loads_no_numbers_and_no_pipelines() -> None:
+    """They take most of a second, for which everybody who looks something up would wait."""
+    code = "import sys; from shared_core.cli.commands import app; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(run.stdout.split()) & {"numpy", "shared_core.pipelines", "shared_core.citation", "shared_core.lm"}

@@ -23,7 +23,6 @@ from shared_core.cli.common import (
 from shared_core.cli.console import JsonList, cell, note, out, show_error, write_json
 from shared_core.cli.options import AnswerOptions
 from shared_core.errors import AbstainedError, InputError, SelfReflectError
-from shared_core.pipelines.decision.wording import UNCITED
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.sanitize import to_printable_line
 from shared_core.types import Answer, Claim, Event, Finished
@@ -177,6 +176,8 @@ def write_html(
 
 def show(answer: Answer, *, trace: bool = False, heading: bool = False) -> None:
     """Print an answer for people: text, numbered quotes with file, page, section and offsets, confidence."""
+    from shared_core.pipelines.decision.wording import UNCITED  # slow to import, and `--help` does without
+
     if heading:
         _show_heading(answer.question)
     if answer.abstained:

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from shared_core.abstention.statements import cut_statements
 from shared_core.cli.ask import show_quotes, show_trace, write_html
 from shared_core.cli.common import (
     ABSTAINED,
@@ -23,7 +22,6 @@ from shared_core.cli.common import (
 from shared_core.cli.console import err, note, out, question_progress, write_json
 from shared_core.cli.options import Calibration, DocumentOptions
 from shared_core.errors import InputError
-from shared_core.pipelines.necessity import describe_necessity
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.sanitize import to_printable_line
 from shared_core.types import Answer, Claim, ClaimSealed, Event
@@ -116,6 +114,8 @@ def _decoded(raw: bytes, what: str) -> str:
 
 
 def _check(built: BuiltEngine, text: str, question: str, necessary: bool) -> Answer:
+    from shared_core.abstention.statements import cut_statements  # slow to import, and `--help` does without
+
     total = len(cut_statements(text).found)
     with question_progress(err, total, "Checking claims") as progress:
         done = 0
@@ -151,6 +151,8 @@ def show(answer: Answer, *, trace: bool = False) -> None:
 
 
 def _line(claim: Claim, numbers: dict[tuple[str, int, int], int]) -> Text:
+    from shared_core.pipelines.necessity import describe_necessity
+
     support = "    " if claim.support is None else f"{claim.support:.2f}"
     marks = dict.fromkeys(numbers[(s.passage_id, s.start, s.end)] for c in claim.citations for s in c.primary)
     verdict = claim.verdict or "unknown"

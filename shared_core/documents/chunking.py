@@ -18,13 +18,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 from shared_core.documents.load import Document
-from shared_core.documents.loaders.extracted import Heading, Page, Segment
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Heading, Page, Segment
 from shared_core.documents.loaders.formats import LINES
 from shared_core.documents.noise import directives, is_listing, is_listing_title, is_single_word
 from shared_core.errors import InputError
 from shared_core.types import MetadataValue, Passage
 
-CHUNKING_VERSION = 3
+CHUNKING_VERSION = 4
 """Increased whenever the same document may give other passages."""
 
 MAX_CHARS = 900
@@ -88,7 +88,9 @@ def _passages(document: Document, cutter: _Cutter, *, filtered: bool) -> list[Pa
     for segment in document.segments or (Segment(0, len(document.text)),):
         for start, end, body, headings in _sections(document, segment):
             titled = bool(headings) and is_listing_title(headings[-1].label)
-            label = " > ".join(h.label for h in headings)
+            above = [h for h in headings if h.label]
+            label = " > ".join(h.label for h in above)
+            term = above[-1].label if above and above[-1].level >= TERM_LEVEL else ""
 
             def is_noise(first: int, last: int, titled: bool = titled) -> bool:
                 listed = any(a < last and first < b for a, b in lists)
@@ -99,7 +101,7 @@ def _passages(document: Document, cutter: _Cutter, *, filtered: bool) -> list[Pa
                 # A row's text may be one word ("Yes"), to which its title and columns give a meaning.
                 alone = filtered and len(pieces) == 1 and not segment.metadata
                 if not (alone and is_single_word(document.text[slice(*pieces[0])])):
-                    passages += [_passage(document, segment, piece, label) for piece in pieces]
+                    passages += [_passage(document, segment, piece, label, term) for piece in pieces]
     return passages
 
 
@@ -133,13 +135,15 @@ def _lines(text: str) -> list[Range]:
     return [(a, b) for a, b in itertools.pairwise([0, *ends, len(text)]) if a < b]
 
 
-def _passage(document: Document, segment: Segment, piece: Range, section: str) -> Passage:
+def _passage(document: Document, segment: Segment, piece: Range, section: str, term: str) -> Passage:
     start, end = piece
     metadata: dict[str, MetadataValue] = {**segment.metadata, "source": document.source, "start": start, "end": end}
     metadata |= _page_metadata(document.pages, start, end)
     if section:
         metadata["section"] = section
     text, title = document.text[start:end], segment.title or document.title
+    if term and term not in text:  # the rest of a long definition, which by itself says of nothing what it says
+        title = f"{title}: {term}" if title else term
     return Passage(passage_id(text, title, metadata), text, title, metadata)
 
 

@@ -35,7 +35,7 @@ from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
-_HEADING = re.compile(r"#{1,6}[ \t][^\n]*")  # states nothing; nor does the question itself in a list of questions
+_HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
 VERIFIED = 3
 """Candidates of each question that are verified: their answers are read again as claims."""
 
@@ -210,7 +210,11 @@ class ExtractiveReader(Remade):
 
         out = [c for found in each(sentences, range(len(close))) for c in found]
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
-        said = [i for i, text in enumerate(texts) if not (_HEADING.fullmatch(text) or repeats(text, asked.text))]
+        said = [
+            i
+            for i, text in enumerate(texts)
+            if not (_is_heading(text, passages[out[i].passage]) or repeats(text, asked.text))
+        ]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         scores = self._passage_scores(len(passages), out, order)
@@ -324,6 +328,12 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
     short = passage.span(*candidate.answer) if candidate.answer[1] > candidate.answer[0] else None
     sure = is_english(_around(passage.text, candidate.start, candidate.end))
     return Reading(quote, probability if sure else None, candidate.score, short)
+
+
+def _is_heading(text: str, passage: Passage) -> bool:
+    """Whether ``text`` is a heading, or a term of a definition list: it states nothing."""
+    above = str(passage.metadata.get("section", "")).split(" > ")
+    return bool(_HEADING.fullmatch(text)) or " ".join(text.split()) in above
 
 
 def _names(passage: Passage, question: str) -> bool:

@@ -246,3 +246,24 @@ def test_no_passage_ends_in_a_term() -> None:
     assert len(passages) > 3
     for i in range(60):
         assert sum(f"limit_{i} (integer)\nSets limit number {i}." in p.text for p in passages) == 1
+
+
+def test_all_of_a_definition_knows_its_term_and_what_follows_the_list_does_not() -> None:
+    more = "It is said at length. " * 50
+    page = (
+        "<title>Settings</title><h2>Limits</h2><dl>"
+        f"<dt>spare_slots (integer)</dt><dd><p>Slots kept free.</p><p>{more}</p><p>The default is three.</p></dd>"
+        "<dt>slots (integer)</dt><dd><p>All slots.</p><dl><dt>auto</dt><dd>One a core.</dd></dl><p>Restart it.</p></dd>"
+        "</dl><p>See also: files.</p>"
+    )
+    passages = chunk_document(read(page, "a.html"))
+
+    def place(end: str) -> tuple[str, object]:
+        (found,) = (p for p in passages if p.text.endswith(end))
+        return found.title, found.metadata["section"]
+
+    assert place("The default is three.") == ("Settings: spare_slots (integer)", "Limits > spare_slots (integer)")
+    assert place("slots (integer)\nAll slots.") == ("Settings", "Limits > slots (integer)")
+    assert place("auto\nOne a core.") == ("Settings", "Limits > slots (integer) > auto")
+    assert place("Restart it.") == ("Settings: slots (integer)", "Limits > slots (integer)")
+    assert place("See also: files.") == ("Settings", "Limits")

@@ -231,3 +231,14 @@ def test_the_weights_name_their_sources() -> None:
 def test_a_cache_has_room_for_nothing_or_more() -> None:
     with pytest.raises(InputError, match="cache_passages"):
         ExtractiveReader(cache_passages=-1)
+
+
+def test_a_term_alone_states_nothing(reader: ExtractiveReader) -> None:
+    text = "harbour_master\n\nThe person who runs the harbour of Corrow. It has been Tom Hale since 2011."
+    listed = Passage("t", text, "Roles", {"section": "Roles > harbour_master"})
+    plain = dataclasses.replace(listed, metadata={})
+    asked = "Who is the harbour_master?"
+    assert "harbour_master" in [r.quote.text for r in ask(reader, asked, plain).readings]
+    quotes = [r.quote.text for r in ask(reader, asked, listed).readings]
+    assert quotes
+    assert "harbour_master" not in quotes

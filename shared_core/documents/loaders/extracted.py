@@ -11,9 +11,15 @@ from typing import NamedTuple
 from shared_core.errors import DocumentError, InputError
 from shared_core.types import MetadataValue
 
+TERM_LEVEL = 10
+"""Level of the heading that a term of a definition list is; one more in a list within a definition."""
+
 
 class Heading(NamedTuple):
-    """A heading: ``text[start:end]`` is its line (without line break), ``level`` counts from 1, the highest."""
+    """A heading: ``text[start:end]`` is its line (without line break), ``level`` counts from 1, the highest.
+
+    One without a label ends what was open at its level: the definition of the last term of a list.
+    """
 
     start: int
     end: int

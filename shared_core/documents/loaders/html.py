@@ -11,7 +11,7 @@ import codecs
 import re
 from collections.abc import Mapping
 
-from shared_core.documents.loaders.extracted import Extracted, Heading, decode, one_line, without_surrogates
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, decode, one_line, without_surrogates
 from shared_core.documents.loaders.html_tables import CELL_LETTERS, CELLS, Tables
 from shared_core.documents.loaders.html_zones import TextRun, Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
@@ -138,6 +138,7 @@ class _PageReader:
         self._title: list[str] = []
         self._title_done = False
         self._row_cells = 0
+        self._lists = self._closes = 0  # open definition lists; level of the one that ended last
         self._after_term = False  # the text written last is the term of a definition list
         self._tables = Tables()
 
@@ -219,6 +220,12 @@ class _PageReader:
             self._gap = max(self._gap, _CELL) if self._row_cells else self._gap
             self._row_cells += 1
             element.gap = self._gap
+        elif tag == "dl":
+            self._lists += 1
+        elif tag == "dt" and self._lists:
+            element.heading = True
+            self._headings += 1
+            self._level = TERM_LEVEL + self._lists - 1
         elif tag in _HEADINGS or attributes.get("role") == "heading":
             level = attributes.get("aria-level", "2")
             element.heading = True
@@ -243,6 +250,8 @@ class _PageReader:
             self._after_term = len(self.runs) > element.first_run
         elif tag == "dl":
             self._after_term = False
+            self._lists = max(0, self._lists - 1)
+            self._closes = TERM_LEVEL + self._lists
         self._tables.end(tag, self.runs)
         if element.heading:
             self._level = 0
@@ -297,23 +306,26 @@ class _PageReader:
             self._gap, self._after_term = _LINE, False
         link = self._links[-1] if self._links else None
         kept = self._headings if self._level else 0
-        self.runs.append(TextRun(self._gap, text, self.zones.current, link, self._level, kept, self._preformatted > 0))
-        self._gap = 0
+        run = TextRun(self._gap, text, self.zones.current, link, self._level, kept, self._preformatted > 0)
+        run.closes, self._gap, self._closes = self._closes, 0, 0
+        self.runs.append(run)
 
     def result(self) -> Extracted:
         """Return the page's text without its navigation."""
         written = _Written()
-        gap = 0
+        gap = closes = 0
         for run, keep in zip(self.runs, self.zones.kept(self.runs), strict=True):
             gap = max(gap, run.gap)
+            closes = min(closes or run.closes, run.closes or closes)
             if keep:
-                written.add(run, gap)
-                gap = 0
+                written.add(run, gap, closes)
+                gap = closes = 0
             else:
                 gap = max(gap, _LINE)
         title = one_line("".join(self._title))
         text, headings = written.finish()
-        return Extracted(text, title or (headings[0].label if headings else ""), headings)
+        first = next((h.label for h in headings if h.level < TERM_LEVEL), "")
+        return Extracted(text, title or first, headings)
 
 
 class _Written:
@@ -326,11 +338,13 @@ class _Written:
         self._start = self._first_piece = 0
         self._headings: list[Heading] = []
 
-    def add(self, run: TextRun, gap: int) -> None:
-        """Add a run with the separator before it."""
+    def add(self, run: TextRun, gap: int, closes: int) -> None:
+        """Add a run with the separator before it; headings of level ``closes`` and below end there, if it is not 0."""
         if self._heading is not None and run.heading != self._heading.heading:
             self._end_heading()
         self._write(_SEPARATORS[gap] if self._pieces else "")
+        if closes and not run.heading:
+            self._headings.append(Heading(self._length, self._length, closes, ""))
         if run.heading and self._heading is None:
             self._heading, self._start, self._first_piece = run, self._length, len(self._pieces)
         self._write(run.text.lstrip("\r\n") if gap == _PARAGRAPH else run.text)

@@ -57,15 +57,17 @@ class TextRun:
         link: the target of the link around it; ``None`` outside links.
         level, heading: of the heading around it, and that heading's number on the page; 0 outside.
         preformatted: whether its white space counts.
+        closes: level of the headings that do not hold from here on; 0 if all do.
     """
 
-    __slots__ = ("gap", "heading", "level", "link", "preformatted", "text", "zone")
+    __slots__ = ("closes", "gap", "heading", "level", "link", "preformatted", "text", "zone")
 
     def __init__(
         self, gap: int, text: str, zone: int, link: str | None, level: int, heading: int, preformatted: bool
     ) -> None:
         self.gap, self.text, self.zone, self.link = gap, text, zone, link
         self.level, self.heading, self.preformatted = level, heading, preformatted
+        self.closes = 0
 
 
 def zone_kind(tag: str, attributes: Mapping[str, str]) -> str:
