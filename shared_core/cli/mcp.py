@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from shared_core.cli.common import check_questions_and_docs, read_calibration, reports_errors
 from shared_core.cli.options import AnswerOptions
 from shared_core.errors import MissingDependencyError
-from shared_core.pipelines.decision.wording import NO_ANSWER, one_line, source_of, tool_text
 from shared_core.types import Answer, Passage
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 _MOST = 20  # passages of one search
 _INSTRUCTIONS = (
-    f"Questions about the indexed documents. `ask` answers with verbatim quotes; a result that begins with {NO_ANSWER} "
+    "Questions about the indexed documents. `ask` answers with verbatim quotes; a result that begins with {} "
     "means that the documents do not answer the question. `search` finds passages. `check` says which claims of a text "
     "the documents support."
 )
@@ -44,11 +43,13 @@ def make_server(engine: SelfReflectEngine) -> MCPServer[Any]:
     Raises:
         MissingDependencyError: the package ``mcp`` is not installed.
     """
+    from shared_core.pipelines.decision.wording import NO_ANSWER, source_of  # slow to import: not for `--help`
+
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
         raise MissingDependencyError("mcp", extra="mcp", purpose="selfreflect mcp") from error
-    server: MCPServer[Any] = MCPServer("selfreflect", instructions=_INSTRUCTIONS)
+    server: MCPServer[Any] = MCPServer("selfreflect", instructions=_INSTRUCTIONS.format(NO_ANSWER))
 
     async def ask(question: str) -> str:
         """Answer a question from the documents, with verbatim quotes and their sources."""
@@ -80,6 +81,8 @@ async def _retrieve(engine: SelfReflectEngine, query: str, k: int) -> list[Passa
 
 def answer_text(answer: Answer) -> str:
     """Word an answer for an agent: the text, its confidence, and each quote with its source."""
+    from shared_core.pipelines.decision.wording import one_line, source_of, tool_text
+
     if answer.abstained:
         return tool_text(answer)
     confidence = "unknown" if answer.confidence is None else f"{answer.confidence:.2f}"
@@ -92,6 +95,8 @@ def answer_text(answer: Answer) -> str:
 
 def check_text(checked: Answer) -> str:
     """Word a check for an agent: each claim with its verdict and the quote for it."""
+    from shared_core.pipelines.decision.wording import one_line, source_of
+
     lines = []
     for claim in checked.claims:
         spans = [s for citation in claim.citations for s in citation.primary]
