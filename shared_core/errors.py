@@ -25,6 +25,7 @@ Every error says what happened, to what, and (``hint``) what to do about it::
     │   ├── GenerationError                    the model ran and its output cannot be used (NaN logits, …)
     │   ├── BackendUnavailableError            a server is down, slow past its deadline, or refuses us
     │   └── ResponseError                      a server answered something that cannot be used
+    │       └── EmptyReplyError                the reply holds no answer: a refusal, a tool call, endless thoughts
     ├── LimitError                             a question reached a limit of the settings before it was answered
     │   ├── DeadlineError (TimeoutError)       its time (``deadline``) is over
     │   └── BudgetError                        its calls or tokens (``max_calls``, ``max_tokens``) are spent
@@ -209,6 +210,10 @@ class ResponseError(LanguageModelError):
     """A model server answered something that cannot be used."""
 
 
+class EmptyReplyError(ResponseError):
+    """A model's reply holds no answer: it was withheld or refused, calls a tool, or is nothing but thoughts."""
+
+
 class LimitError(SelfReflectError):
     """A question reached a limit of the settings before it was answered.
 
@@ -226,7 +231,8 @@ class BudgetError(LimitError):
     """The model calls or tokens given for a question are spent.
 
     Args:
-        calls_left: calls that may still be made, fewer than were asked for; 0 where the tokens are spent.
+        calls_left: requests of the refused batch that may still be made, the first ones; 0 where the tokens are
+            spent.
     """
 
     def __init__(self, message: str, *, hint: str = "", calls_left: int = 0) -> None:

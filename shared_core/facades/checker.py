@@ -22,6 +22,7 @@ from shared_core.retrieval.base import Retriever
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow, Report
+from shared_core.runtime.replies import readable
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Decided, Decision, Event, Finished, Passage
 
@@ -255,7 +256,8 @@ def _complete(
     answer: str, question: str, passages: list[Passage] | None, run: QuestionRun, necessary: bool
 ) -> Flow[Answer]:
     meter = Meter(run.settings)
-    checked = yield from meter.watch(check(answer, question, passages, run, necessary=necessary))
+    checking = check(answer, question, passages, run, necessary=necessary)
+    checked = yield from meter.watch(readable(checking, lambda why: run.note("reply", "empty", why)))
     checked = dataclasses.replace(checked, usage=meter.usage)
     yield Report(Finished(checked))
     return checked

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from shared_core.calibration.calibration import Calibration
-from shared_core.errors import GenerationError
+from shared_core.errors import GenerationError, SelfReflectError
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.keeping import standing
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -102,6 +102,27 @@ def answer_without_model(
     return dataclasses.replace(
         answer, metadata={**answer.metadata, "pipeline": pipeline, "answered_by": "embedded default"}
     )
+
+
+def stand_in(answer: Answer, run: QuestionRun) -> Flow[Answer]:
+    """Answer from the documents alone where time, calls or tokens ended a model's work before it had an answer.
+
+    Reading costs no calls and no tokens, and the engine's deadline keeps time for it. Any other answer stays as it is,
+    and so does the abstention where the documents' own sentences are not certain enough, or there is no reader.
+    """
+    limit, context = run.trace.limit, run.abilities
+    if limit is None or not answer.abstained or not context.has_reader or context.model("default") is None:
+        return answer
+    yield run.note("write", "left to the embedded default", limit.message)
+    try:
+        own = yield from extractive(answer.question, run)
+    except SelfReflectError as error:
+        yield run.note("write", "left out", error.message)
+        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
+    if own.abstained and answer.claims:
+        return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
+    pipeline = answer.metadata["pipeline"]
+    return dataclasses.replace(own, metadata={**own.metadata, "pipeline": pipeline, "answered_by": "embedded default"})
 
 
 def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...], ReadResult]]:

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from shared_core.errors import BudgetError, CapabilityError, ContextOverflowError, LimitError
-from shared_core.runtime.flow import (
-    Flow,
-    Generate,
-    HiddenStates,
-    LeafRequest,
-    Request,
-    Retrieve,
-    Score,
-    Together,
-    describe,
-    intercept,
-    leaves_of,
-)
+from shared_core.runtime.flow import Flow, LeafRequest, Request, Retrieve, Together, describe, intercept, leaves_of
+from shared_core.runtime.requests import ASKS_MODEL, ModelRequest
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage, Usage
 
 T = TypeVar("T")
 
 
+def _one(request: ModelRequest) -> int:
+    return 1
+
+
 class Meter:
     """Counts and limits the usage of one question's flows.
 
     A request to a model goes out only if it fits the budget whole; otherwise ``BudgetError`` is raised in the flow,
-    with what was left undone. ``max_calls`` is never exceeded by requests as counted here (a backend may need several
-    calls for one). How many tokens a request will use is not known before, so the one that reaches ``max_tokens`` is
-    the last.
+    with what was left undone. ``max_calls`` is never exceeded by requests as counted here (a backend may ask again
+    for one). How many tokens a request will use is not known before, so the one that reaches ``max_tokens`` is the
+    last.
 
     Args:
         settings: with ``max_calls`` and ``max_tokens``.
+        calls_of: counts the calls that a request takes (``Resources.calls_of``); one each by default.
 
     Example:
         >>> from shared_core.lm import Prompt, ScriptedLM
@@ -54,7 +50,8 @@ class Meter:
         1
     """
 
-    def __init__(self, settings: SelfReflectSettings) -> None:
+    def __init__(self, settings: SelfReflectSettings, calls_of: Callable[[ModelRequest], int] = _one) -> None:
+        self._calls_of = calls_of
         self._max_calls, self._max_tokens = settings.max_calls, settings.max_tokens
         self._usage = Usage()
         self._calls = 0
@@ -77,7 +74,7 @@ class Meter:
 
     def _admit(self, request: Request) -> Request:
         # Only requests to language models: retrieval and the shipped reader and critic cost no calls or tokens.
-        asked = [leaf for leaf in leaves_of(request) if isinstance(leaf, (Generate, Score, HiddenStates))]
+        asked = [leaf for leaf in leaves_of(request) if isinstance(leaf, ASKS_MODEL)]
         if not asked:
             return request
         tokens = self._usage.prompt_tokens + self._usage.generated_tokens
@@ -87,12 +84,15 @@ class Meter:
                 hint="Raise max_tokens, or ask for less: fewer samples, passages or claims.",
             )
         # All of a batch or nothing: half a batch of samples would bias what is measured on it.
-        left = len(asked) if self._max_calls is None else max(0, self._max_calls - self._calls)
-        if len(asked) > left:
+        if self._max_calls is None:
+            return request
+        spent = itertools.accumulate(map(self._calls_of, asked), initial=self._calls)
+        fitting = sum(total <= self._max_calls for total in itertools.islice(spent, 1, None))
+        if fitting < len(asked):
             raise BudgetError(
                 f"{self._calls} calls are spent of max_calls={self._max_calls}; left undone: {describe(asked)}.",
                 hint="Raise max_calls, or ask for less: fewer samples, passages or claims.",
-                calls_left=left,
+                calls_left=fitting,
             )
         return request
 
@@ -118,4 +118,4 @@ class Meter:
         """Count a request that failed, unless it never went out or was refused for what it asks."""
         # These three cost nothing: the request was never sent, or refused unread.
         if not isinstance(error, (LimitError, CapabilityError, ContextOverflowError)):
-            self._calls += sum(isinstance(leaf, (Generate, Score, HiddenStates)) for leaf in leaves_of(request))
+            self._calls += sum(self._calls_of(leaf) for leaf in leaves_of(request) if isinstance(leaf, ASKS_MODEL))

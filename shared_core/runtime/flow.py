@@ -42,21 +42,20 @@ In ``run_many`` the two flows' requests of a kind went to each model as one batc
 
 To count, check or change a flow's requests from outside, wrap it in ``intercept``; budgets and callbacks do.
 
-Every driver takes a ``deadline`` in seconds, counted from its call. Afterwards the requests that a flow waits for, and
-all that it makes later, fail with ``DeadlineError``. Until then a call that blocks runs in a thread of its own, which
-is abandoned if it hangs.
+Every driver takes a ``deadline`` (seconds, or a ``Deadline``), counted from its call. Afterwards the requests that a
+flow waits for, and all that it makes later, fail with ``DeadlineError``. Until then a call that blocks runs in a thread
+of its own, which is abandoned if it hangs.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
-from shared_core.errors import DeadlineError, InputError
 from shared_core.lm.base import Generate, HiddenStates, Score, TokenIds
 from shared_core.reading.base import Judge, Rate, Read
+from shared_core.runtime.deadline import Clock, Deadline
 from shared_core.runtime.requests import (
     Embed,
     Flow,
@@ -72,9 +71,9 @@ from shared_core.runtime.resources import LATE, Resources
 from shared_core.types import Event
 
 __all__ = [
-    "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Rate", "Read", "Report", "Request",
-    "Resources", "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream", "describe", "intercept",
-    "leaves_of", "run", "run_many", "stream",
+    "Deadline", "Embed", "Flow", "Generate", "HiddenStates", "Judge", "LeafRequest", "Rate", "Read", "Report",
+    "Request", "Resources", "Retrieve", "Score", "Together", "TokenIds", "arun", "arun_many", "astream", "describe",
+    "intercept", "leaves_of", "run", "run_many", "stream",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -132,27 +131,6 @@ def intercept(
         flow.close()
 
 
-class _Clock:
-    """The deadline of one call's flows, in seconds from now; ``None`` for no deadline."""
-
-    def __init__(self, seconds: float | None) -> None:
-        if seconds is not None and not seconds > 0:
-            raise InputError(f"A deadline must be a number of seconds above 0, not {seconds!r}.")
-        self.seconds = seconds
-        self._start = time.monotonic()
-
-    def left(self) -> float | None:
-        """Return the seconds left, 0 after the deadline; ``None`` without one."""
-        return None if self.seconds is None else max(0.0, self._start + self.seconds - time.monotonic())
-
-    def error(self, late: Sequence[LeafRequest]) -> DeadlineError:
-        """Make the error for a flow whose requests were not done in time."""
-        return DeadlineError(
-            f"The time of {self.seconds:g} s is over; left undone: {describe(late)}.",
-            hint="Give more time (deadline=…), a faster model, fewer samples or fewer passages.",
-        )
-
-
 _LATE_REQUESTS = 100
 """Requests that a flow may still make after its deadline, all refused, before it is ended by force."""
 
@@ -160,7 +138,7 @@ _LATE_REQUESTS = 100
 class _Track(Generic[T]):
     """The state of one flow: the request it waits for, or its value or error."""
 
-    def __init__(self, flow: Flow[T], on_event: Callable[[Event], None], clock: _Clock) -> None:
+    def __init__(self, flow: Flow[T], on_event: Callable[[Event], None], clock: Clock) -> None:
         self.flow = flow
         self.on_event = on_event
         self.clock = clock
@@ -238,12 +216,14 @@ def _drive(tracks: Sequence[_Track[T]]) -> Generator[list[LeafRequest], list[Any
             track.flow.close()
 
 
-def _pump(steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: _Clock) -> Iterator[None]:
+def _pump(steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: Clock) -> Iterator[None]:
     try:
         batch = next(steps)
         while True:
             yield
-            batch = steps.send(resources.execute(batch, clock.left()))
+            some = clock.open(batch)
+            asked = [batch[i] for i in some]
+            batch = steps.send(_in_place(len(batch), some, resources.execute(asked, clock.left(asked))))
     except StopIteration:
         return
     finally:
@@ -251,17 +231,27 @@ def _pump(steps: Generator[list[LeafRequest], list[Any], None], resources: Resou
 
 
 async def _apump(
-    steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: _Clock
+    steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: Clock
 ) -> AsyncGenerator[None, None]:
     try:
         batch = next(steps)
         while True:
             yield
-            batch = steps.send(await resources.aexecute(batch, clock.left()))
+            some = clock.open(batch)
+            asked = [batch[i] for i in some]
+            batch = steps.send(_in_place(len(batch), some, await resources.aexecute(asked, clock.left(asked))))
     except StopIteration:
         return
     finally:
         steps.close()
+
+
+def _in_place(count: int, places: Sequence[int], done: Sequence[Any]) -> list[Any]:
+    """Put results in their places among those of a batch; all others are late."""
+    results: list[Any] = [LATE] * count
+    for i, result in zip(places, done, strict=True):
+        results[i] = result
+    return results
 
 
 def _outcome(track: _Track[T]) -> T:
@@ -275,10 +265,10 @@ def run(
     resources: Resources,
     on_event: Callable[[Event], None] = _ignore,
     *,
-    deadline: float | None = None,
+    deadline: Deadline | float | None = None,
 ) -> T:
     """Run one flow to its end and return its result; errors the flow does not catch are raised."""
-    clock = _Clock(deadline)
+    clock = Clock(deadline)
     track = _Track(flow, on_event, clock)
     for _ in _pump(_drive([track]), resources, clock):
         pass
@@ -290,20 +280,22 @@ async def arun(
     resources: Resources,
     on_event: Callable[[Event], None] = _ignore,
     *,
-    deadline: float | None = None,
+    deadline: Deadline | float | None = None,
 ) -> T:
     """Run one flow as ``run`` does, without blocking the event loop."""
-    clock = _Clock(deadline)
+    clock = Clock(deadline)
     track = _Track(flow, on_event, clock)
     async for _ in _apump(_drive([track]), resources, clock):
         pass
     return _outcome(track)
 
 
-def stream(flow: Flow[T], resources: Resources, *, deadline: float | None = None) -> Generator[Event, None, T]:
+def stream(
+    flow: Flow[T], resources: Resources, *, deadline: Deadline | float | None = None
+) -> Generator[Event, None, T]:
     """Yield the flow's events as they happen; the generator's return value is the flow's result."""
     events: list[Event] = []
-    clock = _Clock(deadline)
+    clock = Clock(deadline)
     track = _Track(flow, events.append, clock)
     for _ in _pump(_drive([track]), resources, clock):
         yield from _drain(events)
@@ -311,10 +303,12 @@ def stream(flow: Flow[T], resources: Resources, *, deadline: float | None = None
     return _outcome(track)
 
 
-async def astream(flow: Flow[T], resources: Resources, *, deadline: float | None = None) -> AsyncGenerator[Event, None]:
+async def astream(
+    flow: Flow[T], resources: Resources, *, deadline: Deadline | float | None = None
+) -> AsyncGenerator[Event, None]:
     """Yield events as ``stream`` does, without blocking; the last event carries the flow's result."""
     events: list[Event] = []
-    clock = _Clock(deadline)
+    clock = Clock(deadline)
     track = _Track(flow, events.append, clock)
     async with aclosing(_apump(_drive([track]), resources, clock)) as steps:  # a stream left early ends at once
         async for _ in steps:
@@ -336,10 +330,10 @@ def run_many(
     resources: Resources,
     on_event: Callable[[int, Event], None] | None = None,
     *,
-    deadline: float | None = None,
+    deadline: Deadline | float | None = None,
 ) -> list[T | Exception]:
     """Run many flows at once, with one batch for requests of a kind; a flow that fails leaves its error as result."""
-    clock = _Clock(deadline)
+    clock = Clock(deadline)
     tracks = _tracks(flows, on_event, clock)
     for _ in _pump(_drive(tracks), resources, clock):
         pass
@@ -351,17 +345,17 @@ async def arun_many(
     resources: Resources,
     on_event: Callable[[int, Event], None] | None = None,
     *,
-    deadline: float | None = None,
+    deadline: Deadline | float | None = None,
 ) -> list[T | Exception]:
     """Run many flows as ``run_many`` does, without blocking the event loop."""
-    clock = _Clock(deadline)
+    clock = Clock(deadline)
     tracks = _tracks(flows, on_event, clock)
     async for _ in _apump(_drive(tracks), resources, clock):
         pass
     return _results(tracks)
 
 
-def _tracks(flows: Sequence[Flow[T]], on_event: Callable[[int, Event], None] | None, clock: _Clock) -> list[_Track[T]]:
+def _tracks(flows: Sequence[Flow[T]], on_event: Callable[[int, Event], None] | None, clock: Clock) -> list[_Track[T]]:
     def listener(i: int) -> Callable[[Event], None]:
         return _ignore if on_event is None else lambda event: on_event(i, event)
 

@@ -51,6 +51,9 @@ class Together:
     return_errors: bool = False
 
 
+ModelRequest = Generate | Score | HiddenStates
+ASKS_MODEL = (Generate, Score, HiddenStates)
+"""Requests that a language model computes; the shipped reader and critic are none."""
 LeafRequest = Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Rate | Embed
 Request = LeafRequest | Report | Together
 Flow = Generator[Request, Any, T]

@@ -54,6 +54,13 @@ class Resources:
             raise CapabilityError("text", "none", hint="Give one: lm=…, or use pipeline='composed'.")
         return found
 
+    def calls_of(self, request: Generate | Score | HiddenStates) -> int:
+        """Count the calls that a request to a model takes: one, or one for each sample where the backend needs that."""
+        if not isinstance(request, Generate) or request.params.n == 1:
+            return 1
+        model = self.models.get(request.model) or self.models.get("default")
+        return request.params.n if getattr(model, "samples_are_calls", False) else 1
+
     def execute(self, requests: Sequence[LeafRequest], seconds: float | None = None) -> list[Any]:
         """Carry out the requests, those of one kind as one batch; return results (or errors, as values) in order.
 
@@ -80,7 +87,7 @@ class Resources:
     async def aexecute(self, requests: Sequence[LeafRequest], seconds: float | None = None) -> list[Any]:
         """Carry out requests as ``execute`` does, without blocking; batches of different kinds run at the same time."""
         results: list[Any] = [LATE] * len(requests)
-        if seconds is not None and seconds <= 0:
+        if not requests or (seconds is not None and seconds <= 0):
             return results
         groups = _groups(requests)
         tasks = [asyncio.ensure_future(self._aexecute_group([requests[i] for i in group])) for group in groups]

@@ -301,7 +301,7 @@ def test_seakr_ends_with_the_passages_that_it_kept() -> None:
         return "The lamp was lit in 1871. ", UNSURE
 
     lm = scripted(reply)
-    engine = SelfReflectEngine(Shelf(), lm, made(max_steps=4).replace(max_calls=7))
+    engine = SelfReflectEngine(Shelf(), lm, made(max_steps=4).replace(max_calls=7, signals="support_only"))
     answer = engine.answer(QUESTION)
     assert_abstained(answer, "out of budget")
     assert len(lm.requests) <= 7

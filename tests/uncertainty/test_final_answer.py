@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from shared_core.uncertainty import final_answer, is_answer
 
-ANSWERS = ("83", "42.5 km", "Mara Venn", "J. R. Moss", "12 metres", "yes", "the Old Rhine", "19 January 1877", "1,600", "3")
+ANSWERS = ("83", "42.5 km", "Mara Venn", "J. R. Moss", "12 metres", "yes", "the Old Rhine", "19 January 1877", "1,600")
 LEADS = (
     "the answer is ", "The answer is: ", "So the final answer is ", "Thus, the correct answer is ", "Answer: ",
     "**Answer:** ", "Final answer: ", "The answer to the question is ", "The short answer would be ",
     "Based on the passages, the answer is ", "According to passage 2, the answer is ", "So the answer is that ",
 )  # fmt: skip
-TAILS = ("", ".", ". So the answer is something else.", ".\nIt was measured twice.", ". It was measured in 1933.", "\n\n")
+TAILS = ("", ".", ". So the answer is something else.", ".\nIt was measured twice.", ". It lies in 1933.", "\n\n")
 WRAPS = ("{}", "**{}**", '"{}"', "<answer>{}</answer>", "\\boxed{{{}}}", "`{}`")
 
 

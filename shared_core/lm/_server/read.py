@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from shared_core.errors import ResponseError
+from shared_core.errors import EmptyReplyError, ResponseError
 from shared_core.lm.base import Alternative, Sample, SamplingParams
 from shared_core.lm.chat.layout import Outgoing, without_halves
 from shared_core.lm.chat.read import Kept, kept_tokens, read_reply
@@ -45,10 +45,10 @@ def choices(answer: Mapping[str, Any], url: str) -> list[Mapping[str, Any]]:
 
 
 def text(choice: Mapping[str, Any], url: str) -> str:
-    """Return the raw text of a choice; ResponseError if it has none."""
+    """Return the raw text of a choice; EmptyReplyError if it has none."""
     found = reply(choice, ()).text
     if found is None:
-        raise ResponseError(f"{url} answered without text.")
+        raise EmptyReplyError(f"{url} answered without text.")
     return found
 
 

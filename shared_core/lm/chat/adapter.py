@@ -147,6 +147,9 @@ class ChatAdapter(Portable, BaseLanguageModel):
     def clients(self) -> Iterable[object]:
         """Return the framework's objects that hold the provider's secrets."""
 
+    samples_are_calls = True
+    """Each sample of a request is a call of its own (budgets count them)."""
+
     def _declared_logprobs(self) -> bool | None:
         """Return whether the model's class offers log-probabilities; ``None`` to find out by a call."""
         return False

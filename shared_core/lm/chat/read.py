@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared_core.errors import ResponseError
+from shared_core.errors import EmptyReplyError
 from shared_core.lm.base import FinishReason, Sample, SamplingParams
 from shared_core.lm.chat.echo import find_examples, find_own_words
 from shared_core.lm.chat.layout import Outgoing
@@ -28,7 +28,7 @@ class OnlyThoughts(Exception):
         error: to hand on if it is not asked again.
     """
 
-    def __init__(self, error: ResponseError) -> None:
+    def __init__(self, error: EmptyReplyError) -> None:
         super().__init__(error.message)
         self.error = error
 
@@ -107,7 +107,7 @@ def read_reply(reply: Reply, params: SamplingParams, sent: Outgoing | None, who:
         who: answered, for errors: the model's name, or the server's address.
 
     Raises:
-        ResponseError: there is no answer in it, or it was withheld.
+        EmptyReplyError: there is no answer in it, or it was withheld.
         OnlyThoughts: it ended before the answer began.
     """
     raw = _raw_text(reply, who)
@@ -188,29 +188,29 @@ def kept_tokens(texts: Sequence[str], kept: Kept) -> list[int] | None:
 
 def _raw_text(reply: Reply, who: str) -> str:
     if reply.withheld:
-        raise ResponseError(f"{who} withheld its answer ({reply.reason}).", hint="Another model or wording may help.")
+        raise EmptyReplyError(f"{who} withheld its answer ({reply.reason}).", hint="Another model or wording may help.")
     if reply.text is not None and (reply.text.strip() or not (reply.wants_tool or reply.refusal)):
         return reply.text
     if reply.refusal:
-        raise ResponseError(f"{who}: the model refused to answer.", hint="Another model or wording may help.")
+        raise EmptyReplyError(f"{who}: the model refused to answer.", hint="Another model or wording may help.")
     if reply.wants_tool:
-        raise ResponseError(
+        raise EmptyReplyError(
             f"{who} called a tool instead of answering.", hint="Give a model that no tools are bound to."
         )
     if reply.cut_off or reply.thought:
         raise OnlyThoughts(_unfinished(reply, who))
     said = f" (it ended with {reply.reason!r})" if reply.reason else ""
-    raise ResponseError(f"{who} answered without text{said}.", hint="A content filter or a tool call can cause this.")
+    raise EmptyReplyError(f"{who} answered without text{said}.", hint="A content filter or a tool call can cause this.")
 
 
-def _unfinished(reply: Reply, who: str) -> ResponseError:
+def _unfinished(reply: Reply, who: str) -> EmptyReplyError:
     if reply.cut_off:
         why = "it reached its limit of tokens before it began to answer"
     elif reply.finish == "stop":
         why = "a stop string ended it before it began to answer"
     else:
         why = "its thoughts have no end"
-    return ResponseError(
+    return EmptyReplyError(
         f"{who} answered without text: {why}.",
         hint="A reasoning model may have used up max_tokens with its thoughts: raise thinking_tokens.",
     )
