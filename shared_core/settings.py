@@ -114,7 +114,7 @@ class SelfReflectSettings(Settings):
     )
     retry_short_answer: bool = Field(
         default=True,
-        description="Composed pipeline: if no quoted claim reaches the target, ask once more for a short answer from "
+        description="composed, reclaim, self_rag: if no claim reaches the target, ask again for a short answer from "
         "the same passages, and cite the sentences that contain it. One or two calls, only in that case.",
     )
     compete: bool = Field(
@@ -136,7 +136,7 @@ class SelfReflectSettings(Settings):
         default=None,
         gt=0,
         description="Seconds from question to answer (questions of a batch start together). Unfinished work is "
-        "cancelled, and the engine answers with what it has or abstains.",
+        "cancelled; the engine answers with what it has, or from the documents alone, or abstains.",
     )
     max_calls: int | None = Field(
         default=None, ge=1, description="Maximum language model requests per question; then as at the deadline."

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.confidence import Weighed, weigh
-from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.decision.declining import DECLINED, is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.closed_book import conclude
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
-from shared_core.pipelines.reclaim.free import DECLINED
 from shared_core.pipelines.seakr.answer import choose_citations, state_answer
 from shared_core.reading.questions import words
 from shared_core.runtime.flow import Flow, Generate, Report
@@ -55,7 +54,8 @@ def read_again(
             answer, and would hide the failure from retries and fallbacks.
     """
     wanted = run.settings.retry_short_answer and passages and run.trace.limit is None
-    if not wanted or _declined(run) or _worth_showing(before, run):
+    wanted = wanted and run.abilities.model("default") is not None  # ReClaim runs on models of other roles alone
+    if not wanted or _declined(run) or worth_showing(before, run):
         return before
     try:
         claim = yield from _short_answer(question, passages, run)
@@ -87,8 +87,11 @@ def _declined(run: QuestionRun) -> bool:
     return any(d.kind == "write" and d.outcome == DECLINED for d in run.trace.decisions)
 
 
-def _worth_showing(weighed: Weighed, run: QuestionRun) -> bool:
-    # The target accuracy, not a guarantee's bar: a guarantee is fitted on the claims that this trigger leaves.
+def worth_showing(weighed: Weighed, run: QuestionRun) -> bool:
+    """Return whether any of the claims is above the target accuracy.
+
+    Not above a guarantee's bar: a guarantee is fitted on the claims that this trigger leaves.
+    """
     return any(c.support is not None and c.support > run.settings.target_accuracy for c in weighed.claims)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.errors import LimitError
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.decision.declining import DECLINED, is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
@@ -37,9 +37,6 @@ _SHARED = 0.6
 """Share of a prose sentence's content words that its quote must hold; what is missing, the judges will notice."""
 _FEWEST = 2
 """Content words of a sentence at least: with one, every passage on the subject would hold all of them."""
-
-DECLINED = "no answer"
-"""The outcome in the trace of a model that declines to answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from shared_core.pipelines.reclaim.prompts import (
     reference_prompt,
 )
 from shared_core.pipelines.reclaim.tidying import is_placeholder, tidy
+from shared_core.pipelines.rereading import read_again
 from shared_core.runtime.flow import Flow, Generate, Report, Retrieve
 from shared_core.settings import ReclaimSettings
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, ReferenceSealed, Retrieved, iter_spans
@@ -61,6 +62,8 @@ def reclaim(question: str, run: QuestionRun) -> Flow[Answer]:
         except UnusableReplies as error:
             return (yield from answer_without_model(question, error, found, run, pipeline="reclaim"))
         weighed = yield from weigh(question, merge_duplicates(claims), found, run)
+        if settings.signals == "all":  # as published, nobody reads again
+            weighed = yield from read_again(question, weighed, found, run)
     return (yield from decide_weighed(question, weighed, found, run, pipeline="reclaim"))
 
 
@@ -72,6 +75,7 @@ class _Draft:
         pairs, claims: written so far, as text for prompts and as claims.
         left_out: texts of sentences not to be quoted: headings, and those that no claim came of.
         too_long: texts of sentences that do not fit ``max_reference_tokens``.
+        form: the claim model is shown the form; not any more once it copied it.
     """
 
     question: str
@@ -81,6 +85,7 @@ class _Draft:
     claims: list[Claim] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
     too_long: set[str] = field(default_factory=set)
+    form: bool = True
 
     def __post_init__(self) -> None:
         self.index = CitationIndex(self.passages)
@@ -278,11 +283,23 @@ def _optional(grammar: Grammar) -> Grammar:
 
 
 def _write_claim(draft: _Draft, reference: str) -> Flow[str]:
-    """Generate the claim on a reference; empty if it has no end within its limit, or repeats the form's words."""
+    """Generate the claim on a reference; empty if it has no end within its limit, or repeats the form's words.
+
+    A model that does either is asked again without the form, and from then on always.
+    """
+    text = yield from _ask_claim(draft, reference)
+    if text or not draft.form:
+        return text
+    draft.form = False
+    yield draft.run.note("write", "claim asked for again", "without the form, which models that do not know it copy")
+    return (yield from _ask_claim(draft, reference))
+
+
+def _ask_claim(draft: _Draft, reference: str) -> Flow[str]:
     # The tags of the next reference too: a claim model that forgets its own end tag goes on with those.
     stops = (CLAIM_END.strip(), "<reference>", REFERENCE_LEAD.split("<")[0].strip(), "\n\n")
     params = SamplingParams(max_tokens=draft.options.max_claim_tokens, stop=stops, seed=draft.run.settings.seed)
-    prompt = claim_prompt(draft.pairs, reference, draft.options.demonstrations)
+    prompt = claim_prompt(draft.pairs, reference, draft.options.demonstrations, form=draft.form)
     written: Generation = yield Generate(prompt, params, model="claim")
     text = tidy(_finished_sentences(written))
     return "" if is_placeholder(text) else text

@@ -27,10 +27,8 @@ _TASK = (
     f"as needed:\n{REFERENCE_LEAD}…{REFERENCE_END}{CLAIM_LEAD}…{CLAIM_END}\n"
     "If the passages do not answer the question, write nothing.\n\n"
 )
-_CLAIM_TASK = (
-    "After each quoted reference, state in one sentence what can be known from it and from nothing else. Use this "
-    f"form:\n{REFERENCE_LEAD}…{REFERENCE_END}{CLAIM_LEAD}…{CLAIM_END}\n"
-)
+_CLAIM_TASK = "After each quoted reference, state in one sentence what can be known from it and from nothing else."
+_CLAIM_FORM = f" Use this form:\n{REFERENCE_LEAD}…{REFERENCE_END}{CLAIM_LEAD}…{CLAIM_END}"
 _ISOLATED_TASK = (
     "State in one sentence what can be known from the quoted reference and from nothing else. Use no knowledge of your "
     "own, repeat nothing that was said before, and reply with the sentence only.\n\n"
@@ -101,14 +99,21 @@ def reference_prompt(
     return asked + render_pairs(pairs)
 
 
-def claim_prompt(pairs: Sequence[WrittenPair], reference: str, demonstrations: int = 0) -> Prompt:
-    """Word the prompt of the claim model: only the output so far, so that claims can rest on nothing but quotes."""
+def claim_prompt(pairs: Sequence[WrittenPair], reference: str, demonstrations: int = 0, *, form: bool = True) -> Prompt:
+    """Word the prompt of the claim model: only the output so far, so that claims can rest on nothing but quotes.
+
+    Args:
+        pairs, reference: written so far, and the quote that a claim is due on.
+        demonstrations: worked answers to show, 0 … 3.
+        form: describe the form, as trained models saw it. Untrained ones copy its "…" as their claim; without it they
+            write a sentence.
+    """
     gap = PAIR_GAP if pairs else ""
     block = Prompt.trusted(gap + REFERENCE_LEAD, role="assistant") + Prompt.untrusted(reference, role="assistant")
     # No blank at the end: tokenizers join a blank to the word after it, and a blank token by itself is rare.
     lead = Prompt.trusted((REFERENCE_END + CLAIM_LEAD).rstrip(), role="assistant")
     examples = _examples([w.render_pairs(LAYOUT) for w in WORKED[:demonstrations]])
-    return _user(_CLAIM_TASK) + examples + render_pairs(pairs) + block + lead
+    return _user(_CLAIM_TASK + (_CLAIM_FORM if form else "") + "\n") + examples + render_pairs(pairs) + block + lead
 
 
 def isolated_prompt(claims: Sequence[str], reference: str) -> Prompt:

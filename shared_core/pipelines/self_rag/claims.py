@@ -58,10 +58,13 @@ def _overlap(one: Span, other: Span) -> bool:
 
 
 def nearest_by_words(text: str, sentences: Sequence[Span]) -> list[Span]:
-    """The sentence that holds most of the content words, and one that adds to it, in their order; none if none does."""
+    """The sentence that holds most of the content words, and one that adds to it, in their order; none if none does.
+
+    A figure counts double: a claim on 2001 rests on the sentence that says 2001.
+    """
     wanted = _content(text)
     held = [wanted & _content(s.text) for s in sentences]
-    order = sorted(range(len(sentences)), key=lambda i: -len(held[i]))
+    order = sorted(range(len(sentences)), key=lambda i: -sum(1 + any(map(str.isdigit, w)) for w in held[i]))
     if not order or not held[order[0]]:
         return []
     first = order[0]

@@ -16,6 +16,7 @@ from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import CERTAINTY_UNKNOWN, FROM_MEMORY, REPLIES_UNUSABLE, UNSUPPORTED_HERE
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
+from shared_core.pipelines.rereading import read_again, worth_showing
 from shared_core.pipelines.self_rag.choose import choose_writer
 from shared_core.pipelines.self_rag.claims import claims_of
 from shared_core.pipelines.self_rag.search import Shape, Shelf, search
@@ -24,6 +25,9 @@ from shared_core.pipelines.support import own_word
 from shared_core.reflection import Path, aggregate_answers
 from shared_core.runtime.flow import Flow, Report
 from shared_core.types import Answer, Claim, ClaimSealed
+
+_WEIGHED_PATHS = 3
+"""Paths weighed at most: each costs the reader and the critic once."""
 
 
 def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
@@ -43,21 +47,18 @@ def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
         # In the short form nothing is sealed early: any of the answers may still win.
         paths = yield from search(shelf, writer, shape, _later if short else sealed.add)
         best, agreement = _winner(paths, closed=options.published.closed_set)
-        yield run.note(
-            "path",
-            f"{len(best.segments)} segments",
-            "the best of the paths that were kept",
-            paths=len(paths),
-            score=best.score if best.segments else None,
-            mean_score=best.mean_score if best.segments else None,
-            agreement=agreement,
-        )
-        # Sealing is idempotent; only what the beam did not share is new here.
-        for segment in best.segments:
-            yield from sealed.add(segment)
-        claims = _with_path(sealed.of(best), best, agreement)
-        weighed = yield from weigh(question, claims, tuple(shelf.passages.values()), run)
-        weighed = yield from _ask_own_word(question, weighed, best, run)
+        weighed = yield from _weigh_path(best, agreement, len(paths), sealed, shelf)
+        # The critiques choose among paths by themselves; where all other signals refuse what they chose, the next
+        # best path gets its turn.
+        alone = options.published.closed_set or run.settings.signals != "all"  # as published
+        others = [p for p in paths if p.segments and p is not best and not alone]
+        for path in others[: _WEIGHED_PATHS - 1]:
+            if worth_showing(weighed, run) or run.trace.limit is not None:
+                break
+            other = yield from _weigh_path(path, None, len(paths), sealed, shelf)
+            weighed = other if worth_showing(other, run) else weighed
+        if run.settings.signals == "all" and not writer.declined and _by_passages(weighed):
+            weighed = yield from read_again(question, weighed, tuple(shelf.passages.values()), run)
         # A model that declined read the passages; otherwise unusable claims mean that it misread them.
         read = shelf.passages and not writer.declined
         error = find_unusable(weighed.claims, run, pruned=shelf.written > 0) if read else None
@@ -69,6 +70,31 @@ def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
     passages = tuple(shelf.passages.values())
     reason = _why_not(weighed.claims, shelf)
     return (yield from decide_weighed(question, weighed, passages, run, pipeline="self_rag", reason=reason))
+
+
+def _weigh_path(path: WrittenPath, agreement: float | None, of: int, sealed: _Sealed, shelf: Shelf) -> Flow[Weighed]:
+    """Make a path's claims, and weigh them by all signals."""
+    run = shelf.run
+    yield run.note(
+        "path",
+        f"{len(path.segments)} segments",
+        "the best of the paths that were kept",
+        paths=of,
+        score=path.score if path.segments else None,
+        mean_score=path.mean_score if path.segments else None,
+        agreement=agreement,
+    )
+    # Sealing is idempotent; only what the beam did not share is new here.
+    for segment in path.segments:
+        yield from sealed.add(segment)
+    claims = _with_path(sealed.of(path), path, agreement)
+    weighed = yield from weigh(shelf.question, claims, tuple(shelf.passages.values()), run)
+    return (yield from _ask_own_word(shelf.question, weighed, path, run))
+
+
+def _by_passages(weighed: Weighed) -> bool:
+    """Whether what was written rests on passages, which can be read again; an answer from memory does not."""
+    return all(c.citations for c in weighed.claims)
 
 
 def _why_not(claims: Sequence[Claim], shelf: Shelf) -> str:

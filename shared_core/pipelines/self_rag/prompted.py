@@ -37,7 +37,7 @@ from shared_core.reflection import (
     retrieval_probability,
     should_retrieve,
 )
-from shared_core.reflection.tokens import IRRELEVANT, NO_RETRIEVAL, NO_SUPPORT, RELEVANT, RETRIEVAL
+from shared_core.reflection.tokens import NO_RETRIEVAL, NO_SUPPORT, RETRIEVAL
 from shared_core.runtime.flow import Flow, Generate, Judge
 from shared_core.types import Passage
 
@@ -51,12 +51,18 @@ class PromptedWriter:
     question: str
     run: QuestionRun
     relevance: dict[str, LogProbs] = field(default_factory=dict)
-    declined: bool = False
+    _said_nothing: bool = False
+    _stated: bool = False
 
     @property
     def by(self) -> str:
         """Name the judge and its method."""
         return f"prompted critic ({critic_method(self.run.abilities)})"
+
+    @property
+    def declined(self) -> bool:
+        """Whether the model said in words of every passage that it wrote about that it does not help."""
+        return self._said_nothing and not self._stated
 
     def begin(self) -> Flow[Step]:
         """Asked of the model; where it does not say, something is looked up."""
@@ -81,14 +87,15 @@ class PromptedWriter:
         return Step("retrieve" if grounded else "none", more, "the answer leaves something open")
 
     def write(self, jobs: Sequence[Job]) -> Flow[list[WrittenSegment | None]]:
-        """Relevance of new passages, a sentence from each that is relevant, its support and use: three batches."""
+        """Relevance of new passages, a sentence from each, its support and use: three batches.
+
+        A passage that the model calls irrelevant is written from as well: relevance is a weight of the score (the
+        paper's ISREL), and small models deny it of the very passage that answers.
+        """
         yield from self._learn_relevance([j.passage for j in jobs if j.passage is not None])
-        # Irrelevant passages cost one verdict instead of a sentence and two more verdicts.
-        worth = [i for i, j in enumerate(jobs) if j.passage is None or not self._irrelevant(j.passage)]
-        self.declined = self.declined or len(worth) < len(jobs)
         found: list[WrittenSegment | None] = [None] * len(jobs)
-        written = yield from generate_all([self._request(jobs[i]) for i in worth], self.run)
-        drafts = [(i, g.samples[0], self._text(g.samples[0])) for i, g in zip(worth, written) if g is not None]
+        written = yield from generate_all([self._request(job) for job in jobs], self.run)
+        drafts = [(i, g.samples[0], self._text(g.samples[0])) for i, g in enumerate(written) if g is not None]
         drafts = [d for d in drafts if d[2]]
         judged = yield from self._judge([jobs[i] for i, _, _ in drafts], [text for _, _, text in drafts])
         for (i, sample, text), (verdict, contradicted) in zip(drafts, judged):
@@ -127,8 +134,9 @@ class PromptedWriter:
         if not any(character.isalnum() for character in text):
             return ""
         if says_nothing(text):
-            self.declined = True
+            self._said_nothing = True
             return ""
+        self._stated = True
         if self.run.settings.self_rag.form == "long":
             ranges = split_sentences(text)
             # One sentence per segment, as each is judged (and cited) by itself.
@@ -144,11 +152,6 @@ class PromptedWriter:
         new = {p.id: p for p in passages if p.id not in self.relevance}
         rows = yield from ask_critic([ask_relevant(self.question, p) for p in new.values()], self.run)
         self.relevance |= dict(zip(new, rows))
-
-    def _irrelevant(self, passage: Passage) -> bool:
-        row = self.relevance.get(passage.id) or {}
-        # Unknown is not irrelevant: the passage is tried, and its sentence judged by support.
-        return bool(row) and row.get(IRRELEVANT, -1e9) > row.get(RELEVANT, -1e9)
 
     def _judge(self, jobs: Sequence[Job], texts: Sequence[str]) -> Flow[list[tuple[Judged, bool]]]:
         """Each draft's critique, and whether its passage contradicts it or does not say it."""

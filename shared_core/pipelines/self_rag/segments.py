@@ -78,7 +78,7 @@ class Writer(Protocol):
 
     @property
     def declined(self) -> bool:
-        """Whether the model said of a passage that it does not help: then that nothing was written is an answer."""
+        """Whether the model said that no passage helps: then that nothing was written is an answer."""
         ...
 
     def begin(self) -> Flow[Step]:
