@@ -9,7 +9,7 @@ from typing import Any
 
 from shared_core import ResearchSettings, SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import LanguageModelError
-from shared_core.lm.base import Capabilities, Generate, Sample, Score
+from shared_core.lm.base import Capabilities, Generate, Prompt, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer
 from tests.fakes import FirstSentenceReader, Shelf
@@ -22,7 +22,7 @@ def kind(request: Any) -> str:
     text = request.prompt.text
     if "probability of the following claim" in text:
         return "evaluate"
-    if "Break the sentence down" in text or "Please breakdown" in text:
+    if "Break the sentence" in text or "Please breakdown" in text:
         return "split"
     return "rewrite" if "should include, but not be limited to" in text else "write"
 
@@ -59,7 +59,7 @@ class Model:
     def _reply(self, request: Generate) -> Any:
         what = kind(request)
         if what == "split":
-            return self.split(request)
+            return self._split(request)
         if what == "evaluate":
             return self.think(request)
         texts = self.rounds[min(self.written, len(self.rounds) - 1)]
@@ -67,6 +67,21 @@ class Model:
         if isinstance(texts, LanguageModelError):
             return texts
         return [texts[i % len(texts)] for i in range(request.params.n)]
+
+    def _split(self, request: Generate) -> Any:
+        """By itself as told; of a list each sentence so, its claims behind its number."""
+        if "\nSentence: " in request.prompt.text or "Sentences:\n" not in request.prompt.text:
+            return self.split(request)
+        lines = request.prompt.text.rpartition("Sentences:\n")[2].removesuffix("\nClaims:").splitlines()
+        found: list[str] = []
+        for i, line in enumerate(lines, 1):
+            said = line.removeprefix(f"{i}. ").partition(" (said after: ")[0]
+            alone = Generate(Prompt.trusted(f"Break the sentence down.\nSentence: {said}\nClaims:"))
+            reply = self.split(alone)
+            if not isinstance(reply, str):
+                return reply
+            found += [f"{i}. {claim.removeprefix('- ')}" for claim in reply.splitlines()]
+        return "\n".join(found)
 
     def asked(self, what: str) -> list[Any]:
         """The requests of a kind, in order."""

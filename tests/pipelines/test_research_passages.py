@@ -104,7 +104,7 @@ def test_why_there_is_no_answer() -> None:
     assert ask(Model([["I do not know."]])).reason == "passages do not answer"
     assert ask(Model([[SANK]])).reason == "support below target"
     assert closed(Model([[SANK]], think=lambda r: "5")).reason == "model does not know"
-    assert ask(Model([[LIT]]), max_calls=1, rounds=1).reason == "out of budget"
+    assert ask(Model([["The lamp was lit, and it sank."]]), max_calls=1, rounds=1).reason == "out of budget"
 
 
 def test_nothing_retrieved_costs_no_call() -> None:

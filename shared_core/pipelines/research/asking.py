@@ -98,6 +98,27 @@ def split_prompt(question: str, answer: str, sentence: str, options: ResearchSet
     )
 
 
+def split_list_prompt(question: str, sentences: Sequence[tuple[str, str]]) -> Prompt:
+    """Ask for the independent claims of several sentences at once, each behind its sentence's number.
+
+    Args:
+        question: that the sentences answer.
+        sentences: each with the one before it where it refers to that ("She died."), else with an empty text.
+    """
+    prompt = _say(
+        "Break the sentences down into the independent claims that they make, one short sentence on each line, behind "
+        "the number of the sentence it is from. Each must be understandable by itself: put names for words such as "
+        "“he” or “it”. Add nothing that the sentences do not say.\n\nSentences:\n1. Ada Lind, a painter, was born in "
+        "Oslo and died there.\nClaims:\n1. Ada Lind was a painter.\n1. Ada Lind was born in Oslo.\n1. Ada Lind died in "
+        "Oslo.\n\nQuestion: "
+    )
+    prompt += _told(question) + _say("\nSentences:\n")
+    for i, (sentence, before) in enumerate(sentences, 1):
+        prompt += _say(f"{i}. ") + _told(sentence)
+        prompt += (_say(" (said after: “") + _told(before) + _say("”)\n")) if before else _say("\n")
+    return prompt + _say("Claims:")
+
+
 def evaluate_prompt(
     question: str, sources: Sequence[str], claim: str, options: ResearchSettings, *, yes_no: bool = False
 ) -> Prompt:

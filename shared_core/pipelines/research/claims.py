@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from shared_core.abstention import claim_key, split_claims, unique_claims
 from shared_core.citation import split_sentences
-from shared_core.lm.base import Generation, SamplingParams
+from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.decision.keeping import leans
 from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
-from shared_core.pipelines.research.asking import split_prompt, spoken
+from shared_core.pipelines.research.asking import split_list_prompt, split_prompt, spoken
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.runtime.flow import Flow, Generate, Together
 
@@ -26,6 +26,17 @@ MAX_TOKENS = 192
 
 _LONGEST = 20 * MAX_TOKENS
 """Characters of such a reply; a longer one comes from a provider that does not keep to the limit."""
+_AT_ONCE, _MOST_TOKENS, _MOST_LINES = 10, 1_024, 20
+"""Sentences of one request, tokens of its reply, and lines of the reply for each sentence, at most."""
+_SIMPLE = 16
+"""Words of a sentence that may make one claim only."""
+_JOINED = re.compile(
+    r"[,;:()–—]|\s-\s|\b(?:and|or|but|which|who|whom|whose|while|where|when|because|although|though|since|after|before|"
+    r"as|that|und|oder|et|ou|y)\b",
+    re.IGNORECASE,
+)
+"""What joins a second statement to a first."""
+_NUMBERED = re.compile(r"^[\s*•–-]*\(?(\d{1,2})[.):\]]\s*(?:[-*•–]\s*)?(\S.*)$")
 _BULLET = re.compile(r"^\s*(?:[-*•–—]|\(?\d{1,2}[.):]|claim\s*\d*\s*:)\s*", re.IGNORECASE)
 _GROUNDED = 0.6
 """Share of a claim's content words that must stand in the answer or the question."""
@@ -82,7 +93,8 @@ class Splits:
 def split(question: str, texts: Sequence[str], number: int, splits: Splits, run: QuestionRun) -> Flow[list[Candidate]]:
     """Cut the texts of round ``number`` into claims; all sentences that are new go to the splitter in one batch.
 
-    A candidate that says it has no answer has no claims. A sentence whose request fails stands for itself.
+    A candidate that says it has no answer has no claims. A sentence whose request fails stands for itself. Where
+    passages judge the claims, so does a short sentence that makes one claim only.
     """
     options = run.settings.research
     sentences = [[s for s in split_claims(text) if not is_refusal(s.text)] for text in texts]
@@ -92,7 +104,7 @@ def split(question: str, texts: Sequence[str], number: int, splits: Splits, run:
             key: (text, s.text)
             for text, found, named in zip(texts, sentences, keys)
             for s, key in zip(found, named)
-            if key not in splits.known
+            if key not in splits.known and (options.closed_book or not _makes_one_claim(s.text))
         }
         yield from _ask(question, todo, splits, run)
     return [
@@ -108,20 +120,61 @@ def _key(text: str, sentence: str, start: int) -> str:
     return f"{text[:start]}\n{sentence}" if leans(sentence) else sentence
 
 
+def _makes_one_claim(sentence: str) -> bool:
+    """Whether a sentence is one clause that is understood by itself: asking what it claims would give it back."""
+    return len(sentence.split()) <= _SIMPLE and not leans(sentence) and _JOINED.search(sentence) is None
+
+
 def _ask(question: str, todo: Mapping[str, tuple[str, str]], splits: Splits, run: QuestionRun) -> Flow[None]:
+    """Ask about each sentence by itself (closed book: the paper's form), else about many in one request."""
     if not todo:
         return
     options = run.settings.research
-    params = SamplingParams(max_tokens=MAX_TOKENS, seed=run.settings.seed)
-    requests = [Generate(split_prompt(question, text, s, options), params) for text, s in todo.values()]
+    most = 1 if options.closed_book else _AT_ONCE
+    groups = [list(todo.items())[i : i + most] for i in range(0, len(todo), most)]
+    requests = []
+    for group in groups:
+        if len(group) == 1:
+            prompt = split_prompt(question, *group[0][1], options)
+        else:
+            prompt = split_list_prompt(question, [(s, _before(text, s)) for _, (text, s) in group])
+        limit = min(MAX_TOKENS * len(group), _MOST_TOKENS)
+        requests.append(Generate(prompt, SamplingParams(max_tokens=limit, seed=run.settings.seed)))
     replies = yield Together(tuple(requests), return_errors=True)
     raise_faults(replies)
-    for (key, (text, sentence)), reply in zip(todo.items(), replies):
-        claims, left_out = read_claims(reply, sentence, f"{question}\n{text}", options.published.max_sentence_claims)
-        splits.asked += 1
-        splits.fallbacks += not claims
-        splits.left_out += left_out
-        splits.known[key] = claims or (sentence,)
+    for group, reply in zip(groups, replies):
+        parts = [reply] if len(group) == 1 else _by_number(reply, len(group))
+        for (key, (text, sentence)), part in zip(group, parts):
+            claims, left_out = read_claims(part, sentence, f"{question}\n{text}", options.published.max_sentence_claims)
+            splits.asked += 1
+            splits.fallbacks += not claims
+            splits.left_out += left_out
+            splits.known[key] = claims or (sentence,)
+
+
+def _before(text: str, sentence: str) -> str:
+    """The sentence before one that refers to it; empty for one that is understood by itself."""
+    if not leans(sentence):
+        return ""
+    before = text[: text.index(sentence)]
+    spans = split_sentences(before)
+    return before[spans[-1][0] : spans[-1][1]] if spans else ""
+
+
+def _by_number(reply: Generation | Exception, count: int) -> list[Generation | Exception]:
+    """Cut a reply about several sentences into one for each, by the numbers that its lines begin with."""
+    if isinstance(reply, Exception):
+        return [reply] * count
+    sample = reply.samples[0]
+    lines = spoken(sample.text).splitlines()
+    if sample.finish_reason == "length":
+        lines = lines[:-1]  # half a claim is none
+    said: list[list[str]] = [[] for _ in range(count)]
+    for line in lines[: count * _MOST_LINES]:
+        match = _NUMBERED.match(line)
+        if match and 1 <= int(match[1]) <= count:
+            said[int(match[1]) - 1].append(f"- {match[2]}")
+    return [Generation((Sample("\n".join(some)),)) for some in said]
 
 
 def read_claims(

@@ -2,7 +2,8 @@
 
 What a claim is worth is asked once for all candidates and rounds (``ClaimCache``), which is what makes K rounds of J
 cheaper than one of K·J. Differences to the algorithm as printed: no batch is sampled that is not scored, and the search
-ends early when utility stops growing, when its tokens are spent, or at a limit of the settings.
+ends early when utility stops growing, when its tokens are spent, or at a limit of the settings; and, where passages
+judge the claims, once nothing of the best answer is in doubt or no claim at all is likely.
 """
 
 from __future__ import annotations
@@ -148,7 +149,14 @@ def search(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow
 
 
 def _why_end(state: Search) -> str:
+    """Why no further round is needed; empty if one may be of use."""
     options, history = state.options, state.history
+    if not options.closed_book:  # by passages, nothing is to be gained where these hold
+        if not state.cache.likely(state.target):
+            return "no claim is likely, so that another round would be written from the same prompt"
+        scores = state.shown_by(state.ranked()[0][0])
+        if all(s is not None and s > state.target for s in scores):
+            return "nothing of the best answer is in doubt"
     if options.token_budget is not None and state.tokens >= options.token_budget:
         return f"{state.tokens} tokens are spent of token_budget={options.token_budget}"
     if options.patience is not None and len(history) > options.patience:
