@@ -237,8 +237,8 @@ def decide_weighed(
 
 
 def reconsider(question: str, answer: Answer, run: QuestionRun) -> Flow[Answer]:
-    """Let the embedded default's own quotes compete with an answer that abstains; any other is returned as it is."""
-    if not (answer.abstained and answer.passages):
+    """Let the embedded default's own quotes compete with an answer that abstains or shows no quote of its own."""
+    if not answer.passages or any(c.citations for c in answer.kept_claims):
         return answer
     rivals = yield from compete(question, answer.claims, (), answer.passages, run)
     if not rivals.own:

@@ -104,7 +104,7 @@ def answer_without_model(
     )
 
 
-def stand_in(answer: Answer, run: QuestionRun) -> Flow[Answer]:
+def replace_abstention(answer: Answer, run: QuestionRun) -> Flow[Answer]:
     """Answer from the documents alone where time, calls or tokens ended a model's work before it had an answer.
 
     Reading costs no calls and no tokens, and the engine's deadline keeps time for it. Any other answer stays as it is,

@@ -89,7 +89,7 @@ def _without_thoughts(sample: Sample) -> Sample:
         return sample
     kept = Kept.all_of(sample.text).without(thoughts.stretches)
     places = None if sample.tokens is None else kept_tokens(sample.tokens, kept)
-    of_tokens = {name: _only(getattr(sample, name), places) for name in _PER_TOKEN}
+    of_tokens: dict[str, Any] = {name: _only(getattr(sample, name), places) for name in _PER_TOKEN}
     rows = sample.verdict_logprobs
     return dataclasses.replace(
         sample,

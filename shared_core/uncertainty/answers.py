@@ -17,9 +17,7 @@ _IS = re.compile(
     rf"|(?:^|(?<=[.!?]\s))[ \t*_>#-]*(?:the\s+)?{_KIND}answer[*_ \t]*:[*_ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
-_LEAD = re.compile(
-    rf"(?:\b(?:so|thus|hence|therefore)\b,?[ \t]*)?(?:{_IS.pattern})", re.IGNORECASE | re.MULTILINE
-)
+_LEAD = re.compile(rf"(?:\b(?:so|thus|hence|therefore)\b,?[ \t]*)?(?:{_IS.pattern})", re.IGNORECASE | re.MULTILINE)
 _INTRODUCED = re.compile(rf"(?:[^.!?\n]{{0,150}}?,\s*)?(?:{_LEAD.pattern})", re.IGNORECASE)
 """“Based on the passages, the answer is …”: models repeat the lead that they were to go on from."""
 _MARKUP = re.compile(r"</?\s*(?:final_)?answer\s*>|\*\*|`+|\\boxed\{([^{}]*)\}", re.IGNORECASE)

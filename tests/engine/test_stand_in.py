@@ -17,7 +17,7 @@ from shared_core.runtime.deadline import Deadline
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Usage
 from tests.engine.test_any_reply import Agreeing, Reader
-from tests.fakes import FirstSentenceReader, Shelf
+from tests.fakes import FirstSentenceReader, Shelf, WordCritic
 
 PIPELINES = get_args(PipelineName)
 QUESTION = "When was the lamp lit?"
@@ -57,9 +57,9 @@ def hanging() -> Iterator[Hanging]:
     made.let_go.set()
 
 
-def engine(lm: ScriptedLM, reader: Any = None, **settings: Any) -> SelfReflectEngine:
+def engine(lm: ScriptedLM, reader: Any = None, critic: Any = None, **settings: Any) -> SelfReflectEngine:
     reader = reader or Reader(0.9, answerable=0.9)
-    return SelfReflectEngine(Shelf(), lm, SelfReflectSettings(**settings), reader=reader, critic=Agreeing())
+    return SelfReflectEngine(Shelf(), lm, SelfReflectSettings(**settings), reader=reader, critic=critic or Agreeing())
 
 
 def assert_stands_in(answer: Answer, pipeline: str) -> None:
@@ -116,6 +116,27 @@ def test_calls_for_samples_count_before_they_are_made() -> None:
 def test_a_reply_without_an_answer_is_like_an_empty_one(pipeline: Any, reply: Callable[[Generate], Any]) -> None:
     asked = engine(ScriptedLM(reply), pipeline=pipeline, research={"samples": 2}, seakr={"samples": 2})
     assert_stands_in(asked.answer(QUESTION), pipeline)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda request: "The lamp and its keeper were known to all. " * 1200,
+        lambda request: "a",
+        lambda request: request.prompt.text,
+        lambda request: "The lamp was lit in 1871 (Smith et al., 1990; see also [3, 7]).",
+        lambda request: "Die Lampe wurde im Jahr 1990 von Friedrich entzündet.",
+        lambda request: "I'm sorry, but I can't assist with that.",
+    ],
+    ids=["10,000 tokens", "one token", "our prompt", "another citation style", "another language", "a refusal"],
+)
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_whatever_is_replied_the_documents_answer_is_not_lost(pipeline: Any, reply: Callable[[Generate], str]) -> None:
+    small = {"research": {"samples": 2}, "seakr": {"samples": 2, "max_steps": 2}}
+    answer = engine(ScriptedLM(reply), critic=WordCritic(), pipeline=pipeline, **small).answer(QUESTION)
+    assert not answer.abstained
+    assert "1871" in answer.text
+    assert "1990" not in "".join(c.text for c in answer.kept_claims).replace("et al., 1990", "")
 
 
 def test_the_trace_says_why_nothing_was_replied() -> None:
