@@ -24,6 +24,7 @@ from shared_core.pipelines import load_pipeline
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import IN_CONVERSATION, NOTHING_ASKED
+from shared_core.pipelines.extractive import replace_abstention
 from shared_core.pipelines.gating.prompts import memory_prompt
 from shared_core.pipelines.research.evaluate import self_evaluation_of
 from shared_core.reading.base import Reader, SupportScorer
@@ -31,11 +32,16 @@ from shared_core.reading.questions import asks_nothing
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
+from shared_core.runtime.deadline import Deadline
 from shared_core.runtime.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
+from shared_core.runtime.replies import readable
 from shared_core.settings import GuaranteeName, SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, Passage, TextDelta
 
 _LOG = logging.getLogger(__name__)
+
+_RESERVED_SHARE, _RESERVE = 0.3, 3.0
+"""Share of a deadline that is kept for the reader, and the most seconds."""
 
 Wrap = Callable[[int, Flow[Answer]], Flow[Answer]]
 """Replaces the flow of the question at a place, for requests that are to be changed on their way."""
@@ -232,21 +238,19 @@ class SelfReflectEngine:
 
         An ``Asked`` holds the conversation before the question; a follow-up is then made a full question first.
         """
-        return flows.run(self._flow(question), self.resources, deadline=self.settings.deadline)
+        return flows.run(self._flow(question), self.resources, deadline=self._deadline)
 
     async def aanswer(self, question: str | Asked) -> Answer:
         """``answer`` without blocking the event loop."""
-        return await flows.arun(self._flow(question), self.resources, deadline=self.settings.deadline)
+        return await flows.arun(self._flow(question), self.resources, deadline=self._deadline)
 
     def stream(self, question: str | Asked) -> Iterator[Event]:
         """Yield events as they happen; the last is ``Finished``, and the ``TextDelta`` pieces joined are its text."""
-        yield from flows.stream(self._flow(question), self.resources, deadline=self.settings.deadline)
+        yield from flows.stream(self._flow(question), self.resources, deadline=self._deadline)
 
     async def astream(self, question: str | Asked) -> AsyncGenerator[Event, None]:
         """``stream`` without blocking the event loop."""
-        async with aclosing(
-            flows.astream(self._flow(question), self.resources, deadline=self.settings.deadline)
-        ) as events:
+        async with aclosing(flows.astream(self._flow(question), self.resources, deadline=self._deadline)) as events:
             async for event in events:
                 yield event
 
@@ -266,7 +270,7 @@ class SelfReflectEngine:
                 (``runtime.flow.intercept``). LangChain's chain marks each request with its caller this way.
         """
         todo = self._flows(questions, wrap)
-        return flows.run_many(todo, self.resources, on_event, deadline=self.settings.deadline)
+        return flows.run_many(todo, self.resources, on_event, deadline=self._deadline)
 
     async def aanswer_many(
         self,
@@ -277,7 +281,7 @@ class SelfReflectEngine:
     ) -> list[Answer | Exception]:
         """``answer_many`` without blocking the event loop."""
         todo = self._flows(questions, wrap)
-        return await flows.arun_many(todo, self.resources, on_event, deadline=self.settings.deadline)
+        return await flows.arun_many(todo, self.resources, on_event, deadline=self._deadline)
 
     # --- checking what others answered -------------------------------------------------------------------------
 
@@ -326,6 +330,15 @@ class SelfReflectEngine:
 
     # --- as a flow ---------------------------------------------------------------------------------------------
 
+    @property
+    def _deadline(self) -> Deadline | None:
+        """The settings' deadline; its last part is kept for the reader where that may have to answer alone."""
+        seconds = self.settings.deadline
+        if seconds is None:
+            return None
+        reads = self.context.has_reader and self.context.model("default") is not None
+        return Deadline(seconds, min(_RESERVE, _RESERVED_SHARE * seconds) if reads else 0.0)
+
     def _flows(self, questions: Sequence[str | Asked], wrap: Wrap | None) -> list[Flow[Answer]]:
         todo = [self._flow(q) for q in questions]
         return todo if wrap is None else [wrap(i, flow) for i, flow in enumerate(todo)]
@@ -339,7 +352,7 @@ class SelfReflectEngine:
 
     def _complete(self, asked: Asked) -> Flow[Answer]:
         """Answer in the conversation, apply the settings for abstentions, and add the cost."""
-        meter = Meter(self.settings)
+        meter = Meter(self.settings, self.resources.calls_of)
         run = QuestionRun(self.settings, self.context)
         answer = yield from meter.watch(answer_turn(asked, partial(self._run_pipeline, meter), run))
         if answer.abstained and self.settings.on_abstain == "fallback" and answer.reason not in IN_CONVERSATION:
@@ -361,11 +374,13 @@ class SelfReflectEngine:
             if asks_nothing(question):  # retrieval would return passages for a greeting too
                 nothing = DecisionRequest(question, (), (), pipeline=self.settings.pipeline, reason=NOTHING_ASKED)
                 return (yield from decide(nothing, run))
-            return (yield from self._pipeline(question, run))
+            pipeline = readable(self._pipeline(question, run), lambda why: run.note("reply", "empty", why))
+            answer = yield from pipeline
         except LimitError as error:
             yield run.stop(error)
             unfinished = DecisionRequest(question, (), meter.passages, pipeline=self.settings.pipeline)
-            return (yield from decide(unfinished, run))
+            answer = yield from decide(unfinished, run)
+        return (yield from replace_abstention(answer, run))
 
 
 @cache
