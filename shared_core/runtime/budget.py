@@ -34,7 +34,7 @@ class Meter:
         calls_of: counts the calls that a request takes (``Resources.calls_of``); one each by default.
 
     Example:
-        >>> from shared_core.lm import Prompt, ScriptedLM
+        >>> from shared_core.lm import Generate, Prompt, ScriptedLM
         >>> from shared_core.runtime.flow import Resources, run
         >>> def ask_twice() -> Flow[str]:
         ...     first = yield Generate(Prompt.trusted("Where is Aster?"))
