@@ -121,8 +121,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(lms, real.__name__, stand_in(real, reflecting), raising=False)
 
 
-IMPORTS_ONLY = {"docs/evaluation.md"}
-"""Pages whose code needs the folders of several runs; ``tests/evaluation`` makes and merges such."""
+IMPORTS_ONLY = {"docs/evaluation.md", "docs/serve.md"}
+"""Pages whose code needs folders of several runs, or a server; ``tests/evaluation`` and ``tests/serve`` have such."""
 PROGRAMS = {page: [(b, code) for b in blocks(page) if (code := python(b)) is not None] for page in PAGES}
 
 

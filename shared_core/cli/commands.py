@@ -1,4 +1,4 @@
-"""The command line: `selfreflect ask`, `check`, `index`, `eval`, `calibrate`, `train`, `lab`, `mcp`, `doctor`."""
+"""The command line: `selfreflect ask`, `check`, `index`, `eval`, `calibrate`, `serve`, `train`, `lab`, `mcp`, …"""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from shared_core.cli.index import index_command
 from shared_core.cli.lab import lab_app
 from shared_core.cli.mcp import mcp_command
 from shared_core.cli.research_data import old_research_data_command, research_data_command
+from shared_core.cli.serve import serve_command
 from shared_core.cli.train import critic_command, generator_command, reclaim_command, research_command
 from shared_core.cli.train_rows import (
     reclaim_answers_command,
@@ -44,6 +45,7 @@ app.add_typer(eval_app, name="eval")
 app.command("eval-merge", hidden=True)(old_merge_command)
 app.add_typer(calibrate_app, name="calibrate")
 app.command("research-data", hidden=True)(old_research_data_command)
+app.command("serve")(serve_command)
 app.command("doctor")(doctor_command)
 train_app = typer.Typer(help="Make training rows, and train models on them.", no_args_is_help=True)
 train_app.command("reclaim-rows")(reclaim_rows_command)

@@ -35,6 +35,7 @@ PACKAGES = {
     "openai": "openai",
     "llama-index-core": "llamaindex",
     "langchain-core": "langchain",
+    "fastapi": "serve",
     "trl": "train",
     "ray": "ray",
     "peft": "train",

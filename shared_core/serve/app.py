@@ -1,0 +1,180 @@
+"""The ASGI application: the page, the JSON API, metrics and health."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from importlib.resources import files as package_files
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, FastAPI, HTTPException, Request, UploadFile
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from shared_core.errors import SelfReflectError
+from shared_core.facades.engine import SelfReflectEngine
+from shared_core.serve.limits import Guard, Limits
+from shared_core.serve.openai_chat import chat_router
+from shared_core.serve.replies import describe, event_data, failure, read_error, sse
+from shared_core.serve.service import Service
+from shared_core.types import Event
+
+if TYPE_CHECKING:
+    from shared_core.documents.store import DocumentIndex
+
+
+class Ask(BaseModel):
+    """A question, its target accuracy if not the server's, and whether its events are streamed."""
+
+    question: str
+    target_accuracy: float | None = None
+    stream: bool = False
+
+
+class Check(BaseModel):
+    """An answer to check, and the question that it answers, if any."""
+
+    answer: str
+    question: str = ""
+    target_accuracy: float | None = None
+
+
+class Search(BaseModel):
+    """Words to search for, and how many passages."""
+
+    query: str
+    k: Annotated[int, Field(ge=1, le=100)] = 5
+
+
+def create_app(
+    engine: SelfReflectEngine,
+    index: DocumentIndex | None = None,
+    limits: Limits | None = None,
+    *,
+    hosts: Sequence[str] = (),
+) -> FastAPI:
+    """Make the ASGI application.
+
+    Args:
+        engine: answers the questions.
+        index: the index it reads from, for uploads; ``None`` turns them off.
+        limits: key, origins, sizes and times.
+        hosts: names under which the server may be addressed; empty allows all. A server on this machine alone that
+            asks for no key needs it against DNS rebinding.
+    """
+    limits = limits or Limits()
+    service = Service(engine, index, limits)
+    app = FastAPI(title="selfreflect", docs_url=None, redoc_url=None)  # their pages load scripts from elsewhere
+    app.add_middleware(Guard, limits=limits)
+    if limits.cors:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=limits.cors, allow_methods=["GET", "POST"], allow_headers=["*"]
+        )
+    if hosts:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_exception_handler(Exception, _report)
+    app.add_exception_handler(SelfReflectError, _report)
+    app.add_exception_handler(RequestValidationError, _report_invalid)
+    app.add_exception_handler(StarletteHTTPException, _report)
+    app.include_router(_pages(service))
+    app.include_router(_api(service))
+    app.include_router(chat_router(service))
+    return app
+
+
+def _pages(service: Service) -> APIRouter:
+    page = package_files("shared_core.serve").joinpath("page.html").read_text("utf-8")
+    security = {"content-security-policy": content_security_policy(page), "x-frame-options": "DENY"}
+    router = APIRouter()
+
+    @router.get("/")
+    async def root() -> Response:
+        return HTMLResponse(page, headers=security)
+
+    @router.get("/metrics")
+    async def metrics() -> Response:
+        return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    return router
+
+
+def _api(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api")
+
+    @router.get("/health")
+    def health() -> dict[str, Any]:
+        return service.health()
+
+    @router.get("/documents")
+    def documents() -> list[str]:
+        return service.documents()
+
+    @router.post("/ask")
+    async def ask(body: Ask) -> Response:
+        if not body.stream:
+            return JSONResponse(describe(await service.ask(body.question, body.target_accuracy)))
+        events = service.events(body.question, body.target_accuracy)
+        first = await anext(events)  # errors until then have a status of their own
+        return StreamingResponse(_stream(first, events), media_type="text/event-stream")
+
+    @router.post("/check")
+    async def check(body: Check) -> Response:
+        return JSONResponse(describe(await service.check(body.answer, body.question, body.target_accuracy)))
+
+    @router.post("/search")
+    async def search(body: Search) -> Response:
+        return JSONResponse({"passages": await service.search(body.query, body.k)})
+
+    @router.post("/upload")
+    async def upload(files: list[UploadFile]) -> Response:
+        if not service.limits.max_upload:
+            raise HTTPException(403, "This server takes no uploads.")
+        report = await service.upload([(file.filename or "", file.file) for file in files])
+        return JSONResponse(report.to_dict())
+
+    return router
+
+
+async def _stream(first: Event, events: AsyncGenerator[Event, None]) -> AsyncGenerator[str, None]:
+    async with aclosing(events):
+        yield sse(event_data(first), first.kind)
+        try:
+            async for event in events:
+                yield sse(event_data(event), event.kind)
+        except Exception as error:
+            yield sse(read_error(error)[1], "error")
+
+
+async def _report(request: Request, error: Exception) -> Response:
+    if isinstance(error, StarletteHTTPException):
+        return failure(error.status_code, str(error.detail), dict(error.headers or {}))
+    status, body = read_error(error)
+    return JSONResponse(body, status)
+
+
+async def _report_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    return failure(400, f"{where or 'The body'}: {first['msg']}.")
+
+
+def content_security_policy(page: str) -> str:
+    """Return the policy that allows a page its own script and style, by their hashes, and nothing from elsewhere."""
+
+    def digests(tag: str) -> str:
+        found = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in found)
+        return " ".join(f"'sha256-{value}'" for value in hashes)
+
+    return (
+        f"default-src 'none'; script-src {digests('script')}; style-src {digests('style')}; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )

@@ -1,0 +1,129 @@
+"""Replies of the server: answers, events and errors as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+
+from shared_core.citation import find_place
+from shared_core.errors import (
+    CalibrationError,
+    ContextOverflowError,
+    DeadlineError,
+    InputError,
+    LanguageModelError,
+    RetrievalError,
+    SelfReflectError,
+    SettingsError,
+    StoreError,
+)
+from shared_core.types import (
+    Answer,
+    ClaimSealed,
+    Decided,
+    Event,
+    Finished,
+    Passage,
+    ReferenceSealed,
+    Retrieved,
+    Span,
+    TextDelta,
+    iter_spans,
+)
+
+_LOG = logging.getLogger(__name__)
+_BAD_INPUT = (InputError, SettingsError, CalibrationError, ContextOverflowError)
+_TYPES = {401: "authentication_error", 403: "permission_error"}
+
+
+def describe(answer: Answer) -> dict[str, Any]:
+    """Convert an answer to plain values, with its ``sources``: every quote with its place in its document.
+
+    Sources that the text cites as ``[1]`` come first and have this ``number``; those of claims left out have none.
+    """
+    cited = answer.numbered_spans()
+    spans = dict.fromkeys([*cited, *iter_spans(answer.claims)])
+    known = {p.id: p for p in answer.passages}
+    sources = [
+        {"number": n if n <= len(cited) else None, **place_of(known[s.passage_id], s)}
+        for n, s in enumerate(spans, 1)
+        if s.passage_id in known
+    ]
+    return {**answer.to_dict(), "sources": sources}
+
+
+def place_of(passage: Passage, span: Span | None = None) -> dict[str, Any]:
+    """Describe the place of a passage, or of a span of it: file, page, section; offsets in code points."""
+    place = find_place(passage, span)
+    own = span or Span(passage.id, 0, len(passage.text), passage.text)
+    return {
+        "passage_id": own.passage_id,
+        "start": own.start,
+        "end": own.end,
+        "text": own.text,
+        "document": place.document,
+        "section": place.section,
+        "offsets": place.offsets,
+    }
+
+
+def event_data(event: Event) -> dict[str, Any]:
+    """Convert an event of a stream to plain values."""
+    match event:
+        case Retrieved(query=query, passages=passages):
+            return {"query": query, "documents": [find_place(p).document for p in passages]}
+        case Decided(decision=d):
+            return {"kind": d.kind, "outcome": d.outcome, "reason": d.reason}
+        case ReferenceSealed(citation=citation):
+            return {"quote": " … ".join(span.text for span in citation.primary)}
+        case ClaimSealed(claim=claim):
+            return {"text": claim.text, "support": claim.support}
+        case TextDelta(text=text):
+            return {"text": text}
+        case Finished(answer=answer):
+            return describe(answer)
+    return {}
+
+
+def sse(data: object, event: str = "") -> str:
+    """Write one server-sent event; data that are not text become JSON."""
+    written = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    return f"event: {event}\ndata: {written}\n\n" if event else f"data: {written}\n\n"
+
+
+def read_error(error: Exception) -> tuple[int, dict[str, Any]]:
+    """Return the HTTP status and the body (OpenAI's, with a ``hint``) that describe an error.
+
+    Errors that are not this project's own are logged, and shown without their text.
+    """
+    if isinstance(error, HTTPException):
+        return error.status_code, _body(error.status_code, str(error.detail))
+    if isinstance(error, SelfReflectError):
+        status = _status(error)
+        return status, _body(status, error.message, code=type(error).__name__, hint=error.hint)
+    _LOG.error("A request failed.", exc_info=error)
+    return 500, _body(500, "Something went wrong; the server's log says what.")
+
+
+def _status(error: SelfReflectError) -> int:
+    if isinstance(error, _BAD_INPUT):
+        return 400
+    if isinstance(error, DeadlineError):
+        return 504
+    if isinstance(error, (LanguageModelError, RetrievalError)):
+        return 502  # whom we asked has failed
+    return 503 if isinstance(error, StoreError) else 500
+
+
+def failure(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Make the response to a request that is refused."""
+    return JSONResponse(_body(status, message), status, headers)
+
+
+def _body(status: int, message: str, *, code: str | None = None, hint: str = "") -> dict[str, Any]:
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": message, "type": kind, "param": None, "code": code, "hint": hint}}

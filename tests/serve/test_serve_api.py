@@ -1,0 +1,138 @@
+"""The JSON API: answers, abstentions, streams, checks, search, uploads, health and metrics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from shared_core.documents.store import DocumentIndex
+from shared_core.errors import BackendUnavailableError
+from shared_core.lm import ScriptedLM
+from tests.fakes import Shelf
+from tests.serve.engines import MakeClient, make_engine
+
+QUESTION = "When was the lamp lit?"
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    blocks = [block.split("\n", 1) for block in text.strip().split("\n\n")]
+    return [(kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for kind, data in blocks]
+
+
+def dead_model(request: Any) -> str:
+    raise BackendUnavailableError("The model server is down.", hint="Start it.")
+
+
+def test_an_answer_has_its_quote_and_place(client: MakeClient) -> None:
+    answer = client().post("/api/ask", json={"question": QUESTION}).json()
+    source = answer["sources"][0]
+    assert not answer["abstained"]
+    assert (source["number"], source["document"]) == (1, "lamps.md")
+    passage = next(p for p in answer["passages"] if p["id"] == source["passage_id"])
+    assert passage["text"][source["start"] : source["end"]] == source["text"] == "The lamp was lit in 1871."
+
+
+def test_an_abstention_has_its_reason_and_nearest_quote(client: MakeClient) -> None:
+    answer = client(make_engine(support=0.2)).post("/api/ask", json={"question": QUESTION}).json()
+    assert answer["abstained"]
+    assert answer["reason"] == "support below target"
+    assert [(s["number"], s["text"]) for s in answer["sources"]] == [(None, "The lamp was lit in 1871.")]
+
+
+def test_on_abstain_raise_is_an_abstention_too(client: MakeClient) -> None:
+    asked = client(make_engine(support=0.2, on_abstain="raise"))
+    assert asked.post("/api/ask", json={"question": QUESTION}).json()["abstained"]
+    streamed = events(asked.post("/api/ask", json={"question": QUESTION, "stream": True}).text)
+    assert streamed[-1][0] == "Finished"
+
+
+def test_a_question_may_set_its_target(client: MakeClient) -> None:
+    asked = client(make_engine(support=0.6))
+    assert not asked.post("/api/ask", json={"question": QUESTION}).json()["abstained"]
+    assert asked.post("/api/ask", json={"question": QUESTION, "target_accuracy": 0.8}).json()["abstained"]
+    assert asked.post("/api/ask", json={"question": QUESTION, "target_accuracy": 7}).status_code == 400
+
+
+def test_a_stream_ends_with_the_answer_that_is_not_streamed(client: MakeClient) -> None:
+    response = client().post("/api/ask", json={"question": QUESTION, "stream": True})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    streamed = events(response.text)
+    kinds = [kind for kind, _ in streamed]
+    assert {"Retrieved", "Decided", "ClaimSealed", "TextDelta"} <= set(kinds)
+    assert kinds[-1] == "Finished"
+    whole = client().post("/api/ask", json={"question": QUESTION}).json()
+    assert "".join(data["text"] for kind, data in streamed if kind == "TextDelta") == whole["text"]
+    assert streamed[-1][1]["claims"] == whole["claims"]
+
+
+def test_a_model_that_fails_is_a_bad_gateway_with_its_message(client: MakeClient) -> None:
+    asked = client(make_engine(lm=ScriptedLM(dead_model), pipeline="reclaim"))
+    response = asked.post("/api/ask", json={"question": QUESTION})
+    assert response.status_code == 502
+    assert response.json()["error"]["message"] == "The model server is down."
+    assert response.json()["error"]["hint"] == "Start it."
+    streamed = events(asked.post("/api/ask", json={"question": QUESTION, "stream": True}).text)
+    assert streamed[-1][0] == "error"
+    assert streamed[-1][1]["error"]["message"] == "The model server is down."
+
+
+def test_a_defect_shows_nothing_of_itself(client: MakeClient) -> None:
+    class Broken(Shelf):
+        def retrieve(self, query: str, k: int = 5) -> Any:
+            raise RuntimeError("password=hunter2")
+
+    response = client(make_engine(retriever=Broken())).post("/api/search", json={"query": QUESTION})
+    assert response.status_code == 500
+    assert "hunter2" not in response.text
+
+
+def test_an_answer_is_checked(client: MakeClient) -> None:
+    said = {"answer": "The lamp was lit in 1871. The lamp was lit in 1999.", "question": QUESTION}
+    checked = client().post("/api/check", json=said).json()
+    assert [c["verdict"] for c in checked["claims"]] == ["supported", "contradicted"]
+    assert checked["sources"][0]["document"] == "lamps.md"
+    assert client().post("/api/check", json={"answer": " "}).status_code == 400
+
+
+def test_passages_are_found(client: MakeClient) -> None:
+    found = client().post("/api/search", json={"query": "lamp", "k": 1}).json()["passages"]
+    assert [p["document"] for p in found] == ["lamps.md"]
+    assert client().post("/api/search", json={"query": "lamp", "k": 0}).status_code == 400
+
+
+def test_uploads_are_answered_from_and_replaced(client: MakeClient, tmp_path: Path) -> None:
+    index = DocumentIndex(tmp_path / "index", dense=False)
+    (tmp_path / "first.txt").write_text("The well was dug in 1402.\n")
+    index.update(tmp_path / "first.txt")
+    asked = client(make_engine(retriever=index.retriever()), index)
+    for year in (1733, 1871):
+        files = [("files", ("../../etc/bells.txt", f"The bell was cast in {year}.\n")), ("files", ("bad.pdf", "no"))]
+        report = asked.post("/api/upload", files=files).json()
+        assert report["failed"][0]["source"] == "bad.pdf"
+        answer = asked.post("/api/ask", json={"question": "When was the bell cast?"}).json()
+        assert answer["text"] == f"The bell was cast in {year}. [1]"
+    assert asked.get("/api/documents").json() == ["bells.txt", "first.txt"]
+    assert asked.get("/api/health").json()["documents"] == 2
+    assert sorted(p.name for p in (tmp_path / "index-uploads").iterdir()) == ["bells.txt"]
+
+
+def test_uploads_can_be_off_and_names_are_plain(client: MakeClient, tmp_path: Path) -> None:
+    index = DocumentIndex(tmp_path / "index", dense=False)
+    file = [("files", ("a.txt", "Text."))]
+    assert client().post("/api/upload", files=file).status_code == 400
+    assert client(index=index, max_upload=0).post("/api/upload", files=file).status_code == 403
+    for name in (".ssh", "..", "a" * 300):
+        assert client(index=index).post("/api/upload", files=[("files", (name, "Text."))]).status_code == 400
+
+
+def test_metrics_count_outcomes(client: MakeClient) -> None:
+    asked = client(make_engine(support=0.6))
+    asked.post("/api/ask", json={"question": QUESTION})
+    asked.post("/api/ask", json={"question": QUESTION, "target_accuracy": 0.8, "stream": True})
+    asked.post("/api/ask", json={"question": " "})
+    text = asked.get("/metrics").text
+    for outcome in ("answered", "abstained", "error"):
+        assert f'selfreflect_requests_total{{endpoint="ask",outcome="{outcome}"}} 1.0' in text
+    assert 'selfreflect_request_seconds_count{endpoint="ask"} 3.0' in text
+    assert "selfreflect_requests_inside 0.0" in text
