@@ -1,6 +1,7 @@
 # make demo   sets everything up, indexes the demo documents and asks five questions; then a small model of our own one
 # make test   sets everything up, runs ruff, mypy and the tests
 # make test-real   asks a small released language model (93 MB) through every pipeline and both plug-ins
+# make test-servers  compiles llama.cpp's server, and holds every backend here to one suite with that model
 # make test-vllm   tests the vLLM backends in an environment of their own (3 GB)
 # make bench-vllm  compares our trees with vLLM's CPU build in that environment (minutes)
 PYTHON ?= python3
@@ -11,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-real test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
+.PHONY: demo test test-real test-servers test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -60,6 +61,18 @@ $(VENV)/.real: $(VENV)/.test
 
 test-real: $(VENV)/.real
 	$(BIN)/python -m pytest -m real tests/real
+
+# Compiled for this machine (some minutes), in an environment of its own: nothing else here imports it.
+SERVERS := .venv-servers
+
+$(SERVERS)/.ready: | $(BIN)/python
+	test -x $(SERVERS)/bin/python || $(PYTHON) -m venv $(SERVERS)
+	@echo "Compiling llama.cpp's server into $(SERVERS) …"
+	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]==0.3.36'
+	@touch $@
+
+test-servers: $(VENV)/.real $(SERVERS)/.ready
+	SELFREFLECT_SERVERS=$(SERVERS) $(BIN)/python -m pytest -m servers tests/servers
 
 # vLLM wants other versions than the rest; the CPU build runs where there is no GPU.
 VLLM := .venv-vllm

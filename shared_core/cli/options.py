@@ -56,8 +56,8 @@ Model = Annotated[
 Dtype = Annotated[
     str | None,
     typer.Option(
-        help="Weights of a model in this process: float32 (the default on a CPU), bfloat16 (faster on CPUs that "
-        "compute in it), float16 or auto."
+        help="Weights of a model in this process: float32, bfloat16 (the default for weights saved in it, on a CPU "
+        "only if it computes in it), float16 or auto."
     ),
 ]
 BaseUrl = Annotated[

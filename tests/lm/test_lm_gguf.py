@@ -51,13 +51,13 @@ def test_a_file_and_its_folder_answer_as_the_model_that_transformers_makes_of_it
 
     plain = AutoModelForCausalLM.from_pretrained(str(file.parent), gguf_file=file.name, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
-    lm = TransformersLM(str(file), device="cpu")
-    assert lm.model.dtype == torch.float32
+    lm = TransformersLM(str(file), device="cpu", dtype="float32")
     assert lm.tokenizer.chat_template == TEMPLATE
     found, expected = lm.model.state_dict(), plain.state_dict()
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[k], expected[k]) for k in expected)
-    assert text_of(lm) == text_of(TransformersLM(plain, tokenizer)) == text_of(TransformersLM(str(file.parent)))
+    assert text_of(lm) == text_of(TransformersLM(plain, tokenizer))
+    assert text_of(lm) == text_of(TransformersLM(str(file.parent), device="cpu", dtype="float32"))
 
 
 def test_the_file_is_dequantised_once_and_again_when_its_content_changes(
@@ -77,12 +77,15 @@ def test_the_file_is_dequantised_once_and_again_when_its_content_changes(
     assert len([p for p in own_cache.iterdir() if p.is_dir()]) == 2
 
 
-def test_each_dtype_has_its_copy(file: Path) -> None:
+@pytest.mark.parametrize("computes", [True, False])
+def test_each_dtype_has_its_copy(file: Path, computes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": computes}, raising=False)
     assert TransformersLM(str(file), device="cpu", dtype="bfloat16").model.dtype == torch.bfloat16
     assert TransformersLM(str(file), device="cpu", dtype="auto").model.dtype == torch.bfloat16
-    assert TransformersLM(str(file), device="cpu").model.dtype == torch.float32
+    default = torch.bfloat16 if computes else torch.float32
+    assert TransformersLM(str(file), device="cpu").model.dtype == default
     with pytest.raises(InputError, match="float7"):
         TransformersLM(str(file), device="cpu", dtype="float7")
 

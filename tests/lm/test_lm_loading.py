@@ -257,6 +257,20 @@ def test_a_dtype_is_named_and_one_that_does_not_exist_is_refused(
         TransformersLM(str(tmp_path), device="cpu", dtype="float7")
 
 
+@pytest.mark.parametrize("computes", [True, False])
+def test_bfloat16_is_kept_on_a_cpu_that_computes_in_it(
+    tiny_model: Any, tiny_tokenizer: Any, tmp_path: Any, computes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import copy
+
+    import torch
+
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": computes}, raising=False)
+    saved(copy.deepcopy(tiny_model).bfloat16(), tiny_tokenizer, tmp_path)
+    found = TransformersLM(str(tmp_path), device="cpu").model.dtype
+    assert found == (torch.bfloat16 if computes else torch.float32)
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [([], "no effect"), (["--base-url", "http://127.0.0.1:9/v1"], "no effect"), (["--model", "MODEL"], "float7")],

@@ -75,7 +75,7 @@ def _file_of_package(name: str) -> Path:
     return file
 
 
-def load_gguf(file: Path, read: Callable[[str, Any], T], device: str, dtype: Any, *, with_tokenizer: bool) -> T:
+def load_gguf(file: Path, read: Callable[[str, Any], T], dtype: Any, *, with_tokenizer: bool) -> T:
     """Load a GGUF file's dequantised copy; make the copy first if there is none yet.
 
     Copies lie in the folder ``selfreflect/gguf`` of the user's cache, named by the file's SHA-256 and the dtype.
@@ -83,9 +83,7 @@ def load_gguf(file: Path, read: Callable[[str, Any], T], device: str, dtype: Any
     Args:
         file: the GGUF file.
         read: loads a checkpoint from a folder in a dtype of torch.
-        device: where the model will run; decides the default dtype.
-        dtype: of the weights. By default float32 on a CPU, else bfloat16 (so too ``"auto"``: the quantised values
-            have fewer bits than either).
+        dtype: of the weights.
         with_tokenizer: the file's own tokenizer is used, so it must have a chat template.
 
     Raises:
@@ -96,17 +94,16 @@ def load_gguf(file: Path, read: Callable[[str, Any], T], device: str, dtype: Any
     from filelock import FileLock
 
     _check_file(file)
-    kind = _resolve_dtype(dtype, device)
     # The content is the key: a file may be moved, or another one saved under its name. 1 GB takes about a second.
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     cache = platformdirs.user_cache_path("selfreflect", appauthor=False) / "gguf"
-    folder = cache / f"{digest[:16]}-{str(kind).removeprefix('torch.')}-{_FORMAT}"
+    folder = cache / f"{digest[:16]}-{str(dtype).removeprefix('torch.')}-{_FORMAT}"
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{folder}.lock"):  # two processes would need twice the memory for the same copy
             if not (folder / "config.json").exists():
-                _write_copy(file, folder, kind, with_tokenizer=with_tokenizer)
+                _write_copy(file, folder, dtype, with_tokenizer=with_tokenizer)
     except OSError as error:
         raise ModelLoadError(
             f"The dequantised copy of the GGUF file {str(file)!r} cannot be written to {str(folder)!r}: {error}",
@@ -114,7 +111,7 @@ def load_gguf(file: Path, read: Callable[[str, Any], T], device: str, dtype: Any
         ) from error
     if with_tokenizer:
         _check_template(file, folder)
-    return read(str(folder), kind)
+    return read(str(folder), dtype)
 
 
 def _check_file(file: Path) -> None:
@@ -128,16 +125,6 @@ def _check_file(file: Path) -> None:
             f"{str(file)!r} is a GGUF file, and the package 'gguf' that reads it is not installed.",
             hint="pip install 'selfreflect-rag[gguf]'",
         )
-
-
-def _resolve_dtype(dtype: Any, device: str) -> Any:
-    import torch
-
-    if dtype is None and device.startswith("cpu"):
-        return torch.float32
-    if dtype is None or dtype == "auto":
-        return torch.bfloat16
-    return dtype
 
 
 def _write_copy(file: Path, folder: Path, dtype: Any, *, with_tokenizer: bool) -> None:

@@ -23,7 +23,7 @@ def load(
         name: of the model.
         tokenizer: object, name or path; the model's own if ``None``.
         device: where to put the model; an accelerator if there is one.
-        dtype: of the weights; ``default_dtype`` if ``None``.
+        dtype: of the weights; ``default_dtype`` if ``None`` (of a GGUF file: bfloat16 where that is computed in).
         trust_remote_code: run code that comes with the checkpoint.
         quantization: a configuration of transformers.
 
@@ -32,15 +32,19 @@ def load(
         ModelLoadError: there is no such model, the path is not a checkpoint, weights are missing, a GGUF file cannot
             be read, or the hub cannot be reached.
     """
+    import torch
+
     device = device or default_device()
     dtype = check_dtype(dtype)
     file = find_gguf(name)
     if file is None:
         return _load_checkpoint(name, tokenizer, device, dtype, trust_remote_code, quantization)
+    if dtype in (None, "auto"):  # quantised values have fewer bits than either
+        exact = dtype is None and device.startswith("cpu") and not computes_bfloat16(device)
+        dtype = torch.float32 if exact else torch.bfloat16
     return load_gguf(
         file,
         lambda folder, kind: _load_checkpoint(folder, tokenizer, device, kind, trust_remote_code, quantization),
-        device,
         dtype,
         with_tokenizer=tokenizer is None,
     )
@@ -70,7 +74,10 @@ def _load_checkpoint(
         if quantization is not None or getattr(config, "quantization_config", None) is not None:
             options["device_map"] = {"": device}  # it cannot be moved after it is loaded
         model, report = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype or default_dtype(device), output_loading_info=True, **options
+            source,
+            dtype=dtype or default_dtype(device, getattr(config, "dtype", None)),
+            output_loading_info=True,
+            **options,
         )
     except Exception as error:
         if isinstance(error, MemoryError):
@@ -180,11 +187,26 @@ def default_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def default_dtype(device: str | None) -> Any:
-    """Return float32 on a CPU (half precision is slow and coarse there), else ``auto``: the checkpoint's own."""
+def computes_bfloat16(device: str) -> bool:
+    """Return whether the device is a CPU with instructions for bfloat16; others emulate it, which is slow."""
     import torch
 
-    return torch.float32 if (device or default_device()).startswith("cpu") else "auto"
+    able: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)() if device.startswith("cpu") else {}
+    return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "arm_bf16", "sve_bf16"))
+
+
+def default_dtype(device: str, saved: Any) -> Any:
+    """Return the dtype to load weights in: as they were saved, but on a CPU float32 for what it does not compute in.
+
+    Args:
+        device: where they will be.
+        saved: the dtype of the checkpoint, if it tells.
+    """
+    import torch
+
+    if not device.startswith("cpu"):
+        return "auto"
+    return torch.bfloat16 if saved in (torch.bfloat16, "bfloat16") and computes_bfloat16(device) else torch.float32
 
 
 def check_dtype(dtype: Any) -> Any:
