@@ -50,8 +50,9 @@ def done(result: Any, record: Record) -> bool:
 
 def test_greedy_text(lm: LanguageModel) -> None:
     assert one(lm, max_tokens=1).text == " Paris"
-    assert "Paris" in one(lm, CHAT, max_tokens=12).text
-    assert one(lm, CHAT, max_tokens=8, n=2).samples[0].text == one(lm, CHAT, max_tokens=8).text
+    text = one(lm, CHAT, max_tokens=8).text
+    assert text.strip()
+    assert [s.text for s in one(lm, CHAT, max_tokens=8, n=2).samples] == [text] * 2
 
 
 def test_log_probabilities(lm: LanguageModel, models: dict[str, LanguageModel]) -> None:
@@ -116,13 +117,13 @@ def test_grammar_of_quotes(lm: LanguageModel, mode: Any) -> None:
 
 def test_log_probabilities_under_a_grammar(lm: LanguageModel, models: dict[str, LanguageModel]) -> None:
     """They are those of the model, before anything is forbidden."""
-    grammar = Grammar('start: " Rome"')
+    grammar = Grammar('start: "!"')  # one character is one token, however it is spelt
     sample, wanted = (
         one(m, max_tokens=4, logprobs=True, grammar=grammar).samples[0] for m in (lm, models[BACKENDS[0]])
     )
-    assert sample.text == " Rome"
+    assert sample.text == "!"
     assert sample.logprobs[0] == pytest.approx(wanted.logprobs[0], abs=2 * COARSE)
-    assert sample.logprobs[0] < -2
+    assert sample.logprobs[0] < -2  # 0 would be that of the only token allowed
 
 
 def test_hidden_states(lm: LanguageModel, record_property: Record) -> None:
@@ -134,7 +135,7 @@ def test_hidden_states(lm: LanguageModel, record_property: Record) -> None:
 def test_overflow(lm: LanguageModel) -> None:
     error = one(lm, Prompt.untrusted("word " * 20_000), max_tokens=4)
     assert isinstance(error, ContextOverflowError), error
-    assert "Paris" in one(lm, CHAT, max_tokens=12).text
+    assert one(lm, CHAT, max_tokens=4).text.strip()  # it is still there
 
 
 def test_hostile_text(lm: LanguageModel) -> None:
@@ -167,7 +168,7 @@ def test_cancelling(lm: LanguageModel, record_property: Record) -> None:
     next(pieces)
     pieces.close()
     begun = time.monotonic()
-    assert "Paris" in one(lm, CHAT, max_tokens=12).text
+    assert one(lm, CHAT, max_tokens=4).text.strip()
     assert time.monotonic() - begun < 120  # it did not wait for 1,500 tokens
 
 
