@@ -11,15 +11,15 @@ from shared_core import __version__
 from shared_core.cli.ask import ask_command
 from shared_core.cli.calibrate import calibrate_app
 from shared_core.cli.check import check_command
-from shared_core.cli.common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED
+from shared_core.cli.common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED, renamed
 from shared_core.cli.console import show_error
 from shared_core.cli.doctor import doctor_command
 from shared_core.cli.eval import eval_app
-from shared_core.cli.eval_compare import old_merge_command
+from shared_core.cli.eval_compare import eval_merge_command
 from shared_core.cli.index import index_command
 from shared_core.cli.lab import lab_app
 from shared_core.cli.mcp import mcp_command
-from shared_core.cli.research_data import old_research_data_command, research_data_command
+from shared_core.cli.research_data import research_data_command
 from shared_core.cli.serve import serve_command
 from shared_core.cli.train import critic_command, generator_command, reclaim_command, research_command
 from shared_core.cli.train_rows import (
@@ -42,9 +42,9 @@ app.command("check")(check_command)
 app.command("index")(index_command)
 app.command("mcp")(mcp_command)
 app.add_typer(eval_app, name="eval")
-app.command("eval-merge", hidden=True)(old_merge_command)
+app.command("eval-merge", hidden=True)(renamed(eval_merge_command, "eval-merge", "eval merge"))
 app.add_typer(calibrate_app, name="calibrate")
-app.command("research-data", hidden=True)(old_research_data_command)
+app.command("research-data", hidden=True)(renamed(research_data_command, "research-data", "train research-data"))
 app.command("serve")(serve_command)
 app.command("doctor")(doctor_command)
 train_app = typer.Typer(help="Make training rows, and train models on them.", no_args_is_help=True)

@@ -88,6 +88,18 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], wrapped)
 
 
+def renamed(command: Callable[P, R], old: str, new: str) -> Callable[P, R]:
+    """Return the command for its old name: it warns (not with ``-q``) and does the same."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not kwargs.get("quiet"):
+            note(f"warning: `selfreflect {old}` will go; use: selfreflect {new}", style="yellow")
+        return command(*args, **kwargs)
+
+    return wrapped
+
+
 def _parameters(command: Callable[..., Any], hints: dict[str, Any]) -> list[inspect.Parameter]:
     """Return the command's own parameters with each dataclass replaced by its fields, then ``-q`` and ``-v``."""
     found: list[inspect.Parameter] = []

@@ -169,17 +169,6 @@ def eval_merge_command(options: MergeOptions) -> None:
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
-    _merge(options)
-
-
-@reports_errors
-def old_merge_command(options: MergeOptions) -> None:
-    """Run `selfreflect eval merge`, which replaces this command."""
-    note("warning: `selfreflect eval-merge` will go; use: selfreflect eval merge", style="yellow")
-    _merge(options)
-
-
-def _merge(options: MergeOptions) -> None:
     from shared_core.evaluation.compare import merge, missing_shards
     from shared_core.evaluation.plots import require_matplotlib
 

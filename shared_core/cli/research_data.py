@@ -10,7 +10,7 @@ import typer
 
 from shared_core.cli import common
 from shared_core.cli.common import FAILED, answers_closed_book, open_index, read_calibration, reports_errors
-from shared_core.cli.console import err, note, out, question_progress
+from shared_core.cli.console import err, out, question_progress
 from shared_core.cli.options import (
     BaseUrl,
     Calibration,
@@ -113,17 +113,6 @@ def research_data_command(options: SearchOptions) -> None:
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
     """
-    _research_data(options)
-
-
-@reports_errors
-def old_research_data_command(options: SearchOptions) -> None:
-    """Run `selfreflect train research-data`, which replaces this command."""
-    note("warning: `selfreflect research-data` will go; use: selfreflect train research-data", style="yellow")
-    _research_data(options)
-
-
-def _research_data(options: SearchOptions) -> None:
     from shared_core.evaluation.dataset import read_questions
     from shared_core.training.research.rows import make_rows
     from shared_core.training.research.searches import run_searches
