@@ -21,7 +21,7 @@ from shared_core.pipelines.check import BATCH, check
 from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import WINDOW, Evidence
-from shared_core.pipelines.support import MODEL_ALONE, MODEL_ALONE_AT_MOST
+from shared_core.pipelines.support import MODEL_ALONE, MODEL_ALONE_AT_MOST, support
 from shared_core.reading.base import Verdict
 from shared_core.runtime import flow
 from shared_core.runtime.flow import Resources
@@ -399,3 +399,14 @@ def test_after_a_limit_the_model_is_not_asked_about_what_nobody_else_can_judge()
     assert len(lm.requests) == before
     assert [c.verdict for c in left.claims] == ["unknown"]
     assert left.reason == "out of budget"
+
+
+def test_in_an_answer_too_the_models_word_alone_is_capped() -> None:
+    resources = Resources(
+        {"default": ScriptedLM(lambda request: "95", capabilities=Capabilities())}, critic=WordCritic()
+    )
+    run = QuestionRun(abilities=Abilities.of(resources))
+    read, foreign = flow.run(support([(PASSAGES[0].text, LIT), (PASSAGES[0].text, FOREIGN)], run), resources)
+    assert read == 0.9  # by the critic
+    assert foreign == MODEL_ALONE_AT_MOST
+    assert MODEL_ALONE in run.trace.decisions[-1].reason
