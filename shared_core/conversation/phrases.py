@@ -138,7 +138,7 @@ def _begins(text: str, tokens: list[re.Match[str]], i: int) -> bool:
     word = tokens[i].group()
     if not _is_name_word(word):
         return False
-    first = i == 0 or bool(re.search(r"[.?!:\n]\W*$", text[: tokens[i].start()]))
+    first = i == 0 or bool(re.search(r"[.?!:\n—–•]\W*$", text[: tokens[i].start()]))
     if word.lower() in _OPENERS and (first or not word.isupper() or len(word) == 1):
         return False
     # A sentence capitalises its first word: alone it is a name only by its form, or before a verb of being.

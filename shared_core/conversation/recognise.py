@@ -101,7 +101,8 @@ _EMPTY_IT = re.compile(
     r"necessary|normal|common|worth|better|best|a good|okay|ok|important|easy|hard|difficult|raining|likely|required|"
     r"free|too late|time|a problem|mandatory|permitted|forbidden)\b"
     r"|\bdo(?:es)? it (?:take|cost|matter|mean|make sense) (?:to\b|for\b|when\b|if\b|that\b)"
-    r"|\b(?:take|takes|cost|make|makes|find|finds|made) it\b|\bwhat time is it\b"
+    r"|\b(?:make|makes|made|find|finds) it (?:\w+ly )?(?:possible|easy|easier|hard|harder|difficult|clear|worth)\b"
+    r"|\bwhat time is it\b"
     r"|\bhow (?:long|much|many)\b[^?]*\b(?:does|did|will|would) it (?:take|cost)s? [^?]*\bto\b"
     r"|\bit (?:is|was) (?:\w+ )?(?:that|who|when|where|said|known|possible|true|believed)\b",
     re.I,

@@ -26,6 +26,9 @@ _QUESTION_WORD = re.compile(
     re.I,
 )
 _ASKS_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.I)
+_ASKS_ABOUT = re.compile(
+    r"^\W*[Ww]hat\s+(?:(?:do|does|did|can|will)\b|(?:is|are|was|were)\s+(?:an?\s|(?:the\s+)?[A-Z\w]*[A-Z_]\S*\W*$))"
+)
 _ASKS_WHICH = re.compile(r"^\W*(?:\w+\s+)?(?:what|which|name|who|whom|whose)\b", re.I)
 _POSSESSIVE = frozenset("his its their hers theirs".split())
 _KIND_OF = {
@@ -44,6 +47,11 @@ _NOT_NOUNS = frozenset(
 _ORDINALS = {"first": 0, "former": 0, "second": 1, "latter": -1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
 _ORDINAL = re.compile(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.I)
 _SUBJECT = re.compile(r"^(.*?\b(?:is|are|was|were|do|does|did|has|have|had)\s+)((?:the |an? )?[a-z][\w-]*)(?=\s)", re.I)
+_SUBJECT_OF = re.compile(
+    r"^(?:(?:in|on|at|by|since|until)\s+)?(?:when|where|why|how|who|what\s+\w+|which\s+\w+)\b[^?]*?\b"
+    r"(?:is|are|was|were|does|did|has|had)\s+the\s+((?:[a-z-]+\s+){1,3}of\s+(?:the\s+)?)",
+    re.I,
+)
 _TIME = re.compile(r"\b(?:then|time|year)$")
 _DEFINITE = re.compile(r"\bthe\s+([a-z][\w-]+)\b")
 _NUMBER = re.compile(r"\b\d[\d,.]*\b")
@@ -221,7 +229,9 @@ def _instead(said: str, last: str) -> list[Rewriting]:
             p for p in phrases_of(last) if words_of(last[: p.start].removesuffix("the "))[-1:] == [preposition.lower()]
         ]
         if not phrases_of(said) or not named:
-            return [_finish(f"{stem} {said}", [p.words for p in phrases_of(said)])]
+            same = list(re.finditer(rf"\b{re.escape(preposition)}\s", stem, re.I))
+            kept = stem[: same[-1].start()].rstrip() if same and not named else stem
+            return [_finish(f"{kept} {said}", [p.words for p in phrases_of(said)])]
         start = named[-1].start - 4 * named[-1].article
         return [_finish(last[:start] + rest + last[named[-1].end :], [p.words for p in phrases_of(said)])]
     new = phrases_of(f"of {said}")
@@ -279,16 +289,30 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
         exchanges: the conversation.
     """
     for exchange in reversed(exchanges[-_LOOK_BACK:]):
-        asked = sorted(phrases_of(exchange.question), key=lambda p: p.place)
+        asked = sorted(_with_heads(exchange.question), key=lambda p: p.place)
         said = new_in(phrases_of(exchange.reply), asked)
         if found := _in_order(exchange.question, kind, asked, said):
             return found[:2]
-    words = (
-        [w for w in words_of(exchanges[-1].question) if w not in _STOP]
-        if exchanges and kind not in ("person", "woman")
-        else []
-    )
+    return _own_words(exchanges[-1].question) if exchanges and kind not in ("person", "woman") else []
+
+
+def _own_words(question: str) -> list[Phrase]:
+    """Return a question's words with content as one name, for topics that have none."""
+    words = [w for w in words_of(question) if w not in _STOP]
     return [Phrase(" ".join(words), 0, 0, True)] if words else []
+
+
+def _with_heads(question: str) -> list[Phrase]:
+    """Return its names; where a thing of that name is the subject, the whole: "the census of Tavarrin".
+
+    "When was the census of Tavarrin taken?" is about the census, "What is the capital of Tavarrin?" about Tavarrin.
+    """
+    names = phrases_of(question)
+    head = _SUBJECT_OF.match(question)
+    if head is None or not names or names[0].start != head.end():
+        return names
+    whole = question[head.start(1) : names[0].end]
+    return [Phrase(whole, head.start(1), names[0].end, True), *names[1:]]
 
 
 def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase]) -> list[Phrase]:
@@ -301,6 +325,8 @@ def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase])
         ships = [p for p in asked if p.can_be_ship] if kind == "woman" and not asks_who else []
         return others if asks_who and others else fits or [*others[:1], *ships[:1]]
     things = [p for p in asked if p.is_thing] or asked
+    if _ASKS_ABOUT.match(question):  # "What is X?", "What does X do?": about X, whatever names the reply has
+        return things or _own_words(question)
     if asks_who and kind == "thing":
         return things[:1]
     if _ASKS_WHICH.match(question) and said:  # it asks for a name

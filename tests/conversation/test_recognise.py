@@ -8,7 +8,8 @@ from shared_core.conversation import recognise
 
 KINDS = {
     "reference": [
-        "When did she retire?", "and when was it closed?", "and the second one?", "How many people live there?",
+        "When did she retire?", "Who made it?",
+        "and when was it closed?", "and the second one?", "How many people live there?",
         "Who designed that bridge?", "Which is longer?", "How can I create one?", "Does this need a restart?",
         "Thanks a lot. How high is it?", "Who was Steward then?", "is this song famous in Asia as well?",
     ],

@@ -42,6 +42,24 @@ def read(question: str, *exchanges: Exchange) -> list[str]:
         (TWO, "When was the second one built?", "When was Hask Light built?"),
         (TWO, "Which is older?", "Which is older, Gannet Skerry or Hask Light?"),
         (Exchange("When did television come to Tavarrin?"), "And radio?", "When did radio come to Tavarrin?"),
+        (Exchange("When was the old lamp of Vessen lit?"), "Who made it?", "Who made the old lamp of Vessen?"),
+        (Exchange("What is the greatest depth of Lake Ivenmere?"), "How large is it?", "How large is Lake Ivenmere?"),
+        (
+            Exchange("What is CARGO_HOME?", "Its home. Cargo and Rust use it."),
+            "How do I change it?",
+            "How do I change CARGO_HOME?",
+        ),
+        (
+            Exchange("What does cargo publish do?", "cargo-publish — Upload a package"),
+            "Can it be undone?",
+            "Can the cargo publish be undone?",
+        ),
+        (
+            Exchange("What is the opt-level of the release profile?"),
+            "And of the dev profile?",
+            "What is the opt-level of the dev profile?",
+        ),
+        (Exchange("When does the museum open in summer?"), "And in winter?", "When does the museum open in winter?"),
         (PLAN, "How can I create one?", "How can I create the lite plan?"),
     ],
 )
