@@ -156,7 +156,7 @@ def test_a_stretch_of_words_that_was_cut_off_keeps_its_whole_words(cut: str, quo
 
 @pytest.mark.parametrize("echo", ["one sentence", "…", "quoted sentences."])
 def test_a_claim_model_that_repeats_the_form_claims_nothing(echo: str) -> None:
-    lm = ScriptedLM([echo, "[1] She charted it."])
+    lm = ScriptedLM([echo, echo, "[1] She charted it."])  # asked again at once, without the form
     draft = _Draft("Who charted the reef?", [MAREN], QuestionRun())
     written = [flow.run(_write_claim(draft, "She charted the reef."), Resources({"default": lm})) for _ in range(2)]
     assert written == ["", "She charted it."]
