@@ -122,11 +122,13 @@ class Slow(Shelf):
         return super().retrieve(query, k)
 
 
-async def ask_together(app: Any, n: int, release: threading.Event, **body: Any) -> list[httpx.Response]:
+async def ask_together(app: Any, n: int, slow: Slow, *, refused: int = 0, stream: bool = False) -> list[httpx.Response]:
+    """Ask n times at once; once so many are refused and others run, the retriever is let go."""
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://testserver") as http:
-        tasks = [asyncio.ensure_future(http.post("/api/ask", json={**ASK, **body})) for _ in range(n)]
-        await asyncio.sleep(0.3)
-        release.set()
+        tasks = [asyncio.ensure_future(http.post("/api/ask", json={**ASK, "stream": stream})) for _ in range(n)]
+        while sum(task.done() for task in tasks) < refused or not slow.running:
+            await asyncio.sleep(0.01)
+        slow.go.set()
         return await asyncio.gather(*tasks)
 
 
@@ -134,7 +136,7 @@ async def ask_together(app: Any, n: int, release: threading.Event, **body: Any) 
 async def test_sixty_four_at_once_are_answered(stream: bool) -> None:
     slow = Slow()
     app = create_app(make_engine(retriever=slow), limits=Limits(parallel=4))
-    responses = await ask_together(app, 64, slow.go, stream=stream)
+    responses = await ask_together(app, 64, slow, stream=stream)
     assert {r.status_code for r in responses} == {200}
     assert all("1871" in r.text for r in responses)
     assert slow.most <= 4
@@ -143,7 +145,7 @@ async def test_sixty_four_at_once_are_answered(stream: bool) -> None:
 async def test_too_many_are_sent_away_with_a_time_to_come_back() -> None:
     slow = Slow()
     app = create_app(make_engine(retriever=slow), limits=Limits(parallel=1, waiting=2))
-    responses = await ask_together(app, 8, slow.go)
+    responses = await ask_together(app, 8, slow, refused=5)
     assert sorted(r.status_code for r in responses) == [200] * 3 + [503] * 5
     refused = next(r for r in responses if r.status_code == 503)
     assert int(refused.headers["retry-after"]) > 0
@@ -162,11 +164,10 @@ async def test_who_waits_too_long_is_sent_away() -> None:
     assert gate.inside == 0
 
 
-async def test_late_answers_are_abstentions() -> None:
+def test_late_answers_are_abstentions(client: MakeClient) -> None:
     slow = Slow()
-    app = create_app(make_engine(retriever=slow), limits=Limits(timeout=0.5))
     try:
-        (response,) = await ask_together(app, 1, threading.Event())
+        response = client(make_engine(retriever=slow), timeout=0.5).post("/api/ask", json=ASK)
     finally:
         slow.go.set()
     assert response.json()["abstained"]
