@@ -140,7 +140,7 @@ def _row(claim: dict[str, Any], question: str, trusted: float, together: float) 
     return Row(
         log_odds_of([signals[name] for name in NAMES]),
         claim["right"],
-        facts.cap(min(entailed, together if agrees else 1 - together)),
+        facts.cap(min(entailed, together) if agrees else entailed),
         facts.cap(min(entailed, of_answer if of_answer is not None else 0.0)),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncGenerator, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Self, Unpack
@@ -53,6 +54,13 @@ class SelfReflectStreamingChatResponse(StreamingAgentChatResponse):
         super().__init__(response=whole.response, sources=whole.sources, source_nodes=whole.source_nodes)
         self.answer, self.citations, self.metadata = whole.answer, whole.citations, whole.metadata
         self.is_function, self.is_done, self.is_writing_to_memory = False, True, False
+        self._whole = whole
+
+    def __reduce__(self) -> tuple[Any, ...]:  # the base class holds locks
+        return (type(self), (self._whole,))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SelfReflectStreamingChatResponse:
+        return type(self)(copy.deepcopy(self._whole, memo))
 
     def __str__(self) -> str:
         return self.response

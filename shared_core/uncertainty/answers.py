@@ -9,14 +9,16 @@ from collections.abc import Iterable
 from shared_core.citation import ends_sentence, split_sentences
 
 _KIND = r"(?:(?:final|correct|right|short|best|full)\s+)*"
-_IS = re.compile(
+_STATED = re.compile(
     # "the (final) answer (to the question) is (that)"; the article may be missing where a line begins
     rf"(?:\b(?:the|my|our)\s+|^[ \t*_>#-]*){_KIND}answer(?:\s+(?:to|for)\b[^.,:!?\n]{{1,150}}?)?\s+"
-    r"(?:is|was|(?:would|must|should)\s+be|(?:seems|appears)\s+to\s+be)\b[ \t]*:?[ \t]*(?:that\b[ \t]+)?"
-    # "Answer: …", at the beginning of a line or sentence
-    rf"|(?:^|(?<=[.!?]\s))[ \t*_>#-]*(?:the\s+)?{_KIND}answer[*_ \t]*:[*_ \t]*",
+    r"(?:is|was|(?:would|must|should)\s+be|(?:seems|appears)\s+to\s+be)\b[ \t]*:?[ \t]*(?:that\b[ \t]+)?",
     re.IGNORECASE | re.MULTILINE,
 )
+_LABELLED = re.compile(  # "Answer: …", at the beginning of a line or sentence
+    rf"(?:^|(?<=[.!?]\s))[ \t*_>#-]*(?:the\s+)?{_KIND}answer[*_ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE
+)
+_IS = re.compile(f"{_STATED.pattern}|{_LABELLED.pattern}", re.IGNORECASE | re.MULTILINE)
 _LEAD = re.compile(rf"(?:\b(?:so|thus|hence|therefore)\b,?[ \t]*)?(?:{_IS.pattern})", re.IGNORECASE | re.MULTILINE)
 _INTRODUCED = re.compile(rf"(?:[^.!?\n]{{0,150}}?,\s*)?(?:{_LEAD.pattern})", re.IGNORECASE)
 """“Based on the passages, the answer is …”: models repeat the lead that they were to go on from."""
@@ -54,7 +56,7 @@ def final_answer(text: str, *, published: bool = False) -> str | None:
         match = _PUBLISHED_IS.search(lowered) or _PUBLISHED_REVERSED.search(lowered)
         return match.group(1).strip() if match else None
     text = _MARKUP.sub(r"\1", text)
-    match = _IS.search(text)
+    match = _STATED.search(text) or _LABELLED.search(text)  # a label may stand before the steps to the answer
     found = _first_sentence(_behind(text, match)) if match else _said_before(text)
     found = found.strip(" \t\"'“”‘’*_$")
     return found or None

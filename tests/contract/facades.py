@@ -168,6 +168,20 @@ class LlamaIndexFacades(Facades):
             "SelfReflectCitationQueryEngine": (li.SelfReflectCitationQueryEngine(shelf, reader=reader), ask),
             "SelfReflectDecisionEvent": (SelfReflectDecisionEvent.of(decision), lambda e: (e.kind, e.values)),
             "SelfReflectQueryEngine": (self.engine(node_postprocessors=[self.reranker(reader=reader)]), ask),
+            "SelfReflectChatEngine": (
+                li.SelfReflectChatEngine(_shelf(), reader=reader),
+                lambda c: str(c.chat(QUESTION)),
+            ),
+            "SelfReflectChatResponse": (li.SelfReflectChatResponse("Lit. [1]", answer=whole.answer), str),
+            "SelfReflectStreamingChatResponse": (
+                li.SelfReflectStreamingChatResponse(li.SelfReflectChatResponse("Lit.", answer=whole.answer)),
+                lambda r: "".join(r.response_gen),
+            ),
+            "SelfReflectGuard": (
+                li.SelfReflectGuard("flag", critic=WordCritic()),
+                lambda g: str(g.check(whole)),
+            ),
+            "SelfReflectTool": (li.SelfReflectTool(self.engine()), lambda t: t.call(QUESTION).content),
             "SelfReflectChecker": (
                 li.SelfReflectChecker(critic=WordCritic()),
                 lambda c: c.evaluate(QUESTION, TEXTS[0], list(TEXTS)).score,

@@ -106,8 +106,19 @@ def test_the_deadline_holds(pipeline: Any, kind: str, way: str) -> None:
         answer = ask(way, engine(pipeline, lm, deadline=0.3))
     finally:
         lm.let_go.set()
-    assert (answer.abstained, answer.reason) == (True, "out of time")
+    assert any(d.kind == "limit" and d.outcome == "out of time" for d in answer.trace)
+    assert (answer.abstained, answer.metadata["answered_by"]) == (False, "embedded default")  # what reading tells
     assert answer.usage.seconds > 0
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_a_deadline_without_a_reader_is_the_reason(pipeline: Any) -> None:
+    lm = Hanging(model("text-only"))
+    try:
+        answer = engine(pipeline, lm, deadline=0.3, signals="support_only").answer(QUESTION)
+    finally:
+        lm.let_go.set()
+    assert (answer.abstained, answer.reason) == (True, "out of time")
 
 
 # --- what defaults cost -------------------------------------------------------------------------------------------

@@ -47,11 +47,11 @@ def test_nan_logits_fail_only_the_request_that_has_them(tiny_model: Any, tiny_to
     import copy
 
     model = copy.deepcopy(tiny_model)
-    poison = tiny_tokenizer.convert_tokens_to_ids("[Irrelevant]")
+    poison = tiny_tokenizer.convert_tokens_to_ids("[No Retrieval]")
     model.model.embed_tokens.weight.data[poison] = math.nan
     for layout in ("auto", "tree", "rows", "fallback"):
         lm = TransformersLM(model, tiny_tokenizer, layout=layout)  # type: ignore[arg-type]
-        bad = Generate(FEW_SHOT + Prompt.trusted("[Irrelevant] and more"), ALL)
+        bad = Generate(FEW_SHOT + Prompt.trusted("[No Retrieval] and more"), ALL)
         results = lm.generate([*requests()[:2], bad, *requests()[2:]])
         assert isinstance(results[2], GenerationError), layout
         good = [r for i, r in enumerate(results) if i != 2]

@@ -13,6 +13,7 @@ import pytest
 from shared_core.errors import (
     BackendUnavailableError,
     ContextOverflowError,
+    EmptyReplyError,
     LanguageModelError,
     ModelLoadError,
     ResponseError,
@@ -43,10 +44,10 @@ FAULTS: dict[str, tuple[dict[str, Any], type[LanguageModelError]]] = {
     "choices null": ({"body": {"choices": None, "error": KEY}}, ResponseError),
     "choices of text": ({"body": {"choices": ["blue"]}}, ResponseError),
     "null content": (
-        {"body": {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}}, ResponseError,
+        {"body": {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}}, EmptyReplyError,
     ),
-    "refusal": ({"body": {"choices": [{"message": {"content": None, "refusal": "No."}}]}}, ResponseError),
-    "null text": ({"body": {"choices": [{"text": None}]}}, ResponseError),
+    "refusal": ({"body": {"choices": [{"message": {"content": None, "refusal": "No."}}]}}, EmptyReplyError),
+    "null text": ({"body": {"choices": [{"text": None}]}}, EmptyReplyError),
     "quota": (
         {"status": 429, "body": {"error": {"message": "quota", "code": "insufficient_quota"}}}, BackendUnavailableError,
     ),

@@ -101,6 +101,18 @@ def test_a_passage_that_contradicts_lowers_the_support() -> None:
     assert doubted.verdict == "contradicted"
 
 
+def test_a_passage_that_leaves_a_fact_out_contradicts_nothing_beside_one_that_holds_it() -> None:
+    """A critic's doubt about another passage made "founded in 1902 by Lavinia Hathe" contradicted, its own quote shown."""
+
+    class Doubtful(WordCritic):
+        def _judge(self, evidence: str, claim: str) -> Verdict | None:
+            return Verdict(0.2, 0.7) if "1871" not in evidence else Verdict(0.9, 0.05)
+
+    silent = Passage("silent", "The lamp was lit by Ila Venn, who had paid for it.")
+    claim = checker(critic=Doubtful()).check(LIT, passages=[*PASSAGES, silent]).claims[0]
+    assert (claim.verdict, claim.support) == ("supported", 0.9)
+
+
 def test_irrelevant_passages_change_nothing_and_the_gold_one_taken_away_lowers_it() -> None:
     more = [Passage(f"p{i}", f"Number {i} of the harbour has a blue door.") for i in range(40)]
     assert checker().check(LIT, passages=[*more, *PASSAGES]).claims[0].support == 0.9

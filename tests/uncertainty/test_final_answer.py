@@ -21,7 +21,9 @@ WRAPS = ("{}", "**{}**", '"{}"', "<answer>{}</answer>", "\\boxed{{{}}}", "`{}`")
 @given(*map(st.sampled_from, (ANSWERS, LEADS, TAILS, WRAPS)), st.sampled_from(("", "The lake lies deep. ")))
 @settings(deadline=None, derandomize=True, max_examples=300)
 def test_however_it_is_said(answer: str, lead: str, tail: str, wrap: str, before: str) -> None:
-    assert final_answer(before + lead + wrap.format(answer) + tail) == answer
+    stated = "answer:" in lead.replace("*", "").lower() and "is" not in lead and "So the answer is" in tail
+    # After a label steps may come: what is stated after it is the answer.
+    assert final_answer(before + lead + wrap.format(answer) + tail) == ("something else" if stated else answer)
 
 
 @given(*map(st.sampled_from, (ANSWERS, ("", *LEADS), TAILS)))
@@ -29,6 +31,11 @@ def test_however_it_is_said(answer: str, lead: str, tail: str, wrap: str, before
 def test_a_reply_that_repeats_the_lead(answer: str, lead: str, tail: str) -> None:
     """Prompts end in "So the answer is", and models say it once more."""
     assert final_answer(f"the answer is {lead}{answer}{tail}") == answer
+
+
+def test_steps_behind_a_label_end_in_the_answer() -> None:
+    steps = "Answer: Fidelio was composed by Beethoven. He was born in Bonn. So the answer is Bonn."
+    assert final_answer(steps) == "Bonn"
 
 
 @pytest.mark.parametrize(
