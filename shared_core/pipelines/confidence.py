@@ -265,8 +265,8 @@ def combine(signals: Signals, run: QuestionRun) -> float | None:
         return signals.entailed
     if signals.trusted is None or signals.entailed is None:
         return most_doubtful(signals)
-    # Fitted on several kinds of model and not on this one: what follows from no quote is not shown whatever it says, and
-    # where model and reader say the same, that is as probable as Bayes' rule has it.
+    # Fitted on several kinds of model and not on this one: what follows from no quote is not shown whatever it says,
+    # and where model and reader say the same, that is as probable as Bayes' rule has it.
     fitted = _by_stack(models_in_general(), signals)
     return _lowest(fitted, signals.entailed, signals.certain, signals.seconded)
 

@@ -102,7 +102,7 @@ def test_a_passage_that_contradicts_lowers_the_support() -> None:
 
 
 def test_a_passage_that_leaves_a_fact_out_contradicts_nothing_beside_one_that_holds_it() -> None:
-    """A critic's doubt about another passage made "founded in 1902 by Lavinia Hathe" contradicted, its own quote shown."""
+    """A critic's doubt about another passage made a claim contradicted that its own quote bears out."""
 
     class Doubtful(WordCritic):
         def _judge(self, evidence: str, claim: str) -> Verdict | None:
