@@ -89,8 +89,8 @@ def compete(
     run.abilities.trust.observe(found.probability, found.reply, question)
     best = max((c.support for c in claims if c.support is not None), default=0.0)
     wins = found.together > max(best, run.settings.target_accuracy)
-    if found.reply == "agrees" and (best > run.settings.target_accuracy or run.abilities.stack is not None):
-        wins = False  # both say the same: the model's words answer the question, or a fitted stack has judged them
+    if found.reply == "agrees" and best > run.settings.target_accuracy:
+        wins = False  # both say the same, and the model's words answer the question
     yield run.note(
         "compare",
         f"the model {found.reply}",
@@ -112,9 +112,10 @@ def compete(
 def takes_part(run: QuestionRun) -> bool:
     """Return whether the default's own quotes compete at all: settings, a reader and a model.
 
-    Not under a guarantee: it holds for claims whose scores depend on nothing but their question.
+    Not under a guarantee, which holds for claims whose scores depend on nothing but their question; nor beside a stack
+    fitted for this configuration: the reader's word was not fitted on these documents, and the stack has heard it.
     """
-    wanted = run.settings.compete and run.settings.guarantee is None
+    wanted = run.settings.compete and run.settings.guarantee is None and run.abilities.stack is None
     return wanted and run.abilities.has_reader and bool(run.abilities.capabilities)
 
 
