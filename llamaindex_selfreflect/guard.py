@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import NodeWithScore
 
 from llamaindex_selfreflect._nodes import NodeBook
 from llamaindex_selfreflect._response import SelfReflectResponse, respond
 from llamaindex_selfreflect.checker import SelfReflectChecker, SelfReflectEvaluation
+from shared_core.calibration.stack import AnyCalibration
 from shared_core.pipelines.decision.unsupported import OnUnsupported, treat_unsupported
+from shared_core.reading.base import SupportScorer
+from shared_core.retrieval.base import Retriever
+from shared_core.settings import SelfReflectSettings
 
 
 class SelfReflectGuard:
@@ -27,16 +31,38 @@ class SelfReflectGuard:
     Args:
         on_unsupported: keep unsupported claims (``pass``), mark them (``flag``), remove them (``strip``), or withhold
             the whole response (``refuse``).
-        options: as for ``SelfReflectChecker``: ``retriever`` (for responses without nodes), ``target_accuracy``, ….
+        retriever: for responses without nodes.
+        llm, settings, target_accuracy, judge, critic, models, calibrations: as for ``SelfReflectChecker``.
 
     Raises:
         InputError, SettingsError: as ``SelfReflectChecker``; when made and when asked.
         AbstainedError: the response is refused and ``settings.on_abstain="raise"``; when asked.
     """
 
-    def __init__(self, on_unsupported: OnUnsupported = "flag", **options: Any) -> None:
+    def __init__(
+        self,
+        on_unsupported: OnUnsupported = "flag",
+        *,
+        retriever: BaseRetriever | Retriever | None = None,
+        llm: object = None,
+        settings: SelfReflectSettings | None = None,
+        target_accuracy: float | None = None,
+        judge: SupportScorer | None = None,
+        critic: SupportScorer | None = None,
+        models: Mapping[str, object] | None = None,
+        calibrations: Mapping[str, AnyCalibration] | None = None,
+    ) -> None:
         self.on_unsupported = on_unsupported
-        self.checker = SelfReflectChecker(**options)
+        self.checker = SelfReflectChecker(
+            retriever,
+            llm=llm,
+            settings=settings,
+            target_accuracy=target_accuracy,
+            judge=judge,
+            critic=critic,
+            models=models,
+            calibrations=calibrations,
+        )
 
     def check(
         self, response: Response | str, query: str = "", nodes: Sequence[NodeWithScore] | None = None
