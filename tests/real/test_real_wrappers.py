@@ -47,7 +47,7 @@ def langchain_llm(smollm2: TransformersLM) -> Any:
 def test_llamaindex(pipeline: PipelineName, llamaindex_llm: Any, retriever: BM25Retriever) -> None:
     from llamaindex_selfreflect import SelfReflectQueryEngine
 
-    engine = SelfReflectQueryEngine(retriever, llm=llamaindex_llm, settings=small_settings(pipeline, max_calls=6))
+    engine = SelfReflectQueryEngine(retriever, llm=llamaindex_llm, settings=small_settings(pipeline, max_calls=24))
     answer = engine.query(QUESTION).answer
     assert answer is not None
     check_answer(answer, QUESTION)
@@ -57,7 +57,7 @@ def test_llamaindex(pipeline: PipelineName, llamaindex_llm: Any, retriever: BM25
 def test_langchain(pipeline: PipelineName, langchain_llm: Any, retriever: BM25Retriever) -> None:
     from langchain_selfreflect import SelfReflectChain
 
-    settings = small_settings(pipeline, max_calls=6)
+    settings = small_settings(pipeline, max_calls=24)
     chain = SelfReflectChain(retriever=retriever, llm=langchain_llm, settings=settings, include_passages=True)
     message = chain.invoke(QUESTION)
     check_answer(Answer.from_dict(message.response_metadata["selfreflect"]), QUESTION)
