@@ -334,7 +334,11 @@ def main() -> None:
     parser.add_argument("--real", type=int, default=REAL, help="questions asked of a released model")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
-    options = parser.parse_args()
+    run_and_write(parser.parse_args(), run)
+
+
+def run_and_write(options: argparse.Namespace, run: Callable[[argparse.Namespace], dict[str, float]]) -> None:
+    """Run a benchmark if the development data are there, and write its figures where `--json` says."""
     if not (options.data / "rag/squad2_tune.jsonl.gz").exists():
         Console().print(f"skipped: there is no {options.data}/rag (--data names the folder; see README)")
         return

@@ -10,7 +10,6 @@ SQuAD 2.0's, passages BM25's best five. `cpu_ratio_PIPELINE`: CPU time / that of
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
-from benchmarks.models import PIPELINES, ROOT, TOP_K, Case, Retrieved, squad
+from benchmarks.models import PIPELINES, ROOT, TOP_K, Case, Retrieved, run_and_write, squad
 from shared_core.evaluation.baselines import Plain
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
@@ -117,13 +116,7 @@ def main() -> None:
     parser.add_argument("--pipelines", nargs="*", default=list(PIPELINES), choices=PIPELINES)
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
-    options = parser.parse_args()
-    if not (options.data / "rag/squad2_tune.jsonl.gz").exists():
-        Console().print(f"skipped: there is no {options.data}/rag (--data names the folder; see README)")
-        return
-    out = run(options)
-    if options.json:
-        options.json.write_text(json.dumps(out, indent=1) + "\n", "utf-8")
+    run_and_write(parser.parse_args(), run)
 
 
 if __name__ == "__main__":

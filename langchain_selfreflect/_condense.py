@@ -39,7 +39,7 @@ class Condensing:
         self._template = ""
         self._runnable: Runnable[Any, Any] | None = None
         if isinstance(given, bool) or given == "auto":
-            self._mode = given  # type: ignore[assignment]  # narrowed by the line above
+            self._mode = given if isinstance(given, bool) else "auto"
             if given is True and llm is None:
                 raise SettingsError("condense=True needs a language model.", hint="Give llm=…, or condense='auto'.")
         elif isinstance(given, str):

@@ -137,7 +137,8 @@ class GraphWriter:
 
     def _weights(self, names: Sequence[str]) -> tuple[Array, Array]:
         """(out, in) and (out,) of linear maps side by side."""
-        return tuple(np.concatenate([self.parameter(f"{n}.{part}") for n in names]) for part in "wb")  # type: ignore[return-value]
+        weights, biases = (np.concatenate([self.parameter(f"{n}.{part}") for n in names]) for part in "wb")
+        return weights, biases
 
     def _norm(self, name: str, x: str, skip: str | None = None) -> str:
         weight, bias = self.parameter(f"{name}.w"), self.parameter(f"{name}.b")

@@ -16,7 +16,7 @@ from shared_core.citation.facts import compare_claim
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.trust import Reply
-from shared_core.pipelines.evidence import titled
+from shared_core.pipelines.evidence import quoted_places, titled
 from shared_core.pipelines.extractive import QUOTES, claims_from
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Read
@@ -158,13 +158,9 @@ def same_answer(claim: Claim, own: Claim, question: str) -> bool:
     asked = set(_words(question).split())
     if short and set(short.split()) - asked:
         return f" {short} " in f" {whole} " or (bool(set(said.split()) - asked) and f" {said} " in f" {short} ")
-    if not short and _quoted(claim) & _quoted(own):
+    if not short and quoted_places(claim) & quoted_places(own):
         return True  # the reader names no part of the sentence that both take for the answer
     return f" {whole} " in f" {_words(own.text)} "
-
-
-def _quoted(claim: Claim) -> set[tuple[str, int, int]]:
-    return {(s.passage_id, s.start, s.end) for citation in claim.citations for s in citation.spans}
 
 
 _NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from shared_core.citation.facts import compare_claim
+from shared_core.pipelines.evidence import quoted_places
 from shared_core.types import Claim, Passage
 
 _SHARE, _LEAST = 0.1, 0.1
@@ -47,7 +48,7 @@ def add_contradiction(
     out = list(claims)
     numbers = []
     for quote in pair:
-        same = [i for i, c in enumerate(out) if _quoted(c) & _quoted(quote)]
+        same = [i for i, c in enumerate(out) if quoted_places(c) & quoted_places(quote)]
         if not same:
             out.append(quote)
         numbers.append(max(same, key=lambda i: out[i].support or 0.0) if same else len(out) - 1)
@@ -87,7 +88,7 @@ def find_contradiction(
         first = ranked[0]
         if (other.support or 0.0) < max(_SHARE * (first.support or 0.0), _LEAST):
             return None
-        apart = {s[0] for s in _quoted(first)}.isdisjoint(s[0] for s in _quoted(other))
+        apart = {s[0] for s in quoted_places(first)}.isdisjoint(s[0] for s in quoted_places(other))
         if apart and (_refutes(first, other, question, titles) or _refutes(other, first, question, titles)):
             return first, other
     return None
@@ -97,7 +98,7 @@ def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str]) ->
     """Return whether ``one`` refutes ``other``, and no longer does once one fact or the answers are exchanged."""
     if {w.casefold() for w in _ANOTHER.findall(one.text)} ^ {w.casefold() for w in _ANOTHER.findall(other.text)}:
         return False
-    context = "\n".join([question, *(titles.get(s[0], "") for s in _quoted(one))])
+    context = "\n".join([question, *(titles.get(s[0], "") for s in quoted_places(one))])
     found = compare_claim(other.text, one.text, context)
     if not found.refuted:
         return False
@@ -112,7 +113,3 @@ def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str]) ->
 
 def _holds(text: str, part: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(part.casefold())}(?!\w)", text.casefold()) is not None
-
-
-def _quoted(claim: Claim) -> set[tuple[str, int, int]]:
-    return {(s.passage_id, s.start, s.end) for citation in claim.citations for s in citation.spans}

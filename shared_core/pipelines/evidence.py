@@ -10,7 +10,7 @@ from shared_core.citation.index import check_passages
 from shared_core.citation.sentences import split_sentences
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.tokenizer import Tokenizer
-from shared_core.types import Passage, Span
+from shared_core.types import Claim, Passage, Span
 
 WINDOW = 900
 """Code points of a window at most (a longer sentence is a window of its own): about as much as a judge reads well."""
@@ -32,6 +32,11 @@ class Window:
     def text(self) -> str:
         """The text that a judge reads: after the passage's title, which often says who "she" is."""
         return titled(self.passage, self.passage.text[self.sentences[0].start : self.sentences[-1].end])
+
+
+def quoted_places(claim: Claim) -> set[tuple[str, int, int]]:
+    """Return the places that a claim quotes: passage id, start and end in code points."""
+    return {(s.passage_id, s.start, s.end) for citation in claim.citations for s in citation.spans}
 
 
 def titled(passage: Passage, text: str | None = None) -> str:

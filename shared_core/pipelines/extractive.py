@@ -113,6 +113,8 @@ def replace_abstention(answer: Answer, run: QuestionRun) -> Flow[Answer]:
     limit, context = run.trace.limit, run.abilities
     if limit is None or not answer.abstained or not context.has_reader or context.model("default") is None:
         return answer
+    if run.settings.pipeline == "research" and run.settings.research.closed_book:
+        return answer  # the documents were not to be asked
     yield run.note("write", "left to the embedded default", limit.message)
     try:
         own = yield from extractive(answer.question, run)

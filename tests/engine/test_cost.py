@@ -121,6 +121,16 @@ def test_a_deadline_without_a_reader_is_the_reason(pipeline: Any) -> None:
     assert (answer.abstained, answer.reason) == (True, "out of time")
 
 
+def test_closed_book_a_deadline_asks_no_documents_either() -> None:
+    lm = Hanging(model("text-only"))
+    book = {**SMALL["research"], "closed_book": True}
+    try:
+        answer = engine("research", lm, measured=False, deadline=0.3, research=book).answer(QUESTION)
+    finally:
+        lm.let_go.set()
+    assert (answer.abstained, answer.reason, answer.passages) == (True, "out of time", ())
+
+
 # --- what defaults cost -------------------------------------------------------------------------------------------
 
 

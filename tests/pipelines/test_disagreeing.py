@@ -27,7 +27,7 @@ def quote(passage: Passage, support: float, short: str = "") -> Claim:
 
 
 class Said:
-    """A reader that is told how sure it is of each passage."""
+    """A reader with given probabilities for each passage."""
 
     name = "said"
 

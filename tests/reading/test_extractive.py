@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -209,7 +210,7 @@ def test_weights_and_calibration_must_belong_together(tmp_path) -> None:  # type
 
 
 @pytest.mark.parametrize("part", [0.5, 0.999])
-def test_a_file_cut_short_is_named(tmp_path, part: float) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_cut_short_is_named(tmp_path: Path, part: float) -> None:
     whole = WEIGHTS.read_bytes()
     weights = tmp_path / "reader.npz"
     weights.write_bytes(whole[: int(len(whole) * part)])
