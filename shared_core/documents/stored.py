@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from shared_core.documents.lexical import StoredWords
 from shared_core.documents.manifest import RESTORE, Manifest
 from shared_core.errors import IndexCorruptedError
-from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where
+from shared_core.retrieval.base import Embedder, RankedRetriever, Ranking, Retriever, Where
 from shared_core.retrieval.checks import check_k, check_query, collect_ids
 from shared_core.retrieval.dense import embed_checked
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.hybrid import HybridRetriever
-from shared_core.retrieval.ranked import RankedRetriever
 from shared_core.retrieval.vectors import Coded, VectorTable
 from shared_core.types import Passage
 

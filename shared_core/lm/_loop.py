@@ -1,11 +1,13 @@
-"""An event loop in its own thread, on which a backend's sync and async methods run alike."""
+"""An event loop in its own thread, on which sync and async methods run alike, and pieces handed over from it."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -82,3 +84,39 @@ def _serve(loop: asyncio.AbstractEventLoop, cleanup: Callable[[], Coroutine[Any,
 def _stop(loop: asyncio.AbstractEventLoop) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(loop.stop)
+
+
+Begin = Callable[[Callable[[str], None]], "Future[T]"]
+"""Starts the work; it calls its argument with each piece."""
+
+
+def hear(begin: Begin[T]) -> Generator[str, None, T]:
+    """Yield the pieces and return the work's result; leaving early cancels the work."""
+    pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    work = begin(pieces.put)
+    work.add_done_callback(lambda _: pieces.put(None))
+    try:
+        while (piece := pieces.get()) is not None:
+            yield piece
+        return work.result()
+    finally:
+        work.cancel()
+
+
+async def ahear(begin: Begin[T]) -> AsyncGenerator[str | T, None]:
+    """Yield the pieces, then the work's result, without blocking the event loop; leaving early cancels the work."""
+    loop = asyncio.get_running_loop()
+    pieces: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def tell(piece: str | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the caller's loop has ended
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+    work = begin(tell)
+    work.add_done_callback(lambda _: tell(None))
+    try:
+        while (piece := await pieces.get()) is not None:
+            yield piece
+        yield work.result()
+    finally:
+        work.cancel()

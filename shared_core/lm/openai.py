@@ -20,10 +20,9 @@ from shared_core.errors import (
     MissingDependencyError,
     ModelLoadError,
 )
-from shared_core.lm._loop import LoopThread
+from shared_core.lm._loop import LoopThread, ahear, hear
 from shared_core.lm._server.abilities import DEAR, Abilities
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
-from shared_core.lm._server.pieces import ahear, hear
 from shared_core.lm._server.probe import Api, probe
 from shared_core.lm._server.request import Planner
 from shared_core.lm._server.sampler import Sampler

@@ -24,7 +24,6 @@ from shared_core.errors import (
     LanguageModelError,
 )
 from shared_core.lm._detokenize import Detokenizer
-from shared_core.lm._hf.adapters import Adapters
 from shared_core.lm._hf.load import (
     default_cache_bytes,
     eos_ids,
@@ -35,6 +34,7 @@ from shared_core.lm._hf.load import (
     moved,
     require_packages,
 )
+from shared_core.lm._hf.model import Adapters
 from shared_core.lm.base import (
     Alternative,
     BaseLanguageModel,

@@ -1,7 +1,7 @@
 """Backend for vLLM in this process.
 
 Run on vLLM 0.32.0 (the CPU build, V1 runner, transformers 5.19, torch 2.13) by ``make test-vllm``. The generation
-side uses only documented parameters; hidden states look into the V1 runner (``_vllm_worker``) and are offered only
+side uses only documented parameters; hidden states look into the V1 runner (``HiddenStateWorker``) and are offered only
 where what they need is there.
 """
 

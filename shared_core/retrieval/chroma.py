@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from shared_core.errors import InputError
-from shared_core.retrieval.base import Embedder, Ranking, Where
+from shared_core.retrieval.base import Embedder, RankedRetriever, Ranking, Where
 from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.chroma_client import connect, delete_quietly, open_collection
 from shared_core.retrieval.chroma_rows import Rows, batches, row_of
 from shared_core.retrieval.dense import Embedded, embed_checked, embed_passages
 from shared_core.retrieval.embedding import MiniLMEmbedder
 from shared_core.retrieval.filters import normalise
-from shared_core.retrieval.ranked import RankedRetriever
 from shared_core.retrieval.vectors import VectorTable
 from shared_core.retrieval.windows import Granularity, check_granularity
 from shared_core.support.pickling import Remade

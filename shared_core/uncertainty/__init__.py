@@ -30,7 +30,6 @@ from shared_core.uncertainty.clusters import (
     greedy_clusters,
     plan_pairs,
 )
-from shared_core.uncertainty.combined import cocoa, cocoa_msp, cocoa_mte, cocoa_ppl, semantic_density
 from shared_core.uncertainty.estimators import (
     ESTIMATORS,
     FALLBACK_ORDER,
@@ -42,7 +41,6 @@ from shared_core.uncertainty.estimators import (
     required,
 )
 from shared_core.uncertainty.hidden import eigenscore, gram_uncertainty, normalized_gram
-from shared_core.uncertainty.kernels import kle_heat, kle_matern, von_neumann_entropy
 from shared_core.uncertainty.query import (
     Trigger,
     Word,
@@ -63,8 +61,11 @@ from shared_core.uncertainty.semantic import (
     discrete_semantic_entropy,
     eccentricity,
     eigenvalue_laplacian,
+    kle_heat,
+    kle_matern,
     number_of_semantic_sets,
     semantic_entropy,
+    von_neumann_entropy,
 )
 from shared_core.uncertainty.statistics import SampleStatistics
 from shared_core.uncertainty.text import (
@@ -75,6 +76,10 @@ from shared_core.uncertainty.text import (
     verbalised_uncertainty,
 )
 from shared_core.uncertainty.tokens import (
+    cocoa,
+    cocoa_msp,
+    cocoa_mte,
+    cocoa_ppl,
     dragin,
     dragin_scores,
     energy,
@@ -88,6 +93,7 @@ from shared_core.uncertainty.tokens import (
     p_true,
     perplexity,
     rauq,
+    semantic_density,
 )
 
 __all__ = [

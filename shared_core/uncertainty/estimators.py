@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from shared_core.errors import CapabilityError, InputError
-from shared_core.uncertainty import claims, combined, hidden, kernels, semantic, text, tokens
+from shared_core.uncertainty import claims, hidden, semantic, text, tokens
 from shared_core.uncertainty.arrays import known
 from shared_core.uncertainty.statistics import NotGatheredError, SampleStatistics
 
@@ -133,7 +133,7 @@ def _semantic_density(s: SampleStatistics) -> float:
     for sample, row, value in zip(texts, rows, agreement):
         if len(row):
             found.setdefault(sample.strip(), (float(np.mean(row)), float(value)))
-    return combined.semantic_density([v[0] for v in found.values()], [v[1] for v in found.values()])
+    return tokens.semantic_density([v[0] for v in found.values()], [v[1] for v in found.values()])
 
 
 def _ccp(s: SampleStatistics) -> float:
@@ -193,17 +193,17 @@ _ALL = (
     Estimator("lexical_similarity", _needs("text"), _SAMPLES, 2, "-1-0", "minus the words samples share (ROUGE-L)",
               lambda s: text.lexical_similarity(s.need("texts"))),
     Estimator("kle_heat", _AGREEMENT, _PAIRS, 2, "nats", "entropy of a heat kernel over the graph of meanings (KLE)",
-              lambda s: kernels.kle_heat(s.need("agreement"))),
+              lambda s: semantic.kle_heat(s.need("agreement"))),
     Estimator("kle_matern", _AGREEMENT, _PAIRS, 2, "nats", "the same with a Matérn kernel",
-              lambda s: kernels.kle_matern(s.need("agreement"))),
+              lambda s: semantic.kle_matern(s.need("agreement"))),
     Estimator("semantic_density", _LOGPROBS | _needs("answer_agreement"), _PAIRS, 2, "0-1",
               "one less the likely samples' agreement with the answer", _semantic_density),
     Estimator("cocoa_msp", _LOGPROBS | _BESIDE, _PAIRS, 2, "nats", "-log p of the answer × how unlike it samples are",
-              lambda s: combined.cocoa_msp(s.answer(), s.need("answer_similarity"))),
+              lambda s: tokens.cocoa_msp(s.answer(), s.need("answer_similarity"))),
     Estimator("cocoa_ppl", _LOGPROBS | _BESIDE, _PAIRS, 2, "nats", "the same with the answer's mean -log p",
-              lambda s: combined.cocoa_ppl(s.answer(), s.need("answer_similarity"))),
+              lambda s: tokens.cocoa_ppl(s.answer(), s.need("answer_similarity"))),
     Estimator("cocoa_mte", _STATISTICS | _BESIDE, _PAIRS, 2, "nats", "the same with the answer's mean token entropy",
-              lambda s: combined.cocoa_mte(s.need("answer_entropies"), s.need("answer_similarity"))),
+              lambda s: tokens.cocoa_mte(s.need("answer_entropies"), s.need("answer_similarity"))),
     Estimator("rauq", _LOGPROBS | _needs("previous_attention"), _ANSWER, 0, "nats",
               "confidence handed on by heads that attend to the token before (RAUQ)",
               lambda s: tokens.rauq(s.answer(), s.need("previous_attention"))),

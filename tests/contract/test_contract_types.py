@@ -16,9 +16,11 @@ from tests.contract.facades import Facades
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("users_program.py")
 # Packages whose types the program never meets: reading them would take mypy ten times as long as all the rest.
-UNSEEN = """torch transformers sentence_transformers peft huggingface_hub onnxruntime sklearn scipy numpy pandas matplotlib
-openai chromadb sqlalchemy langsmith langgraph langgraph_sdk mcp rich markdown_it typer pytest _pytest jinja2 PIL requests
-urllib3 aiohttp fastapi starlette uvicorn websockets opentelemetry cryptography httpx httpx2 httpcore anyio""".split()
+UNSEEN = (
+    "torch,transformers,sentence_transformers,peft,huggingface_hub,onnxruntime,sklearn,scipy,numpy,pandas,matplotlib,PIL,"
+    "openai,chromadb,sqlalchemy,langsmith,langgraph,langgraph_sdk,mcp,rich,markdown_it,typer,pytest,_pytest,jinja2,httpx,"
+    "requests,urllib3,aiohttp,fastapi,starlette,uvicorn,websockets,opentelemetry,cryptography,httpx2,httpcore,anyio"
+)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,8 @@ urllib3 aiohttp fastapi starlette uvicorn websockets opentelemetry cryptography 
 def test_a_users_program_is_type_checked(tmp_path: Path, plugin: bool) -> None:
     config = tmp_path / "mypy.ini"
     ours = "plugins = pydantic.mypy\n[pydantic-mypy]\ninit_typed = true\n" * plugin
-    skipped = f"[mypy-{','.join(f'{name}.*' for name in UNSEEN)}]\nfollow_imports = skip\nignore_missing_imports = true\n"
+    unseen = UNSEEN.replace(",", ".*,")
+    skipped = f"[mypy-{unseen}.*]\nfollow_imports = skip\nignore_missing_imports = true\n"
     config.write_text(f"[mypy]\nstrict = true\n{ours}{skipped}", encoding="utf-8")
     cache = ROOT / ".mypy_cache" / ("user" if plugin else "user_without_plugin")
     command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(cache),

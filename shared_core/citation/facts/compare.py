@@ -12,9 +12,8 @@ from typing import Literal
 from shared_core.citation.facts import names as naming
 from shared_core.citation.facts.arithmetic import equal_quantity, is_difference, is_sum, same_quantity
 from shared_core.citation.facts.dates import dates_of, same_date
-from shared_core.citation.facts.negation import contradicts
 from shared_core.citation.facts.quantities import Quantity, quantities_of
-from shared_core.citation.facts.tokens import Sentence, Token, align, all_tokens, fold, sentences_of
+from shared_core.citation.facts.tokens import Sentence, Token, align, all_tokens, contradicts, fold, sentences_of
 
 Kind = Literal["number", "unit", "date", "name", "negation", "role", "addition"]
 REFUTED_AT_MOST = 0.05

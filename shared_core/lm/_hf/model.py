@@ -6,13 +6,15 @@ Imported by ``lm/transformers.py`` inside functions only (it needs torch).
 from __future__ import annotations
 
 import inspect
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from shared_core.errors import CapabilityError, GenerationError, LanguageModelError
+from shared_core.errors import CapabilityError, GenerationError, InputError, LanguageModelError
 from shared_core.lm._hf.plan import Cost
 
 Tap = tuple[int, str]
@@ -305,3 +307,39 @@ def remove_capturing_hooks(model: torch.nn.Module) -> None:
             del hooks[key]
         if getattr(module, _INSTALLED, False):
             setattr(module, _INSTALLED, False)
+
+
+_locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
+_locks_lock = threading.Lock()
+
+
+class Adapters:
+    """The adapter that a backend runs a model with, and the lock of that model.
+
+    Attributes:
+        base: the model to run; of a ``PeftModel`` the one that its adapters were put into.
+        name: of the adapter; ``None`` without one.
+        lock: shared by all backends over the same model: hooks and the active adapter belong to the model.
+
+    Raises:
+        InputError: the model has no adapter of that name.
+    """
+
+    def __init__(self, model: Any, adapter: str | None) -> None:
+        known = getattr(model, "peft_config", None)
+        self._peft = model if isinstance(known, dict) and hasattr(model, "get_base_model") else None
+        if adapter is not None and (self._peft is None or adapter not in (known or {})):
+            raise InputError(
+                f"The model has no adapter {adapter!r}.",
+                hint=f"It has: {', '.join(known)}." if known else "Load it as a PeftModel (peft).",
+            )
+        active = getattr(model, "active_adapter", None) if self._peft is not None else None
+        self.name = adapter if adapter is not None else active if isinstance(active, str) else None
+        self.base = self._peft.get_base_model() if self._peft is not None else model
+        with _locks_lock:
+            self.lock = _locks.setdefault(self.base, threading.RLock())
+
+    def switch(self) -> None:
+        """Activate the adapter; call it with the lock held."""
+        if self._peft is not None and self.name is not None and self._peft.active_adapter != self.name:
+            self._peft.set_adapter(self.name)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from shared_core.errors import LanguageModelError, ModelLoadError, ResponseError
-from shared_core.lm._server import kept, read
+from shared_core.lm._server import read
 from shared_core.lm._server.abilities import (
     CHAT,
     COMPLETIONS,
@@ -25,8 +25,12 @@ from shared_core.lm._server.abilities import (
     Route,
     given_id_fields,
     grammar_fields,
+    keep,
     logprob_fields,
+    place_of,
+    read_kept,
     request,
+    version_of,
 )
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm._server.tokens import id_list, listed_control_strings, prompt_ids
@@ -61,12 +65,12 @@ async def probe(
         ModelLoadError: no model was named and the server does not have exactly one.
     """
     model, context_length, entry = await _model(endpoint, model, deadline)
-    place = kept.place_of(endpoint, await kept.version_of(endpoint, deadline), api, entry, model)
-    able = None if fresh else kept.read_kept(place)
+    place = place_of(endpoint, await version_of(endpoint, deadline), api, entry, model)
+    able = None if fresh else read_kept(place)
     if able is None:
         found = Abilities(model, context_length, details=_details(entry, model))
         able = await _tried(_Prober(endpoint, model, deadline), found, api)
-        kept.keep(place, able)
+        keep(place, able)
     return able, place
 
 
