@@ -15,6 +15,7 @@ import pytest
 
 from shared_core.documents.load import Document, load_document
 
+pytest.importorskip("office_oxide")
 pytest.importorskip("pypdfium2")
 pytest.importorskip("docx")
 pytest.importorskip("bs4")

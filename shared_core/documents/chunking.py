@@ -184,6 +184,8 @@ def _sections(document: Document, segment: Segment) -> Iterator[tuple[int, int, 
         if document.text[body : heading.start].strip():
             yield start, heading.start, body, above
             start = heading.start
+        elif body > start and is_listing_title(open_[-1].label):  # a table of contents that the program left out
+            start = heading.start
         _enter(open_, heading)
         body, above = heading.end, tuple(open_)
     yield start, segment.end, body, above

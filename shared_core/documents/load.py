@@ -1,7 +1,7 @@
 """Read a file as a document: its text with headings, pages and table rows.
 
 The file's name tells its format (``loaders/formats.py`` lists them): plain text and markup (``.txt .md .rst .tex`` …),
-``.html``, ``.pdf``, ``.docx .odt .pptx .epub``, tables (``.csv .tsv .jsonl .json``), notebooks, source files,
+``.html``, ``.pdf``, ``.docx .pptx .epub``, tables (``.csv .tsv .jsonl .json``), notebooks, source files,
 configuration and logs; each of them also compressed as ``.gz`` or ``.bz2``.
 """
 
@@ -26,7 +26,7 @@ from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, endi
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 4
+LOADER_VERSION = 5
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {

@@ -64,26 +64,9 @@ def test_binary_files_named_txt_are_refused(tmp_path: Path, data: bytes) -> None
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b" \n\t\r\n "])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a.txt",
-        "a.md",
-        "a.html",
-        "a.csv",
-        "a.jsonl",
-        "a.pdf",
-        "a.docx",
-        "a.odt",
-        "a.pptx",
-        "a.epub",
-        "a.rst",
-        "a.py",
-        "a.json",
-    ],
-)
-def test_files_without_text_are_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    refused(write(tmp_path, name, content))
+@pytest.mark.parametrize("ending", ["txt", "md", "html", "csv", "jsonl", "pdf", "epub", "rst", "py", "json"])
+def test_files_without_text_are_refused(tmp_path: Path, ending: str, content: bytes) -> None:
+    refused(write(tmp_path, f"a.{ending}", content))
 
 
 def test_size_limit(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ SUFFIXES = {
     **dict.fromkeys((".tex", ".adoc", ".asciidoc", ".org", ".textile", ".wiki"), "text"), ".man": "man",
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".rst": "rst",
     ".html": "html", ".htm": "html", ".xhtml": "html",
-    ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".odt": "odt", ".pptx": "pptx", ".epub": "epub",
+    ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".epub": "epub",
     ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".ipynb": "notebook",
     **dict.fromkeys(_CODE, "code"),
 }  # fmt: skip
@@ -43,7 +43,7 @@ NAMES = {
 PACKED = {".gz": "gzip", ".bz2": "bzip2"}
 """Endings of compressed files: ``notes.md.gz`` is read as ``notes.md``."""
 
-BINARY = frozenset(("pdf", "docx", "odt", "pptx", "epub"))
+BINARY = frozenset(("pdf", "docx", "pptx", "epub"))
 """Formats to which a text encoding does not apply."""
 
 TABLES = frozenset(("csv", "tsv", "jsonl", "json"))
@@ -54,7 +54,7 @@ _MANUAL = re.compile(r"\.[1-9][a-z]{0,4}")  # section of a manual
 _GENERATED = frozenset(("searchindex.js", "search_index.js", "search_index.json", "package-lock.json"))
 
 _SAVE_AS = {
-    **dict.fromkeys((".doc", ".dot", ".rtf", ".wps", ".pages"), "save them as .docx"),
+    **dict.fromkeys((".doc", ".dot", ".rtf", ".odt", ".wps", ".pages"), "save them as .docx"),
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods", ".numbers"), "save each sheet as .csv"),
     **dict.fromkeys((".ppt", ".pps", ".odp", ".key"), "save them as .pptx or .pdf"),
     **dict.fromkeys((".ps", ".eps", ".djvu", ".xps"), "convert them to .pdf"),

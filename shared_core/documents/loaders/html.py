@@ -64,13 +64,13 @@ def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
     return read_html(text, budget)
 
 
-def read_html(text: str, budget: Budget) -> Extracted:
-    """Read an HTML page that is decoded already. Raises as ``load_html`` does."""
+def read_html(text: str, budget: Budget, *, spaces: bool = False) -> Extracted:
+    """Read an HTML page that is decoded already; ``spaces``: all its white space counts. Raises as ``load_html``."""
     try:
         from lxml import etree
     except ImportError as error:
         raise MissingDependencyError("lxml", extra="documents", purpose="Reading HTML files") from error
-    target = _PageReader(objects_end=_objects_end(text))
+    target = _PageReader(objects_end=_objects_end(text), spaces=spaces)
     parser = etree.HTMLParser(target=target, huge_tree=True)
     text = without_surrogates(text)
     try:
@@ -123,10 +123,11 @@ class _Element:
 class _PageReader:
     """Target of lxml's parser: converts tags and text to runs of text, each with its zone and the gap before it."""
 
-    def __init__(self, *, objects_end: bool) -> None:
+    def __init__(self, *, objects_end: bool, spaces: bool) -> None:
         self.runs: list[TextRun] = []
         self.zones = Zones()
         self._unseen = _UNSEEN if objects_end else _UNSEEN - {"object"}
+        self._spaces = spaces
         self._open: list[_Element] = []
         self._elements = 0
         self._gap = 0  # index into _SEPARATORS: the separator due before the next text
@@ -289,7 +290,7 @@ class _PageReader:
 
     def _text(self, text: str) -> None:
         text = text.replace("\xad", "")
-        if self._preformatted:
+        if self._preformatted or self._spaces:
             self._emit(text)
             return
         collapsed = _SPACE.sub(" ", text)

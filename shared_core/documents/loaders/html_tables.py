@@ -1,20 +1,24 @@
-"""Name the columns in each row of a web page's table, if its header cells (``<th>``) give the names.
+"""Name the columns in each row of a table, if its header cells (``<th>``) or its first row give the names.
 
-"Flag: -v; Meaning: verbose" can be found, read and quoted alone.
-``tables.table_text`` does the same for office documents.
+"Flag: -v; Meaning: verbose" can be found, read and quoted alone. Office documents and many pages do not mark header
+rows. A first row is taken for one if all rows are as wide as it is, at least three columns; its cells are short, differ
+and have no digits; and some column has digits in each row below.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from shared_core.documents.loaders.extracted import one_line
 from shared_core.documents.loaders.html_zones import TextRun
-from shared_core.documents.loaders.tables import LONGEST_NAME
 
 CELLS = frozenset(("td", "th"))
 CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
+LONGEST_NAME = 40  # characters of a column's name
 _LEAST_COLUMNS, _LEAST_ROWS = 2, 2
+_LEAST_UNMARKED = 3  # columns, and rows, of a table whose header row is not marked
+_DIGIT = re.compile(r"\d")
 
 
 class _Cell:
@@ -99,13 +103,28 @@ def _name_cells(table: _Table, runs: list[TextRun]) -> None:
 
 def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> list[str]:
     """Return the names of the columns; none if the first row does not give them, or the second is a header as well."""
-    if len(rows) < _LEAST_ROWS or len(rows[0]) < _LEAST_COLUMNS or any(c.wide or not c.header for c in rows[0]):
+    if len(rows) < _LEAST_ROWS or len(rows[0]) < _LEAST_COLUMNS or any(cell.wide for cell in rows[0]):
         return []
-    if all(cell.header for cell in rows[1]):
+    names = _texts(rows[0], runs)
+    marked = all(cell.header for cell in rows[0])
+    if all(cell.header for cell in rows[1]) or not (marked or _names_columns(names, rows[1:], runs)):
         return []
-    names = [one_line("".join(run.text for run in runs[cell.first : cell.end])) for cell in rows[0]]
     given = [name for name in names if name]
     return names if given and len(set(given)) == len(given) and max(map(len, given)) <= LONGEST_NAME else []
+
+
+def _names_columns(names: Sequence[str], body: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> bool:
+    """Return whether an unmarked first row is one of names."""
+    if len(names) < _LEAST_UNMARKED or len(body) + 1 < _LEAST_UNMARKED or any(len(r) != len(names) for r in body):
+        return False
+    if "" in names or any(map(_DIGIT.search, names)):
+        return False
+    texts = [_texts(row, runs) for row in body]
+    return any(all(_DIGIT.search(row[i]) for row in texts) for i in range(len(names)))
+
+
+def _texts(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
+    return [one_line("".join(run.text for run in runs[cell.first : cell.end])) for cell in row]
 
 
 def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[TextRun]) -> bool:

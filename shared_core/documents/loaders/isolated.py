@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from shared_core.documents.loaders.extracted import Extracted, Heading, Page, Problem
@@ -19,6 +20,12 @@ from shared_core.documents.loaders.limits import Budget
 from shared_core.documents.loaders.process import Helper, receive, send
 from shared_core.errors import DocumentError, MissingDependencyError, SelfReflectError
 
+_PACKAGES = {
+    "pdf": ("pypdfium2",),
+    "docx": ("office_oxide", "lxml"),
+    "pptx": ("office_oxide", "lxml"),
+    "epub": ("lxml",),
+}
 _helper = Helper("shared_core.documents.loaders.isolated")
 
 
@@ -26,7 +33,7 @@ def read_isolated(kind: str, data: bytes, budget: Budget) -> Extracted:
     """Read a file in the helper process.
 
     Args:
-        kind: ``pdf``, ``docx``, ``odt``, ``pptx`` or ``epub``.
+        kind: ``pdf``, ``docx``, ``pptx`` or ``epub``.
         data: the file.
         budget: the time it may take; the helper is killed when it is used up.
 
@@ -34,9 +41,10 @@ def read_isolated(kind: str, data: bytes, budget: Budget) -> Extracted:
         DocumentError: the file cannot be read, or not within the limits of time and memory (1 GiB of address space).
         MissingDependencyError: the package that reads this format is not installed.
     """
-    package = "pypdfium2" if kind == "pdf" else "lxml"
-    if importlib.util.find_spec(package) is None:
-        raise MissingDependencyError(package, extra="documents", purpose=f"Reading {kind.upper()} files")
+    for package in _PACKAGES[kind]:
+        if importlib.util.find_spec(package) is None:
+            name = package.replace("_", "-")
+            raise MissingDependencyError(name, extra="documents", purpose=f"Reading {kind.upper()} files")
     if getattr(sys, "frozen", False):  # a program packed into one file has no interpreter to start
         return _reader(kind)(data, budget)
     reply = _helper.ask(data, budget, kind)
@@ -57,13 +65,9 @@ def _reader(kind: str) -> Callable[[bytes, Budget], Extracted]:
         from shared_core.documents.loaders.pdf import read_pdf
 
         return read_pdf
-    if kind == "epub":
-        from shared_core.documents.loaders.epub import read_epub
+    from shared_core.documents.loaders.office import read_epub, read_office
 
-        return read_epub
-    from shared_core.documents.loaders import office
-
-    return {"docx": office.read_docx, "odt": office.read_odt, "pptx": office.read_pptx}[kind]
+    return read_epub if kind == "epub" else partial(read_office, kind)
 
 
 def _serve() -> None:

@@ -38,14 +38,12 @@ MAX_CELLS = 5_000_000
 MAX_LINE_CHARACTERS = 8 * 2**20
 """Of JSON: parsed values take up to fifty times their length in memory."""
 
-LONGEST_NAME = 40  # characters of a column's name
 _DELIMITERS = (",", ";", "\t", "|")
 _QUOTING = "Put fields with quotes, delimiters or line breaks in double quotes, and double the quotes in them."
 _SAMPLE_LINES = 20
 _REREAD = 3  # times its length that a file may be read over because of quotes that are never closed
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})$")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][-+]?\d{1,3})?$")
-_DIGIT = re.compile(r"\d")
 _OFTEN_A_CELL = frozenset(("article", "document", "description", "abstract", "summary", "answer"))
 _SHORT = 80  # characters: if the median value of a column is shorter, its values are cells rather than texts
 _STORE_PREFIXES = ("chroma:", "selfreflect:")  # reserved by vector stores
@@ -53,7 +51,6 @@ _ROW_BREAK = "\n\n"
 _MAX_INTEGER = 2**63
 _MAX_PROBLEMS = 20
 _TITLE_CHARACTERS = 200
-_LEAST_COLUMNS, _LEAST_ROWS = 3, 2
 _field_limit = threading.Lock()
 
 Row = tuple[int, Mapping[str, Any]]  # number (CSV: of the data row; JSONL: of the line), values
@@ -347,30 +344,3 @@ def _flat(value: Any) -> MetadataValue:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return without_surrogates(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def table_text(rows: Sequence[Sequence[str]]) -> str:
-    r"""Write a table of an office document, one line for each row that has text.
-
-    If the first row names the columns, each row says which value is which, so that it can be found, read and quoted
-    alone; otherwise cells are separated by tabs. Office documents seldom mark header rows. A first row is taken for
-    one if all rows are as wide as it is, at least three columns; its cells are short, differ and have no digits; and
-    some column has digits in each row below.
-
-    >>> table_text([["Mill", "Built", "Miller"], ["North", "1871", "Ila Venn"], ["South", "1902", "Tom Hale"]])
-    'Mill: North; Built: 1871; Miller: Ila Venn\nMill: South; Built: 1902; Miller: Tom Hale'
-    """
-    filled = [[one_line(cell) for cell in row] for row in rows if any(cell.strip() for cell in row)]
-    if not _has_header(filled):
-        return "\n".join("\t".join(row).rstrip("\t") for row in filled)
-    names, *body = filled
-    return "\n".join("; ".join(f"{name}: {cell}" for name, cell in zip(names, row) if cell) for row in body)
-
-
-def _has_header(rows: Sequence[Sequence[str]]) -> bool:
-    if len(rows) <= _LEAST_ROWS or len(rows[0]) < _LEAST_COLUMNS or len({len(row) for row in rows}) > 1:
-        return False
-    names, *body = rows
-    if len(set(names)) < len(names) or any(not 0 < len(n) <= LONGEST_NAME or _DIGIT.search(n) for n in names):
-        return False
-    return any(all(_DIGIT.search(row[i]) for row in body) for i in range(len(names)))
