@@ -27,13 +27,12 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from scipy.optimize import minimize
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
 from benchmarks import models
 from shared_core.calibration.held_out import auroc
-from shared_core.calibration.stack import Stack, log_odds_of
+from shared_core.calibration.stack import Stack, fit_weights, log_odds_of
 from shared_core.citation.facts import compare_claim
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.facades.engine import SelfReflectEngine
@@ -48,7 +47,6 @@ TARGET = ROOT / "shared_core/calibration/models_in_general.json"
 KINDS = ("strong", "paraphrasing", "bold", "liar", "digits", "foreign")
 NAMES = ("sufficient", "seconded", "rival", "trusted", "named")
 SIGNS = tuple(-1 if name == "rival" else 1 for name in NAMES)
-STRENGTH = 0.3  # inverse of the L2 penalty on the weights, as in `fit_stack`
 BAR = 0.5
 
 
@@ -148,19 +146,13 @@ def _row(claim: dict[str, Any], question: str, trusted: float, together: float) 
 def fit(by_kind: dict[str, list[Row]]) -> np.ndarray:
     """Fit (2 · signals + 1,) weights and intercept, each kind of model weighing as much as any other."""
     rows = [r for some in by_kind.values() for r in some]
-    x, y = np.array([r.figures for r in rows]), np.array([r.right for r in rows], float)
+    x, y = np.array([r.figures for r in rows]), np.array([r.right for r in rows])
     share = np.concatenate([np.full(len(some), 1 / len(some)) for some in by_kind.values() if some])
     share *= len(rows) / share.sum()
 
-    def loss(t: np.ndarray) -> tuple[float, np.ndarray]:
-        z = x @ t[:-1] + t[-1]
-        p = 1 / (1 + np.exp(-z))
-        value = (share * (np.logaddexp(0, z) - y * z)).sum() + (t[:-1] ** 2).sum() / (2 * STRENGTH)
-        slope = share * (p - y)
-        return float(value), np.append(x.T @ slope + t[:-1] / STRENGTH, slope.sum())
-
-    bounds = [(0, None) if sign > 0 else (None, 0) for sign in SIGNS] + [(None, None)] * (len(NAMES) + 1)
-    return np.asarray(minimize(loss, np.zeros(2 * len(NAMES) + 1), jac=True, bounds=bounds, method="L-BFGS-B").x)
+    bounds = [(0, None) if sign > 0 else (None, 0) for sign in SIGNS] + [(None, None)] * len(NAMES)
+    weights, intercept = fit_weights(x, y, bounds=bounds, shares=share)
+    return np.append(weights, intercept)
 
 
 def predict(weights: np.ndarray, rows: Sequence[Row]) -> np.ndarray:

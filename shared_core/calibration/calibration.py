@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shared_core.calibration.binding import BindingValue, plain_questions, require_same
-from shared_core.calibration.held_out import auroc, calibration_error, import_sklearn, predict_held_out
+from shared_core.calibration.held_out import auroc, calibration_error, import_module, predict_held_out
 from shared_core.errors import CalibrationError, CalibrationInputError, InputError
 from shared_core.uncertainty.arrays import Float64, numbers
 
@@ -337,7 +337,7 @@ def _fit(x: Float64, y: Float64, method: Method, increasing: bool) -> dict[str, 
 
 def _isotonic(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
     margin = 1.0 / (len(x) + 2)
-    regression = import_sklearn("isotonic").IsotonicRegression
+    regression = import_module("sklearn.isotonic").IsotonicRegression
     model = regression(y_min=margin, y_max=1 - margin, increasing=increasing, out_of_bounds="clip").fit(x, y)
     # Two knots may round to the same float: keep one, so that scores rise strictly.
     knots: dict[float, float] = dict(zip(map(float, model.X_thresholds_), map(float, model.y_thresholds_)))
@@ -349,7 +349,7 @@ def _platt(x: Float64, y: Float64, increasing: bool) -> dict[str, Any]:
     targets = np.where(y == 1, bounds["ceiling"], bounds["floor"])
     centre, spread = float(np.median(x)), float(np.std(x)) or 1.0
     z = ((x - centre) / spread)[:, None]
-    model = import_sklearn("linear_model").LogisticRegression(C=1e6, max_iter=1000)
+    model = import_module("sklearn.linear_model").LogisticRegression(C=1e6, max_iter=1000)
     classes = np.repeat([1, 0], len(x))
     model.fit(np.concatenate([z, z]), classes, sample_weight=np.concatenate([targets, 1 - targets]))
     slope = float(model.coef_[0, 0]) / spread

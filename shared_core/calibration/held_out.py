@@ -17,10 +17,10 @@ FOLDS = 5
 """Folds that rows are dealt into; each is predicted by a fit on the others."""
 
 
-def import_sklearn(module: str, purpose: str = "Calibration") -> Any:
-    """Import a module of scikit-learn, which is slow to load; MissingDependencyError if it is not installed."""
+def import_module(module: str, purpose: str = "Calibration") -> Any:
+    """Import a module of scikit-learn or SciPy, slow to load; MissingDependencyError if it is not installed."""
     try:
-        return importlib.import_module(f"sklearn.{module}")
+        return importlib.import_module(module)
     except ImportError as error:
         raise MissingDependencyError("scikit-learn", extra="eval", purpose=purpose) from error
 
@@ -42,7 +42,7 @@ def deal_folds(
     Raises:
         MissingDependencyError: scikit-learn is not installed.
     """
-    selection = import_sklearn("model_selection")
+    selection = import_module("sklearn.model_selection")
     y = np.asarray(labels).astype(bool)
     number = {group: i for i, group in enumerate(dict.fromkeys(groups))} if groups is not None else {}
     of = np.array([number[g] for g in groups]) if groups is not None else np.arange(len(y))

@@ -1,7 +1,9 @@
 """Logistic regression that combines several support signals, any of which may be missing.
 
-It is linear in the log-odds of each signal, with a separate weight for each missing one. Fitting uses scikit-learn;
-applying needs nothing. Like a calibration, it is bound to the configuration it was fitted for.
+It is linear in the log-odds of each signal, with a separate weight for each missing one. A fit may start from one
+signal that is a probability of being right already (the support by the shipped stack): few claims then only rescale it,
+which keeps its order, and the other signals get weights once they are shown to help. Fitting uses SciPy; applying needs
+nothing. Like a calibration, a stack is bound to the configuration it was fitted for.
 """
 
 from __future__ import annotations
@@ -18,14 +20,19 @@ from numpy.typing import NDArray
 from shared_core.calibration.binding import BindingValue, plain_questions, require_same
 from shared_core.calibration.calibration import LEAST_EACH, Calibration
 from shared_core.calibration.guarantees import FittedGuarantee
-from shared_core.calibration.held_out import auroc, calibration_error, import_sklearn, predict_held_out
+from shared_core.calibration.held_out import auroc, calibration_error, import_module, predict_held_out
 from shared_core.errors import CalibrationError, CalibrationInputError
 from shared_core.uncertainty.arrays import Float64
 
 VERSION = 1
-LEAST_CLAIMS = 40
+LEAST_CLAIMS = 20
 """Fewest claims that a stack is fitted on, right and wrong ones together."""
-_STRENGTH = 0.3  # inverse of the L2 penalty on the weights
+STRENGTH = 0.3
+"""Variance of the normal prior of a weight, the inverse of its L2 penalty."""
+_LEAST_EACH = 2  # claims of each kind, for a fit that starts from one signal
+_FEW = 100  # claims; with fewer, a fit that starts from one signal weighs the others only if they help beyond doubt
+_LEAST_SLOPE = 0.1  # of the signal that a fit starts from: few claims may flatten its order, never reverse it
+_SHIFT = 1.0  # variance of the intercept of a fit that starts from one signal
 _LIMIT = 6.0  # log-odds are clipped here: a probability of 0.9975
 _REFIT = "Fit it again: selfreflect calibrate claims"
 
@@ -46,7 +53,8 @@ class Stack:
         intercept: constant term.
         bound_to: configuration that it holds for.
         n, positives: claims it was fitted on, and right ones among them. No probability is nearer to 0 or 1 than one
-            more claim of the other kind would put it: 1 / (n + 2).
+            more claim of the other kind would put it: 1 / (n + before + 2).
+        before: claims that the signal it starts from was fitted on.
         metrics: out of fold: ``auroc``, ``brier``, ``ece``; also ``brier_constant`` (the base rate for every claim) and
             ``brier_before`` (the support that the stack replaces).
         questions: digests of the questions it was fitted on (``binding.question_digest``), if known.
@@ -62,6 +70,7 @@ class Stack:
     metrics: Mapping[str, float] = field(default_factory=dict)
     version: int = VERSION
     questions: tuple[str, ...] = ()
+    before: int = 0
 
     def __post_init__(self) -> None:
         """Check that the numbers fit together, and keep read-only copies."""
@@ -70,7 +79,7 @@ class Stack:
         object.__setattr__(self, "questions", tuple(self.questions))
         numbers = (*self.weights, *self.missing, self.intercept)
         whole = len(self.names) == len(self.weights) == len(self.missing) and self.names
-        if self.version != VERSION or not whole or not all(map(math.isfinite, numbers)) or self.n < 0:
+        if self.version != VERSION or not whole or not all(map(math.isfinite, numbers)) or min(self.n, self.before) < 0:
             raise CalibrationError("Invalid calibration of claims.", hint=_REFIT)
 
     def __hash__(self) -> int:
@@ -90,7 +99,7 @@ class Stack:
         if all(row[count:]):
             return None
         z = self.intercept + sum(w * x for w, x in zip((*self.weights, *self.missing), row, strict=True))
-        margin = 1 / (self.n + 2)
+        margin = 1 / (self.n + self.before + 2)
         return min(max(1 / (1 + math.exp(-max(min(z, 50.0), -50.0))), margin), 1 - margin)
 
     def require(self, **configuration: BindingValue) -> Stack:
@@ -104,7 +113,8 @@ class Stack:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("questions", "missing")}
+        left_out = ("questions", "missing", *(() if self.before else ("before",)))  # hashes of older files stay valid
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         lists = {"names": list(self.names), "weights": list(self.weights), "silent": list(self.missing)}
         known = plain_questions(self.questions)
         return {**plain, **lists, "bound_to": dict(self.bound_to), "metrics": dict(self.metrics), **known}
@@ -134,6 +144,7 @@ def fit_stack(
     before: Sequence[float | None] | None = None,
     groups: Sequence[Hashable] | None = None,
     questions: Sequence[str] = (),
+    start: Stack | None = None,
 ) -> Stack:
     """Fit a stack on judged claims.
 
@@ -146,47 +157,99 @@ def fit_stack(
             claim would not be shown.
         groups: (claims,) question of each claim; claims about one question are held out together.
         questions: digests of all questions that were asked.
+        start: stack whose probability is the first signal, and which the fit starts from; used if that signal is known
+            for most claims.
 
     Raises:
-        CalibrationError: fewer than ``LEAST_CLAIMS`` claims with a signal, or fewer than ``LEAST_EACH`` of a kind.
+        CalibrationError: fewer than ``LEAST_CLAIMS`` claims with a signal, or fewer than ``LEAST_EACH`` of a kind (with
+            ``start`` 2).
         MissingDependencyError: scikit-learn is not installed.
     """
     kept = _known(signals)
     x, y = _matrix(signals, kept), np.array([bool(right[i]) for i in kept])
     positives = int(y.sum())
-    if len(kept) < LEAST_CLAIMS or min(positives, len(kept) - positives) < LEAST_EACH:
+    started = start is not None and len(kept) > 0 and float(x[:, len(names)].mean()) < 0.5
+    least = _LEAST_EACH if started else LEAST_EACH
+    if len(kept) < LEAST_CLAIMS or min(positives, len(kept) - positives) < least:
         raise CalibrationInputError(
             f"{len(kept)} claims, {positives} of them right, are too few to calibrate claims "
             f"({len(signals) - len(kept)} more have no signal).",
-            hint=f"Give questions for {LEAST_CLAIMS} claims or more, {LEAST_EACH} or more right and as many wrong.",
+            hint=f"Give questions for {LEAST_CLAIMS} claims or more, {least} or more right and as many wrong.",
         )
-    model = _logistic(x, y)
-    slopes = model.coef_[0]
-    count = len(names)
-    metrics = _metrics(y.astype(np.float64), _predict_held_out(x, y, _select(groups, kept)))
+    free, predicted = _choose(x, y, _select(groups, kept), started=started)
+    weights, intercept = fit_weights(x, y, **free)
+    metrics = _metrics(y.astype(np.float64), predicted)
     if before is not None:
         old = np.array([before[i] or 0.0 for i in kept])
         metrics["brier_before"] = float(np.mean((old - y) ** 2))
+        metrics["auroc_before"] = auroc(old, y.astype(np.float64))
     return Stack(
         tuple(names),
-        tuple(map(float, slopes[:count])),
-        tuple(map(float, slopes[count:])),
-        float(model.intercept_[0]),
+        tuple(map(float, weights[: len(names)])),
+        tuple(map(float, weights[len(names) :])),
+        intercept,
         dict(bound_to or {}),
         len(kept),
         positives,
         metrics,
         questions=tuple(dict.fromkeys(questions)),
+        before=start.n if start is not None and started else 0,
     )
 
 
+def fit_weights(
+    x: Float64,
+    y: NDArray[np.bool_],
+    *,
+    bounds: Sequence[tuple[float | None, float | None]] | None = None,
+    centre: Float64 | None = None,
+    shares: Float64 | None = None,
+) -> tuple[Float64, float]:
+    """Fit a logistic regression whose weights are normal around ``centre`` with variance ``STRENGTH``.
+
+    Args:
+        x: (rows, 2 · signals), see ``log_odds_of``.
+        y: (rows,) whether the event held.
+        bounds: (2 · signals,) of each weight; by default a signal's is not negative, as more of it never is worse, and
+            that of a missing one is free.
+        centre: (2 · signals,) means of the weights; 0 by default. With it the intercept is near 0, too.
+        shares: (rows,) weight of each row; 1 by default.
+
+    Returns:
+        (2 · signals,) weights, and the intercept.
+
+    Raises:
+        MissingDependencyError: SciPy is not installed; it comes with scikit-learn.
+    """
+    count = x.shape[1]
+    middle = np.zeros(count + 1) if centre is None else np.append(centre, 0.0)
+    variance = np.append(np.full(count, STRENGTH), math.inf if centre is None else _SHIFT)
+    share = np.ones(len(y)) if shares is None else shares
+    bounds = bounds if bounds is not None else [(0, None)] * (count // 2) + [(None, None)] * (count // 2)
+
+    def loss(t: Float64) -> tuple[float, Float64]:
+        z, away = x @ t[:-1] + t[-1], t - middle
+        slope = share * (1 / (1 + np.exp(-np.clip(z, -50, 50))) - y)
+        value = (share * (np.logaddexp(0, z) - y * z)).sum() + (away**2 / variance).sum() / 2
+        return float(value), np.append(x.T @ slope, slope.sum()) + away / variance
+
+    optimize = import_module("scipy.optimize", "Calibrating claims")
+    found = optimize.minimize(loss, middle, jac=True, bounds=[*bounds, (None, None)], method="L-BFGS-B").x
+    return np.asarray(found[:-1], dtype=np.float64), float(found[-1])
+
+
 def held_out_of_stack(
-    signals: Sequence[Sequence[float | None]], right: Sequence[bool], *, groups: Sequence[Hashable] | None = None
+    signals: Sequence[Sequence[float | None]],
+    right: Sequence[bool],
+    *,
+    groups: Sequence[Hashable] | None = None,
+    started: bool = False,
 ) -> list[float | None] | None:
     """Predict each claim by a stack fitted without it and its group; the metrics come from these.
 
     Args:
         signals, right, groups: see ``fit_stack``.
+        started: the fit starts from the first signal.
 
     Returns:
         Probabilities in order, ``None`` where every signal is missing; ``None`` instead of the list if claims cannot be
@@ -194,7 +257,7 @@ def held_out_of_stack(
     """
     kept = _known(signals)
     y = np.array([bool(right[i]) for i in kept])
-    predicted = _predict_held_out(_matrix(signals, kept), y, _select(groups, kept))
+    predicted = _choose(_matrix(signals, kept), y, _select(groups, kept), started=started)[1]
     if predicted is None:
         return None
     found: list[float | None] = [None] * len(signals)
@@ -203,17 +266,42 @@ def held_out_of_stack(
     return found
 
 
-def _logistic(x: Float64, y: NDArray[np.bool_]) -> Any:
-    return import_sklearn("linear_model", "Calibrating claims").LogisticRegression(C=_STRENGTH, max_iter=1000).fit(x, y)
+def _choose(
+    x: Float64, y: NDArray[np.bool_], groups: Sequence[Hashable] | None, *, started: bool
+) -> tuple[dict[str, Any], Float64 | None]:
+    """Return the form of the fit, as arguments of ``fit_weights``, and its out-of-fold predictions, if there are folds.
+
+    A fit that starts from the first signal only rescales it, unless weights of all signals predict better out of fold,
+    by more than two standard errors of the difference in log loss (four with few claims).
+    """
+
+    def held_out(form: dict[str, Any]) -> Float64 | None:
+        def predict(rest: NDArray[np.bool_], held: NDArray[np.bool_]) -> Float64:
+            weights, intercept = fit_weights(x[rest], y[rest], **form)
+            return np.asarray(1 / (1 + np.exp(-(x[held] @ weights + intercept))))
+
+        return predict_held_out(y, groups, predict)
+
+    if not started:
+        return {}, held_out({})
+    half = x.shape[1] // 2
+    centre = np.zeros(2 * half)
+    centre[0] = 1.0
+    slopes: list[tuple[float | None, float | None]] = [(_LEAST_SLOPE, None)]
+    alone = {"centre": centre, "bounds": [*slopes, *[(0, 0)] * (half - 1), (None, None), *[(0, 0)] * (half - 1)]}
+    whole = {"centre": centre, "bounds": [*slopes, *[(0, None)] * (half - 1), *[(None, None)] * half]}
+    first, second = held_out(alone), held_out(whole)
+    if first is None or second is None:
+        return alone, first
+    gained = _log_loss(first, y) - _log_loss(second, y)
+    errors = 4 if len(y) < _FEW else 2
+    better = float(gained.mean()) > errors * float(gained.std(ddof=1)) / math.sqrt(len(gained))
+    return (whole, second) if better else (alone, first)
 
 
-def _predict_held_out(x: Float64, y: NDArray[np.bool_], groups: Sequence[Hashable] | None) -> Float64 | None:
-    """Return (claims,) P(right), each by a fit without its fold; ``None`` if there are no folds."""
-
-    def predict(rest: NDArray[np.bool_], held: NDArray[np.bool_]) -> Float64:
-        return np.asarray(_logistic(x[rest], y[rest]).predict_proba(x[held])[:, 1])
-
-    return predict_held_out(y, groups, predict)
+def _log_loss(p: Float64, y: NDArray[np.bool_]) -> Float64:
+    losses: Float64 = -np.log(np.clip(np.where(y, p, 1 - p), 1e-6, None))
+    return losses
 
 
 def _metrics(y: Float64, held: Float64 | None) -> dict[str, float]:

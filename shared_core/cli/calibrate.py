@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from shared_core.cli.calibrate_budget import BudgetOptions, tell_estimate
 from shared_core.cli.common import (
     FAILED,
     DefaultGroup,
@@ -65,7 +66,7 @@ Alpha = Annotated[float, typer.Option(help="Probability that the promise may fai
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrateOptions(EngineOptions):
+class CalibrateOptions(EngineOptions, BudgetOptions):
     """Options of every purpose: the engine, the method, and where the result goes.
 
     >>> CalibrateOptions(model="smollm2").output
@@ -245,7 +246,12 @@ def _fit_options(
     if (rule == "target_accuracy") != (target is not None):
         raise InputError("--rule target_accuracy and --target need each other.", hint="--target 0.9, for example.")
     return FitOptions(
-        cast("FitMethod", run.method), cast("Labels", labels), cast("ThresholdRule", rule), target, claims=claims
+        cast("FitMethod", run.method),
+        cast("Labels", labels),
+        cast("ThresholdRule", rule),
+        target,
+        claims=claims,
+        budget=run.limits(),
     )
 
 
@@ -343,14 +349,20 @@ def _fit_each(
     engine: SelfReflectEngine, rows: list[Question], purposes: Sequence[str], options: FitOptions, asked: RunLog
 ) -> dict[str, Fitted]:
     from shared_core.evaluation.fitting import fit
+    from shared_core.evaluation.fitting.budget import describe
+    from shared_core.runtime.budget import Meter
 
+    tell_estimate(engine, rows, purposes, options, known=len(asked.rows))
     fitted: dict[str, Fitted] = {}
+    meter = Meter(SelfReflectSettings())
+    prices = options.budget.prices if options.budget is not None else None
     for name in purposes:
         gate = fitted.get("gate")
         if gate is not None and not gate.shortfall:
             options = dataclasses.replace(options, gate=gate.calibration)
-        with question_progress(err, len(rows), f"Calibrating: {name}") as progress:
-            fitted[name] = fit(name, engine, rows, options, progress=progress, kept=asked)
+        spent = (lambda: describe(meter.usage, prices)) if engine.resources.models else str
+        with question_progress(err, len(rows), f"Calibrating: {name}", spent) as progress:
+            fitted[name] = fit(name, engine, rows, options, progress=progress, kept=asked, meter=meter)
         out.print(fitted[name].summary(), markup=False, highlight=False)
     return fitted
 

@@ -158,19 +158,22 @@ def indexing_progress(console: Console) -> Iterator[Callable[[IndexProgress], No
 
 
 @contextmanager
-def question_progress(console: Console, total: int, label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback that shows how many of ``total`` questions are done."""
+def question_progress(
+    console: Console, total: int, label: str, spent: Callable[[], str] = str
+) -> Iterator[Callable[[int, int], None]]:
+    """Yield a callback that shows how many of ``total`` questions are done, the time left, and what was ``spent``."""
     if Verbosity.level < 0:
         yield lambda done, _: None
         return
     if not console.is_terminal:
         lines = _Lines(console)
-        yield lambda done, _: lines.tell(label, done, total)
+        yield lambda done, _: lines.tell(label, done, total, spent())
         return
-    columns = (TextColumn(label, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    said = TextColumn("{task.fields[spent]}", style="dim", markup=False)
+    columns = (TextColumn(label, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), said)
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done, _: bar.update(task, completed=done)
+        task = bar.add_task(label, total=total, spent="")
+        yield lambda done, _: bar.update(task, completed=done, spent=spent())
 
 
 class _Lines:
@@ -182,7 +185,7 @@ class _Lines:
         self._first = 0  # how much was done when this label first came
         self._label = ""
 
-    def tell(self, label: str, done: int, total: int) -> None:
+    def tell(self, label: str, done: int, total: int, spent: str = "") -> None:
         """Take the state of the work; print a line if the last one is some seconds old."""
         now = time.monotonic()
         if label != self._label:
@@ -192,4 +195,5 @@ class _Lines:
         self._told = now
         since = done - self._first
         left = (now - self._started) * (total - done) / since if since > 0 else 0.0
-        self._console.print(Text(f"{label}: {done} of {total}" + (f", about {left:.0f} s left" if left >= 1 else "")))
+        rest = [f"about {left:.0f} s left"] if left >= 1 else []
+        self._console.print(Text(", ".join([f"{label}: {done} of {total}", *rest, *([spent] if spent else [])])))

@@ -201,7 +201,13 @@ class SelfReflectEngine:
             "top_k": self.settings.top_k,
             "signals": self.settings.signals,
             "retry_short_answer": self._retry_form,
+            **self._changed("expected_answerable", "rerank", "candidates"),
         }
+
+    def _changed(self, *names: str) -> dict[str, BindingValue]:
+        """Return settings that are not at their defaults: files written before they were bound to hold for these."""
+        default = type(self.settings)()
+        return {n: v for n in names if (v := getattr(self.settings, n)) != getattr(default, n)}
 
     @property
     def _retry_form(self) -> str | None:

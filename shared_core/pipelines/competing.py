@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from shared_core.citation.facts import compare_claim
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.decision.trust import Reply
+from shared_core.pipelines.decision.trust import ModelTrust, Reply
 from shared_core.pipelines.evidence import quoted_places, titled
 from shared_core.pipelines.extractive import QUOTES, claims_from
 from shared_core.reading.base import Reading, ReadResult
@@ -116,7 +116,21 @@ def takes_part(run: QuestionRun) -> bool:
     fitted for this configuration: the reader's word was not fitted on these documents, and the stack has heard it.
     """
     wanted = run.settings.compete and run.settings.guarantee is None and run.abilities.stack is None
-    return wanted and run.abilities.has_reader and bool(run.abilities.capabilities)
+    return wanted and _has_both(run)
+
+
+def has_rival(run: QuestionRun) -> bool:
+    """Return whether claims are compared with the reader's quote: where these compete, and beside a fitted stack."""
+    return takes_part(run) or (run.abilities.stack is not None and _has_both(run))
+
+
+def _has_both(run: QuestionRun) -> bool:
+    return run.abilities.has_reader and bool(run.abilities.capabilities)
+
+
+def trust_in(run: QuestionRun) -> ModelTrust:
+    """Return what the model's replies have shown of it. A fitted stack's scores depend on their question alone."""
+    return run.abilities.trust if run.abilities.stack is None else ModelTrust()
 
 
 def compare(
@@ -131,9 +145,10 @@ def compare(
     reply: Reply = "differs" if borne_out else "contradicts" if claims else "declines"
     if any(same_answer(c, own[0], question) for c in borne_out):
         reply = "agrees"
-    together = run.abilities.trust.posterior(p, reply, question)
+    trust = trust_in(run)
+    together = trust.posterior(p, reply, question)
     share = named(question, own[0], passages)
-    if share is not None and share < 1 and run.abilities.trust.competent(question) < _TRIED:
+    if share is not None and share < 1 and trust.competent(question) < _TRIED:
         together = min(together, p)  # of something with nearly the same name, model and reader are misled alike
     return Comparison(own, p, reply, together)
 

@@ -28,7 +28,7 @@ from importlib import resources
 from shared_core.calibration.stack import Stack
 from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.errors import LimitError, SelfReflectError
-from shared_core.pipelines.competing import ANSWERED_BY, compare, compete, named, same_answer, takes_part
+from shared_core.pipelines.competing import ANSWERED_BY, compare, compete, has_rival, named, same_answer, trust_in
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
 from shared_core.pipelines.decision.keeping import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -41,7 +41,9 @@ from shared_core.runtime.flow import Flow, Judge, Read
 from shared_core.types import Answer, Claim, Passage, Signals, Span
 from shared_core.uncertainty import final_answer
 
-SIGNALS = ("entailed", "answers", "quoted", "sufficient", "certain", "agreement", "named", "likely")
+GENERAL = "general"
+"""Name of the support by the shipped stack, the signal that a fitted stack starts from."""
+SIGNALS = (GENERAL, "entailed", "answers", "quoted", "sufficient", "certain", "agreement", "named", "likely")
 """The signals of a stack, in the order of its features."""
 
 _READER_BELIEVES = 0.5
@@ -159,7 +161,7 @@ def _gather(
     answers = yield from _ask_critic(question, cited, passages, run)
     quoted = _best_of_quotes(cited, read)
     own = [r.short_answer.text for r in read.readings[:1] if r.short_answer and _believed(r.probability)]
-    beside = compare(question, cited, read.readings, passages, run) if takes_part(run) else None
+    beside = compare(question, cited, read.readings, passages, run) if has_rival(run) else None
     agrees = [beside is not None and same_answer(c, beside.own[0], question) for c in cited]
     together = beside.together if beside else None
     found = [
@@ -172,7 +174,7 @@ def _gather(
             agreement=_agreement(claim.text, own) if own else claim.signals.agreement,
             seconded=together if agrees[i] else None,
             rival=None if agrees[i] else together,
-            trusted=run.abilities.trust.competent(question) if beside else None,
+            trusted=trust_in(run).competent(question) if beside else None,
             named=named(question, claim, passages),
         )
         for i, claim in enumerate(cited)
@@ -260,19 +262,24 @@ def combine(signals: Signals, run: QuestionRun) -> float | None:
     """
     stack = run.abilities.stack
     if stack is not None:
-        return _by_stack(stack, signals)
-    if _judge_alone(run):
-        return signals.entailed
+        return stack.combine(signal_values(signals, stack.names))
+    return signals.entailed if _judge_alone(run) else _in_general(signals)
+
+
+def signal_values(signals: Signals, names: Sequence[str] = SIGNALS) -> list[float | None]:
+    """Return a claim's signals in the order of a stack's names."""
+    return [_in_general(signals) if name == GENERAL else getattr(signals, name) for name in names]
+
+
+def _in_general(signals: Signals) -> float | None:
+    """Return the support by the shipped stack, or by the lowest signal where the reader was not compared with."""
     if signals.trusted is None or signals.entailed is None:
         return most_doubtful(signals)
     # Fitted on several kinds of model and not on this one: what follows from no quote is not shown whatever it says,
     # and where model and reader say the same, that is as probable as Bayes' rule has it.
-    fitted = _by_stack(models_in_general(), signals)
+    shipped = models_in_general()
+    fitted = shipped.combine(signal_values(signals, shipped.names))
     return _lowest(fitted, signals.entailed, signals.certain, signals.seconded)
-
-
-def _by_stack(stack: Stack, signals: Signals) -> float | None:
-    return stack.combine([getattr(signals, name) for name in stack.names])
 
 
 @functools.cache

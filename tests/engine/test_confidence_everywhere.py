@@ -20,7 +20,7 @@ from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting import FitOptions, fit
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.confidence import SIGNALS
+from shared_core.pipelines.confidence import signal_values
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Passage
 from tests.fakes import FirstSentenceReader, Shelf
@@ -220,7 +220,7 @@ def test_claims_calibrated_on_a_pipeline_show_what_the_stack_says(pipeline: Any,
     answer = lamps(pipeline, lamp_model("text-only"), calibration=file).answer(QUESTIONS[1].question)
     assert answer.calibrated
     best = max(answer.claims, key=lambda c: c.support or 0.0)
-    assert best.support == pytest.approx(fitted.combine([getattr(best.signals, name) for name in SIGNALS]))
+    assert best.support == pytest.approx(fitted.combine(signal_values(best.signals)))
     with pytest.raises(CalibrationError, match="fitted for"):
         lamps(pipeline, ScriptedLM(["x"], name="another"), calibration=file)
 

@@ -1,6 +1,19 @@
 """Fit calibrations on labelled questions: ``fit("claims", engine, questions)``."""
 
-from shared_core.evaluation.fitting.fit import PURPOSES, FitOptions, Fitted, fit
+from shared_core.evaluation.fitting.asking import FitOptions
+from shared_core.evaluation.fitting.budget import Budget, Prices
+from shared_core.evaluation.fitting.fit import Fitted, estimate, fit
 from shared_core.evaluation.fitting.labels import ClaimLabels, read_labelled_claims
+from shared_core.evaluation.fitting.purposes import PURPOSES
 
-__all__ = ["PURPOSES", "ClaimLabels", "FitOptions", "Fitted", "fit", "read_labelled_claims"]
+__all__ = [
+    "PURPOSES",
+    "Budget",
+    "ClaimLabels",
+    "FitOptions",
+    "Fitted",
+    "Prices",
+    "estimate",
+    "fit",
+    "read_labelled_claims",
+]

@@ -23,6 +23,7 @@ from shared_core.errors import (
     StoreError,
 )
 from shared_core.evaluation.dataset import Question
+from shared_core.evaluation.fitting.budget import Budget, Preview
 from shared_core.evaluation.fitting.labels import Label
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 BATCH = 16
 """Questions asked at once."""
-LEAST_QUESTIONS = LEAST_CLAIMS // 4
+LEAST_QUESTIONS = LEAST_CLAIMS // 2
 """Fewest questions for ``claims``: an answer makes several claims."""
 WITH_GATE = ("composed", "seakr")
 """Pipelines that apply a calibrated gate, and calibrated answers from memory."""
@@ -69,6 +70,7 @@ def ask_each(
     load: Callable[[Any], T],
     together: int,
     progress: Progress | None = None,
+    grow: bool = True,
 ) -> list[T | Exception]:
     """Ask every question that the log does not hold yet, in batches, and return what came of each.
 
@@ -80,6 +82,7 @@ def ask_each(
         dump, load: to plain values and back.
         together: questions of a batch.
         progress: called after every batch.
+        grow: begin with small batches, so that progress shows early.
 
     Raises:
         InputError: the log cannot be written, or another process is writing to it.
@@ -95,7 +98,7 @@ def ask_each(
             failed = {key: result for key, result in found.items() if isinstance(result, Exception)}
             yield {key: dump(r) for key, r in found.items() if not isinstance(r, Exception)}, failed
 
-    kept.fill(keys, work, batch_size=together, progress=progress, grow=True)
+    kept.fill(keys, work, batch_size=together, progress=progress, grow=grow)
     return [made[key] if key in made else load(kept.rows.get(key)) for key in keys]
 
 
@@ -115,6 +118,7 @@ class FitOptions:
             whether the claim contains an accepted answer.
         claims: of ``support``: labelled (quote, claim, label) rows.
         guarantee: of ``guarantee``: its kind.
+        budget: the most that asking may cost, and how precise a result needs no more questions.
     """
 
     method: FitMethod = "auto"
@@ -125,6 +129,7 @@ class FitOptions:
     label: Label | None = None
     claims: Sequence[tuple[str, str, bool]] = ()
     guarantee: GuaranteeName = "conformal_factuality"
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +174,18 @@ class Observed:
 
 @dataclass(frozen=True)
 class FitJob:
-    """One fit: the engine, its questions, the options, the log of rows, and the meter of what it costs."""
+    """One fit: the engine, its questions, the options, the log of rows, and the meter of what it costs.
+
+    ``started``: questions were asked before, so batches need not begin small.
+    """
 
     engine: SelfReflectEngine
     questions: Sequence[Question]
     options: FitOptions
     kept: RunLog
     progress: Progress | None = None
-    meter: Meter = field(default_factory=lambda: Meter(SelfReflectSettings()))
+    meter: Meter | Preview = field(default_factory=lambda: Meter(SelfReflectSettings()))
+    started: bool = False
 
     def run_many(self, waiting: Sequence[Flow[T]], deadline: float | None = None) -> list[T | Exception]:
         """Run flows together and count what they use."""
@@ -220,6 +229,7 @@ class FitJob:
             load=load,
             together=together,
             progress=self.progress,
+            grow=not self.started,
         )
 
 

@@ -1,30 +1,25 @@
 """Fit a calibration for one purpose: ``fit("claims", engine, questions)``.
 
-``PURPOSES`` is the table of what can be fitted: where the rows come from, what the probability is of, and what the
-calibration is bound to. The arithmetic is in ``shared_core.calibration``.
+A budget limits what it asks: rounds of questions, each a sample of all, until it is spent or the result is precise.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shared_core.calibration.binding import BindingValue
-from shared_core.calibration.calibration import (
-    Calibration,
-    choose_threshold,
-    fit_calibration,
-    held_out,
-)
-from shared_core.calibration.guarantees import FittedGuarantee, fit_guarantee
+from shared_core.calibration.binding import question_digest
+from shared_core.calibration.calibration import Calibration, held_out
+from shared_core.calibration.guarantees import FittedGuarantee
 from shared_core.calibration.held_out import find_shortfall
-from shared_core.calibration.stack import AnyCalibration, Stack, fit_stack, held_out_of_stack
-from shared_core.errors import CalibrationError
+from shared_core.calibration.stack import AnyCalibration, Stack, held_out_of_stack
+from shared_core.errors import CalibrationInputError, SelfReflectError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.fitting import observe
 from shared_core.evaluation.fitting.asking import (
     FitJob,
     FitOptions,
@@ -34,19 +29,20 @@ from shared_core.evaluation.fitting.asking import (
     check_engine,
     check_questions,
 )
-from shared_core.pipelines.confidence import SIGNALS
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.gating.choose import ChosenEstimator, answer_binding, choose_estimator, form_of
-from shared_core.pipelines.research.evaluate import evaluation_binding
-from shared_core.pipelines.support import support_binding
+from shared_core.evaluation.fitting.budget import PREVIEWED, Budget, Preview, Prices, describe, wilson_interval
+from shared_core.evaluation.fitting.purposes import PURPOSES
+from shared_core.runtime.budget import Meter
+from shared_core.settings import SelfReflectSettings
 from shared_core.support.run_log import Progress, RunLog
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
 
-__all__ = ["PURPOSES", "FitOptions", "Fitted", "fit"]
+__all__ = ["PURPOSES", "FitOptions", "Fitted", "estimate", "fit"]
 
+_ROUND = 8
+"""Questions asked before the budget is looked at again, while there are few."""
 _HeldOut = list[tuple[float | None, bool]]
 
 
@@ -54,6 +50,7 @@ _HeldOut = list[tuple[float | None, bool]]
 class Fitted:
     """A calibration with the rows that it was fitted on.
 
+    >>> from shared_core.calibration import fit_calibration
     >>> rows = [Observation(str(i), i / 40, i % 4 > 0) for i in range(40)]
     >>> curve = fit_calibration([r.score for r in rows], [bool(r.held) for r in rows], bound_to={}, method="platt")
     >>> Fitted("gate", curve, Observed(tuple(rows))).summary().splitlines()[0]
@@ -64,12 +61,16 @@ class Fitted:
         calibration: to be saved under that name.
         observed: its rows.
         usage: what asking has cost; logged rows cost nothing again.
+        target: accuracy that the engine answers at.
+        prices: of tokens, if known.
     """
 
     purpose: str
     calibration: AnyCalibration
     observed: Observed
     usage: Usage = Usage()
+    target: float = 0.5
+    prices: Prices | None = None
 
     @property
     def rows(self) -> tuple[Observation, ...]:
@@ -99,14 +100,16 @@ class Fitted:
                 lines.append(f"threshold: {threshold} ({c.threshold_rule})")
             lines += [f"{name}: {c.metrics[name]:.3f}" for name in sorted(c.metrics)]
             if isinstance(c, Stack):
-                lines += [self._describe_signal(c, i) for i in range(len(c.names))]
+                lines += [self._describe_signal(c, i) for i in range(len(c.names)) if c.weights[i]]
+            right, shown = self.shown
+            low, high = wilson_interval(right, shown)
+            lines.append(f"above {self.target:g}, out of fold: {right} of {shown} right, 95 %: {low:.2f}-{high:.2f}")
         if self.observed.failed:
             lines.append(f"{self.observed.failed} questions failed")
         if not isinstance(c, FittedGuarantee) and c.metrics.get("brier", 0.0) >= c.metrics["brier_constant"]:
             lines.append("out of fold it predicts no better than the base rate for every row")
         if self.usage.calls:
-            tokens = self.usage.prompt_tokens + self.usage.generated_tokens
-            lines.append(f"cost: {self.usage.calls} calls, {tokens} tokens, {self.usage.seconds:.0f} s")
+            lines.append(f"cost: {describe(self.usage, self.prices)}")
         return "\n  ".join([*lines, *self.observed.notes])
 
     def _describe_signal(self, stack: Stack, number: int) -> str:
@@ -124,8 +127,15 @@ class Fitted:
             method, increasing = self.calibration.method, self.calibration.increasing
             found = held_out([r.score for r in rows], right, method=method, increasing=increasing, groups=groups)
         else:
-            found = held_out_of_stack([r.signals for r in rows], right, groups=groups)
+            started = isinstance(self.calibration, Stack) and self.calibration.before > 0
+            found = held_out_of_stack([r.signals for r in rows], right, groups=groups, started=started)
         return None if found is None else list(zip(found, right, strict=True))
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """Right rows, and all rows, whose held-out probability is above the target accuracy."""
+        above = [right for p, right in self.held_out() or () if p is not None and p > self.target]
+        return sum(above), len(above)
 
     def plot(self, folder: str | Path) -> list[Path]:
         """Draw reliability and risk–coverage of the held-out rows (for ``confidence``, the target accuracy too).
@@ -174,6 +184,7 @@ def fit(
     *,
     progress: Progress | None = None,
     kept: RunLog | None = None,
+    meter: Meter | None = None,
 ) -> Fitted:
     """Ask an engine questions with known answers and fit a calibration for one purpose to what comes back.
 
@@ -196,6 +207,7 @@ def fit(
         progress: called as ``progress(done, total)`` after every batch.
         kept: log of rows. Logged rows are not asked again, and new rows are added. Fits that share one share what they
             ask: ``answer`` does not repeat what ``gate`` asked.
+        meter: counts what is used; the budget is of all fits that share one.
 
     Raises:
         InputError: unknown purpose or option, or an engine that the purpose does not fit.
@@ -205,146 +217,90 @@ def fit(
         MissingDependencyError: scikit-learn is not installed (for ``learn_then_test``, MAPIE).
     """
     options = options or FitOptions()
+    meter = meter or Meter(SelfReflectSettings())
+    job = FitJob(engine, questions, options, kept or RunLog(), progress, meter)
+    _check(purpose, job)
+    before = meter.usage
+    fitted = _fit_once(purpose, job) if options.budget is None else _fit_within(purpose, job, options.budget)
+    prices = options.budget.prices if options.budget is not None else None
+    spent = zip(dataclasses.astuple(meter.usage), dataclasses.astuple(before), strict=True)
+    return dataclasses.replace(fitted, usage=Usage(*(now - then for now, then in spent)), prices=prices)
+
+
+def estimate(
+    purpose: str, engine: SelfReflectEngine, questions: Sequence[Question], options: FitOptions | None = None
+) -> Usage:
+    """Return the least that ``fit`` will use, from the first requests of some questions; no model is asked.
+
+    Tokens are those of the prompts, about four characters each; later requests and replies come on top.
+
+    Raises:
+        InputError, CalibrationInputError: as ``fit``.
+    """
+    preview = Preview()
+    job = FitJob(engine, questions, options or FitOptions(), RunLog(), meter=preview)
+    _check(purpose, job)
+    some = _sample(questions)[:PREVIEWED]
+    with contextlib.suppress(SelfReflectError):  # an observation without a reply may be no observation
+        PURPOSES[purpose].observe(dataclasses.replace(job, questions=some))
+    each = len(questions) / max(1, len(some))
+    return Usage(calls=round(preview.usage.calls * each), prompt_tokens=round(preview.usage.prompt_tokens * each))
+
+
+def _check(purpose: str, job: FitJob) -> None:
     check_choice("purpose", purpose, tuple(PURPOSES))
-    check_questions(purpose, questions, options)
-    check_engine(purpose, engine)
-    job = FitJob(engine, questions, options, kept or RunLog(), progress)
+    check_questions(purpose, job.questions, job.options)
+    check_engine(purpose, job.engine)
+
+
+def _sample(questions: Sequence[Question]) -> list[Question]:
+    """Order questions so that each beginning is a sample of all, the same one in every run."""
+    return sorted(questions, key=lambda q: question_digest(q.question))
+
+
+def _fit_once(purpose: str, job: FitJob) -> Fitted:
     chosen = PURPOSES[purpose]
     observed = chosen.observe(job)
-    usage = job.meter.usage
-    return Fitted(purpose, chosen.fit(job, observed, chosen), observed, usage)
+    target = job.engine.settings.target_accuracy
+    return Fitted(purpose, chosen.fit(job, observed, chosen), observed, target=target)
 
 
-# --- rows to calibrations ---------------------------------------------------------------------------------------------
+def _fit_within(purpose: str, job: FitJob, budget: Budget) -> Fitted:
+    """Ask more and more of the questions, until the budget is spent or the result is precise enough; then fit.
 
-
-def _fit_curve(job: FitJob, observed: Observed, purpose: Purpose) -> Calibration:
-    rows = [r for r in observed.rows if r.held is not None]
-    if not rows:
-        raise CalibrationError("No row can be judged.", hint="Give answers, or let the model label: labels='self'.")
-    return fit_calibration(
-        [r.score if math.isfinite(r.score) else math.nan for r in rows],
-        [bool(r.held) for r in rows],
-        bound_to=purpose.bind(job),
-        method=job.options.method,
-        increasing=not purpose.ranks_only,
-        event=_event(job, purpose),
-        groups=[r.id for r in rows],
-        questions=observed.questions,
-    )
-
-
-def _event(job: FitJob, purpose: Purpose) -> str:
-    labels = job.options.labels
-    own = labels == "self" or (labels == "auto" and not all(q.judgeable for q in job.questions))
-    agreed = "as far as the model's answer from passages agrees with it"
-    return f"{purpose.event}, {agreed}" if own and purpose.ranks_only else purpose.event
-
-
-def _fit_gate(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibration:
-    rule, target = job.options.rule, job.options.target
-    rows = [r for r in observed.rows if r.held is not None]
-    fitted = _fit_curve(job, observed, purpose)
-    threshold = choose_threshold([r.score for r in rows], [bool(r.held) for r in rows], rule=rule, target=target)
-    named = rule.replace("_", " ") + (f" {target:g}" if target is not None and rule == "target_accuracy" else "")
-    return fitted.with_threshold(threshold, named)
-
-
-def _fit_stack(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibration:
-    return fit_stack(
-        SIGNALS,
-        [r.signals for r in observed.rows],
-        [bool(r.held) for r in observed.rows],
-        bound_to=purpose.bind(job),
-        before=[r.score if math.isfinite(r.score) else None for r in observed.rows],
-        groups=[r.id for r in observed.rows],
-        questions=observed.questions,
-    )
-
-
-def _fit_guarantee(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibration:
-    settings = job.engine.settings
-    by_answer: dict[str, list[Observation]] = {id_: [] for id_ in observed.answered}
-    for row in observed.rows:
-        if row.held is not None:
-            by_answer[row.id].append(row)
-    drift = list(observed.answered.values())
-    return fit_guarantee(
-        job.options.guarantee,
-        [[r.score if math.isfinite(r.score) else None for r in rows] for rows in by_answer.values()],
-        [[bool(r.held) for r in rows] for rows in by_answer.values()],
-        target_accuracy=settings.target_accuracy,
-        alpha=settings.guarantee_alpha,
-        signals={name: [one[name] for one in drift] for name in drift[0]},
-        bound_to=job.engine.guarantee_binding(job.options.guarantee),
-        questions=observed.questions,
-        reused=observed.reused,
-    )
-
-
-# --- the table of purposes --------------------------------------------------------------------------------------------
-
-
-def _bind_gate(job: FitJob) -> Mapping[str, BindingValue]:
-    context, estimator = _estimator(job)
-    return {"model": context.model_identity("default"), **estimator.binding}
-
-
-def _bind_answer(job: FitJob) -> Mapping[str, BindingValue]:
-    context, estimator = _estimator(job)
-    return answer_binding(estimator, job.engine.settings, context)
-
-
-def _estimator(job: FitJob) -> tuple[Abilities, ChosenEstimator]:
-    context = observe.run_of(job.engine).abilities
-    return context, choose_estimator(job.engine.settings, context, form=form_of(job.engine.settings))
-
-
-def _bind_support(job: FitJob) -> Mapping[str, BindingValue]:
-    return {**support_binding(observe.run_of(job.engine).abilities)}
-
-
-@dataclass(frozen=True, slots=True)
-class Purpose:
-    """Recipe for one purpose: where its rows come from, and how they are fitted.
-
-    Attributes:
-        event: what the probability is of.
-        observe: asks the engine and returns the rows.
-        bind: returns the configuration that the calibration holds for.
-        fit: makes the calibration of the rows.
-        ranks_only: the raw score is an uncertainty: the lower, the likelier the event, and no probability itself.
+    Rounds grow with what was asked, so that looking at the result after each costs little. Logged rows cost nothing.
     """
-
-    event: str
-    observe: Callable[[FitJob], Observed]
-    bind: Callable[[FitJob], Mapping[str, BindingValue]]
-    fit: Callable[[FitJob, Observed, Purpose], AnyCalibration] = _fit_curve
-    ranks_only: bool = False
-
-
-PURPOSES: Mapping[str, Purpose] = {
-    "confidence": Purpose(
-        "the answer shown is right", observe.observe_confidence, lambda job: job.engine.calibration_binding
-    ),
-    "claims": Purpose(
-        "the claim is a right answer", observe.observe_claims, lambda job: job.engine.claims_binding, _fit_stack
-    ),
-    "gate": Purpose(
-        "the answer without passages is right", observe.observe_recall, _bind_gate, _fit_gate, ranks_only=True
-    ),
-    "answer": Purpose("the answer is right", observe.observe_own_answers, _bind_answer, ranks_only=True),
-    "support": Purpose("the quote supports the claim", observe.observe_support, _bind_support),
-    "self_evaluation": Purpose(
-        "the claim is right",
-        observe.observe_self_evaluation,
-        lambda job: evaluation_binding(job.engine.settings, job.engine.context),
-    ),
-    "guarantee": Purpose(
-        "the claims shown are right as promised",
-        observe.observe_guarantee,
-        lambda job: job.engine.guarantee_binding(job.options.guarantee),
-        _fit_guarantee,
-    ),
-}
-"""Recipes by name; ``gate`` comes before ``answer``, which may need it."""
+    questions, size, new = _sample(job.questions), 0, 0
+    progress = job.progress
+    fitted: Fitted | None = None
+    stop, failure = "", CalibrationInputError("The budget is spent before any question.", hint="Raise it.")
+    while size < len(questions) and not stop:
+        step = min(max(1, min(_ROUND, size), size // 8), len(questions) - size)
+        most = budget.affordable(job.meter.usage, new)
+        if most is not None and most < step:
+            step, stop = most, f"the budget is spent ({describe(job.meter.usage, budget.prices)})"
+        if not step:
+            break
+        known = len(job.kept.rows)
+        size += step
+        part = dataclasses.replace(
+            job,
+            questions=questions[:size],
+            started=size > step,
+            progress=progress and (lambda done, _: progress(done, len(questions))),
+        )
+        try:
+            fitted = _fit_once(purpose, part)
+        except CalibrationInputError as error:  # too few so far
+            failure, fitted = error, None
+        new += step if len(job.kept.rows) > known else 0
+        if fitted is not None and budget.interval is not None and isinstance(fitted.calibration, (Calibration, Stack)):
+            low, high = wilson_interval(*fitted.shown)
+            stop = stop or ("the interval is narrow enough" if high - low <= 2 * budget.interval else "")
+    if fitted is None:
+        raise failure
+    if size < len(questions):
+        note = f"{size} of {len(questions)} questions were asked: {stop}"
+        observed = dataclasses.replace(fitted.observed, notes=(*fitted.observed.notes, note))
+        fitted = dataclasses.replace(fitted, observed=observed)
+    return fitted

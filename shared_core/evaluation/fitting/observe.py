@@ -11,16 +11,15 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shared_core.errors import (
-    CalibrationError,
-)
+from shared_core.calibration.stack import Stack
+from shared_core.errors import CalibrationError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.asking import BATCH, FitJob, Observation, Observed, digest_of
 from shared_core.evaluation.fitting.labels import ClaimLabels, can_be_judged
 from shared_core.evaluation.judging import holds_answer, is_right, judge
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.runner import digests_of
-from shared_core.pipelines.confidence import SIGNALS
+from shared_core.pipelines.confidence import GENERAL, models_in_general, signal_values
 from shared_core.pipelines.decision.guarantees import signals_of
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import form_of
@@ -82,9 +81,14 @@ def _with_the_models_claims_only(job: FitJob) -> FitJob:
 
 
 def observe_claims(job: FitJob) -> Observed:
-    """Observe the signals of each cited claim, shown or not, and whether it is a right answer."""
+    """Observe the signals of each cited claim, shown or not, and whether it is a right answer.
 
+    The engine answers as it will beside the fitted stack: by the shipped stack's support, which depends on nothing but
+    the question, and without the default's own quotes.
+    """
     job = _with_the_models_claims_only(job)
+    first = Stack((GENERAL,), (1.0,), (0.0,), 0.0, before=models_in_general().n)
+    job.engine.context = dataclasses.replace(job.engine.context, stack=first)
 
     def read(question: Question, answer: Answer) -> list[Observation]:
         return [_observe_claim(question, claim) for claim in answer.claims if claim.citations]
@@ -93,7 +97,7 @@ def observe_claims(job: FitJob) -> Observed:
 
 
 def _observe_claim(question: Question, claim: Claim) -> Observation:
-    signals = tuple(getattr(claim.signals, name) for name in SIGNALS)
+    signals = tuple(signal_values(claim.signals))
     before = math.nan if claim.support is None else claim.support
     return Observation(question.question, before, holds_answer(question, claim), claim.text, signals)
 

@@ -1,0 +1,174 @@
+"""A calibration that a team can afford: few questions help and none harm, and what is asked stays within a budget."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared_core.calibration import Stack, fit_stack
+from shared_core.calibration.held_out import auroc
+from shared_core.errors import CalibrationInputError, InputError
+from shared_core.evaluation.fitting import Budget, FitOptions, Prices, estimate, fit
+from shared_core.evaluation.fitting.budget import wilson_interval
+from shared_core.lm.scripted import ScriptedLM
+from shared_core.support.run_log import RunLog
+from shared_core.types import Usage
+from tests.calibration import test_fit_claims as lamps
+from tests.calibration import test_fit_gate as items
+from tests.calibration.test_fit_gate import QUESTIONS
+
+NAMES = ("general", "entailed", "certain")
+START = Stack(("sufficient",), (1.0,), (0.0,), 0.0, n=1000)
+
+
+def simulated(rng: random.Random, n: int, *, hidden: float = 0.0) -> tuple[list[list[float | None]], list[bool]]:
+    """Draw claims: the first signal ranks them well and is too doubtful; the others are noise, or know more."""
+    signals: list[list[float | None]] = []
+    right = []
+    for _ in range(n):
+        known, more = rng.gauss(0, 1.5), rng.gauss(0, 1.5)
+        right.append(rng.random() < 1 / (1 + np.exp(-known - hidden * more)))
+        first = 1 / (1 + np.exp(-0.6 * known + 1.5))
+        signals.append([first, 1 / (1 + np.exp(-more)), rng.random() if rng.random() < 0.7 else None])
+    return signals, right
+
+
+def figures(stack: Stack, signals: list[list[float | None]], right: list[bool]) -> tuple[float, float, float, float]:
+    """AUROC and Brier score of the stack, then of the first signal."""
+    y = np.array(right, float)
+    p = np.array([stack.combine(row) or 0.0 for row in signals])
+    first = np.array([row[0] for row in signals], float)
+    return auroc(p, y), float(np.mean((p - y) ** 2)), auroc(first, y), float(np.mean((first - y) ** 2))
+
+
+def test_thirty_claims_help_and_none_harm() -> None:
+    gained = []
+    for seed in range(60):
+        rng = random.Random(seed)
+        stack = fit_stack(NAMES, *simulated(rng, 30), start=START)
+        area, brier, area_before, brier_before = figures(stack, *simulated(rng, 1000))
+        assert area >= area_before - 0.01
+        gained.append(brier_before - brier)
+    assert np.mean(gained) > 0.02
+    assert min(gained) > 0
+
+
+def test_many_claims_weigh_what_the_start_does_not_know() -> None:
+    rng = random.Random(1)
+    stack = fit_stack(NAMES, *simulated(rng, 400, hidden=1.0), start=START)
+    area, _, before, _ = figures(stack, *simulated(rng, 2000, hidden=1.0))
+    assert area > before + 0.05
+    noise = fit_stack(NAMES, *simulated(rng, 400), start=START)
+    assert noise.weights[1:] == (0.0, 0.0)
+
+
+def test_a_start_that_is_unknown_is_none() -> None:
+    signals, right = simulated(random.Random(2), 60, hidden=1.0)
+    stack = fit_stack(NAMES, [[None, *row[1:]] for row in signals], right, start=START)
+    assert stack.before == 0
+    assert stack.weights[1] > 0
+
+
+def test_claims_of_one_kind_teach_nothing() -> None:
+    signals, _ = simulated(random.Random(3), 60)
+    for right in ([True] * 60, [False] * 60):
+        with pytest.raises(CalibrationInputError, match="too few to calibrate claims"):
+            fit_stack(NAMES, signals, right, start=START)
+
+
+# --- budgets -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "prices", "message"),
+    [
+        (["many"], None, "a positive number and a unit"),
+        (["0calls"], None, "a positive number and a unit"),
+        (["-5calls"], None, "a positive number and a unit"),
+        (["5calls", "6 calls"], None, "two budgets in calls"),
+        (["1min", "1h"], None, "two budgets in seconds"),
+        (["2USD"], None, "needs the prices"),
+    ],
+)
+def test_a_budget_that_cannot_be_read_is_refused(texts: list[str], prices: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Budget.parse(texts, prices)
+
+
+def test_prices_and_units() -> None:
+    budget = Budget.parse(["2.5€", "3M tokens", "1.5h"], Prices.parse("1,4"))
+    assert (budget.money, budget.tokens, budget.seconds) == (2.5, 3e6, 5400)
+    assert budget.affordable(Usage(prompt_tokens=500_000, generated_tokens=250_000), 10) == 6  # 0.15 a question
+    for bad in ("1", "a,b", "1,-1", "nan,1"):
+        with pytest.raises(InputError, match="two prices"):
+            Prices.parse(bad)
+    low, high = wilson_interval(8, 10)
+    assert (round(low, 3), round(high, 3)) == (0.490, 0.943)
+
+
+def options(*texts: str, interval: float | None = None) -> FitOptions:
+    return FitOptions(budget=Budget.parse(texts, interval=interval))
+
+
+def asked(engine: Any) -> int:
+    lm = engine.resources.models["default"]
+    assert isinstance(lm, ScriptedLM)
+    return len(lm.requests)
+
+
+def test_a_budget_in_calls_is_kept_and_told() -> None:
+    engine = lamps.engine()
+    fitted = fit("claims", engine, lamps.QUESTIONS, options("45calls"))
+    assert asked(engine) <= fitted.usage.calls <= 45
+    assert 20 <= fitted.calibration.n < len(lamps.QUESTIONS)
+    assert "of 60 questions were asked: the budget is spent" in fitted.summary()
+    assert len(fitted.calibration.questions) == fitted.calibration.n
+
+
+def test_a_budget_too_small_for_a_fit_keeps_what_it_bought(tmp_path: Path) -> None:
+    log = RunLog(tmp_path / "rows")
+    with pytest.raises(CalibrationInputError):
+        fit("claims", lamps.engine(), lamps.QUESTIONS, options("12calls"), kept=log)
+    bought = len(RunLog(tmp_path / "rows").rows)
+    assert bought
+    again = lamps.engine()
+    fit("claims", again, lamps.QUESTIONS, kept=log)
+    whole = lamps.engine()
+    fit("claims", whole, lamps.QUESTIONS)
+    assert asked(again) < asked(whole)
+
+
+def test_it_stops_when_the_interval_is_narrow_enough() -> None:
+    engine = lamps.engine()
+    fitted = fit("claims", engine, lamps.QUESTIONS, options(interval=0.15))
+    right, shown = fitted.shown
+    low, high = wilson_interval(right, shown)
+    assert high - low <= 0.3
+    assert "questions were asked: the interval is narrow enough" in fitted.summary()
+    assert f"{right} of {shown} right" in fitted.summary()
+
+
+def test_an_estimate_asks_no_model_anything() -> None:
+    engine = lamps.engine()
+    least = estimate("claims", engine, lamps.QUESTIONS)
+    assert asked(engine) == 0
+    assert least.calls == len(lamps.QUESTIONS)  # one request each before the first reply
+    assert fit("claims", engine, lamps.QUESTIONS).usage.calls >= least.calls
+    assert least.prompt_tokens > 10 * least.calls
+
+
+def test_the_command_tells_estimate_cost_and_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    limits = ("--budget", "900calls", "--price", "1,2")
+    done = items.invoke(monkeypatch, tmp_path, "gate", "--model", "x", "-o", file, *limits)
+    assert done.exit_code == 0, done.output
+    least = 2 * len(QUESTIONS)  # an answer and samples
+    assert f"{len(QUESTIONS)} questions take at least {least} calls" in " ".join(done.output.split())
+    assert file.exists()
+    refused = items.invoke(monkeypatch, tmp_path, "gate", "--model", "x", "-o", file, "--budget", "3EUR")
+    assert refused.exit_code == 2
+    assert "needs the prices" in refused.output
