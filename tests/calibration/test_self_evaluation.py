@@ -288,7 +288,8 @@ def test_a_command_that_was_killed_goes_on_where_it_was(
         assert invoke(patch, "calibrate", asked, "-o", file, *purpose).exit_code == 130
     assert len(RunLog(kept).rows) == 23  # batches of 1, 2, 4, 8 and 8
     added: list[str] = []
-    monkeypatch.setattr(RunLog, "add", lambda self, rows: (added.extend(rows) if self.path else None) or add(self, rows))
+    note = lambda self, rows: (added.extend(rows) if self.path else None) or add(self, rows)  # noqa: E731
+    monkeypatch.setattr(RunLog, "add", note)
     done = invoke(monkeypatch, "calibrate", asked, "-o", file, *purpose)
     assert done.exit_code == 0, done.output
     assert "23 rows of a run that did not end" in " ".join(done.output.split())
