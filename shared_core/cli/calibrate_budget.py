@@ -1,4 +1,4 @@
-"""What calibrating may cost: the options of the budget, and the estimate before it starts."""
+"""Options that limit the cost of calibrating, and the estimate before it starts."""
 
 from __future__ import annotations
 

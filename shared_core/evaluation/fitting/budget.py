@@ -146,7 +146,7 @@ def wilson_interval(right: int, shown: int) -> tuple[float, float]:
 
 
 class Preview:
-    """Stands in for a meter: lets no request through to a model, and counts what the refused ones would have cost.
+    """Replaces a meter: lets no request through to a model, and counts what the refused ones would have cost.
 
     Flows end at their first request, so what it counts is the least that a question costs.
 
