@@ -79,8 +79,8 @@ def attribution_figures(path: Path, limit: int | None, plots: Path | None) -> di
     passing = [bool(a.metadata["passing"]) for a in checked]
     n = sum(len(a.claims) for a in checked)
     if plots is not None:
-        reliability(confidence, labels, plots / "check_reliability.png")
-        risk_coverage(confidence, labels, plots / "check_risk_coverage.png")
+        reliability({"": (confidence, labels)}, plots / "check_reliability.png")
+        risk_coverage({"": (confidence, labels)}, plots / "check_risk_coverage.png")
     return {
         "auroc_check": auroc(confidence, labels),
         "auroc_overlap": auroc([overlap(c, e) for c, e in zip(claims, evidence, strict=True)], labels),

@@ -352,8 +352,8 @@ def draw(folder: Path, name: str, cases: Sequence[Case], answered: Sequence[Answ
     right = [contains_answer(a.quote, c.answers) for c, a in zip(cases, answered)]
     confidence = [a.confidence for a in answered]
     prefix = "rag" if name == MAIN else f"rag_{name}"
-    risk_coverage(confidence, right, folder / f"{prefix}_risk_coverage.png", title=f"Embedded default, {name}")
-    reliability(confidence, right, folder / f"{prefix}_reliability.png", title=f"Embedded default, {name}")
+    risk_coverage({"": (confidence, right)}, folder / f"{prefix}_risk_coverage.png", title=f"Embedded default, {name}")
+    reliability({"": (confidence, right)}, folder / f"{prefix}_reliability.png", title=f"Embedded default, {name}")
 
 
 def main() -> None:

@@ -5,8 +5,9 @@ Names are loaded when first used, so that importing this package does not import
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from shared_core.support.moved import lazy_names
 
 if TYPE_CHECKING:
     from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent
@@ -32,26 +33,12 @@ if TYPE_CHECKING:
     from llamaindex_selfreflect.tool import SelfReflectTool
 
 __all__ = [
-    "LlamaIndexLM",
-    "MiniLMEmbedding",
-    "PassageRetriever",
-    "SelfReflectAnswerEvent",
-    "SelfReflectAsyncStreamingResponse",
-    "SelfReflectChatEngine",
-    "SelfReflectChatResponse",
-    "SelfReflectChecker",
-    "SelfReflectCitationQueryEngine",
-    "SelfReflectDecisionEvent",
-    "SelfReflectEvaluation",
-    "SelfReflectGuard",
-    "SelfReflectQueryEngine",
-    "SelfReflectRerank",
-    "SelfReflectResponse",
-    "SelfReflectRetriever",
-    "SelfReflectStreamingChatResponse",
-    "SelfReflectStreamingResponse",
-    "SelfReflectTool",
-]
+    "LlamaIndexLM", "MiniLMEmbedding", "PassageRetriever", "SelfReflectAnswerEvent",
+    "SelfReflectAsyncStreamingResponse", "SelfReflectChatEngine", "SelfReflectChatResponse", "SelfReflectChecker",
+    "SelfReflectCitationQueryEngine", "SelfReflectDecisionEvent", "SelfReflectEvaluation", "SelfReflectGuard",
+    "SelfReflectQueryEngine", "SelfReflectRerank", "SelfReflectResponse", "SelfReflectRetriever",
+    "SelfReflectStreamingChatResponse", "SelfReflectStreamingResponse", "SelfReflectTool",
+]  # fmt: skip
 
 _HOME = {
     "LlamaIndexLM": "llm",
@@ -76,20 +63,15 @@ _HOME = {
 }
 
 
+_load, __dir__ = lazy_names(__name__, __all__, _HOME)
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+        return _load(name)
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "llama_index":
             raise
         from shared_core.errors import MissingDependencyError
 
         raise MissingDependencyError("llama-index-core", extra="llamaindex", purpose="The LlamaIndex plugin") from error
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

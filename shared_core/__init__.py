@@ -5,10 +5,9 @@ The framework-free core. Names are loaded when first used, so that importing thi
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from shared_core.support.moved import refuse_moved_modules
+from shared_core.support.moved import lazy_names, refuse_moved_modules
 
 if TYPE_CHECKING:
     from shared_core.errors import SelfReflectError
@@ -30,45 +29,19 @@ __version__ = "0.1.0"
 refuse_moved_modules()
 
 __all__ = [
-    "Answer",
-    "Citation",
-    "Claim",
-    "Critique",
-    "Decision",
-    "Event",
-    "GatedRetriever",
-    "Passage",
-    "ReclaimSettings",
-    "ResearchSettings",
-    "SeakrSettings",
-    "SelfRagSettings",
-    "SelfReflectChecker",
-    "SelfReflectEngine",
-    "SelfReflectError",
-    "SelfReflectReranker",
-    "SelfReflectSettings",
-    "Span",
-    "Usage",
-    "__version__",
-]
+    "Answer", "Citation", "Claim", "Critique", "Decision", "Event", "GatedRetriever", "Passage", "ReclaimSettings",
+    "ResearchSettings", "SeakrSettings", "SelfRagSettings", "SelfReflectChecker", "SelfReflectEngine",
+    "SelfReflectError", "SelfReflectReranker", "SelfReflectSettings", "Span", "Usage", "__version__",
+]  # fmt: skip
 
 _HOME = {
-    "GatedRetriever": "shared_core.facades.gated_retriever",
-    "SelfReflectChecker": "shared_core.facades.checker",
-    "SelfReflectEngine": "shared_core.facades.engine",
-    "SelfReflectReranker": "shared_core.facades.reranker",
-    "SelfReflectError": "shared_core.errors",
-    **dict.fromkeys([n for n in __all__ if n.endswith("Settings")], "shared_core.settings"),
+    **dict.fromkeys(__all__, "types"),
+    **dict.fromkeys([n for n in __all__ if n.endswith("Settings")], "settings"),
+    "GatedRetriever": "facades.gated_retriever",
+    "SelfReflectChecker": "facades.checker",
+    "SelfReflectEngine": "facades.engine",
+    "SelfReflectError": "errors",
+    "SelfReflectReranker": "facades.reranker",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME.get(name, "shared_core.types")), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, __all__, _HOME)

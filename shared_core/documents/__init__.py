@@ -5,8 +5,9 @@ Names are loaded when first used, so that importing this package stays cheap.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shared_core.support.moved import lazy_names
 
 if TYPE_CHECKING:
     from shared_core.documents.chunking import chunk_document
@@ -25,14 +26,4 @@ _HOME = {
 
 __all__ = ["Document", "DocumentIndex", "IndexSettings", "chunk_document", "iter_documents", "load_document"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, __all__, _HOME)

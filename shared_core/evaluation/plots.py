@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError, MissingDependencyError
-from shared_core.evaluation.metrics.confidence import accuracy_at, aurc, expected_calibration_error, reliability_bins
+from shared_core.evaluation.metrics.confidence import accuracy_at, expected_calibration_error, reliability_bins
 from shared_core.evaluation.metrics.confidence import risk_coverage_curve as curve
 
-_BLUE, _ORANGE, _GREY, _PALE = "#1f5fa8", "#c8551b", "#6b7280", "#cfe0f3"
+Judged = Mapping[str, tuple[ArrayLike, ArrayLike]]
+"""By name (confidences, correctness) of the same answers."""
+GREY = "#6b7280"
+# Okabe and Ito's palette, safe for colour-blind readers, and a marker for each colour.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4fa0", "#4d4d4d")
+_MARKS = "osD^vPX*"
+_LONG = 34
+_SIZE = (7.2, 5.4)
 _STYLE = {
     "axes.edgecolor": "#9ca3af", "axes.grid": True, "axes.spines.right": False, "axes.spines.top": False,
     "axes.titlelocation": "left", "axes.titlesize": 12, "axes.titleweight": "bold", "font.size": 10.5,
@@ -23,16 +30,14 @@ _STYLE = {
 }  # fmt: skip
 
 
-def risk_coverage(
-    confidence: ArrayLike, correct: ArrayLike, path: str | Path, *, title: str = "Risk–coverage", label: str = ""
-) -> Path:
+def risk_coverage(judged: Judged, path: str | Path, *, title: str = "Risk–coverage") -> Path:
     """Plot the error rate of the most confident answers against the share of questions answered.
 
     Args:
-        confidence: (N,) any scale; NaN is least confident.
-        correct: (N,) in [0, 1].
+        judged: (confidences, correctness in [0, 1]) by name, (N,) each; a NaN confidence is the least. A name may be
+            empty. With one pair the best possible order and a random one are drawn too.
         path: file to write; its suffix names the format (png, svg, pdf).
-        title, label: title of the plot, label in its legend.
+        title: of the plot.
 
     Returns:
         The path.
@@ -41,44 +46,43 @@ def risk_coverage(
         InputError: nothing to plot, or the file cannot be written.
         MissingDependencyError: matplotlib is not installed.
     """
-    found = curve(confidence, correct, ties="mean")
-    with figure_of(path, title) as axes:
-        legend = f"{label or 'by confidence'} (AURC {aurc(confidence, correct, ties='mean'):.3f})"
-        axes.plot(found.coverage, found.risk, color=_BLUE, linewidth=2, label=legend)
-        axes.fill_between(found.coverage, found.risk, color=_PALE, alpha=0.6, linewidth=0)
-        best = curve(correct, correct).risk
-        axes.plot(found.coverage, best, color=_GREY, linestyle="--", linewidth=1.2, label="best possible order")
-        axes.axhline(found.risk[-1], color=_GREY, linestyle=":", linewidth=1.2, label="random order")
-        axes.set(xlabel="coverage (share of questions answered)", ylabel="risk (share of answers that are wrong)")
-        # Room for the legend above the curves.
-        axes.set(xlim=(0, 1), ylim=(0, max(0.05, 1.4 * float(max(found.risk.max(), best.max())))))
-        axes.legend(loc="upper left")
+    curves = {name: curve(sure, right, ties="mean") for name, (sure, right) in judged.items()}
+    with figure_of(path, title, size=_SIZE) as axes:
+        highest = 0.05
+        for i, (name, found) in enumerate(curves.items()):
+            area = float(found.risk.mean())
+            axes.plot(found.coverage, found.risk, **drawing(i), linewidth=2, label=_labelled(name, f"AURC {area:.3f}"))
+            highest = max(highest, float(found.risk[found.coverage >= 0.02].max()))
+        if len(curves) == 1:
+            ((_, right),) = judged.values()
+            axes.plot(found.coverage, curve(right, right).risk, color=GREY, linestyle="--", label="best possible order")
+            axes.axhline(found.risk[-1], color=GREY, linestyle=":", label="random order")
+        axes.set(xlabel="coverage (share of questions answered, the surest first)", xlim=(0, 1))
+        axes.set(ylabel="risk (share of answers that are wrong)", ylim=(0, min(1.02, 1.08 * highest)))
+        place_legend(axes)
     return Path(path)
 
 
-def reliability(
-    confidence: ArrayLike, correct: ArrayLike, path: str | Path, *, bins: int = 10, title: str = "Reliability"
-) -> Path:
-    """Plot accuracy against mean confidence in bins of equal width, with the share of answers in each.
+def reliability(judged: Judged, path: str | Path, *, bins: int = 10, title: str = "Reliability") -> Path:
+    """Plot accuracy against mean confidence in bins of equal width; larger markers hold more answers.
 
     Arguments and errors as for ``risk_coverage``; confidences are probabilities, an unknown one counts as 0.
     """
-    found = reliability_bins(confidence, correct, bins=bins)
-    filled = found.size > 0
-    if not filled.any():
+    binned = {name: reliability_bins(sure, right, bins=bins) for name, (sure, right) in judged.items()}
+    if not all(found.size.any() for found in binned.values()):
         raise InputError("There are no answers to plot.")
-    share = found.size / found.size.sum()
-    with figure_of(path, title) as axes:
-        widths = found.upper - found.lower
-        axes.bar(found.lower, share, widths, align="edge", color=_PALE, edgecolor="white", label="share of answers")
-        axes.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1.2, label="perfectly calibrated")
-        ece = expected_calibration_error(confidence, correct, bins=bins)
-        axes.plot(
-            found.confidence[filled], found.accuracy[filled], color=_BLUE, linewidth=1.5, marker="o", markersize=6,
-            label=f"accuracy (ECE {ece:.3f})",
-        )  # fmt: skip
-        axes.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.02))
-        axes.legend(loc="upper left")
+    with figure_of(path, title, size=_SIZE) as axes:
+        axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="perfectly calibrated")
+        for i, (name, found) in enumerate(binned.items()):
+            filled = found.size > 0
+            x, y, style, mark = found.confidence[filled], found.accuracy[filled], drawing(i), mark_of(i)
+            axes.plot(x, y, **style, linewidth=1.4, alpha=0.8)
+            sizes = 20 + 220 * found.size[filled] / found.size.sum()
+            axes.scatter(x, y, s=sizes, color=style["color"], marker=mark, alpha=0.75, linewidths=0)
+            error = expected_calibration_error(*judged[name], bins=bins)
+            axes.plot([], [], **style, marker=mark, label=_labelled(name, f"ECE {error:.3f}"))
+        axes.set(xlabel="confidence", ylabel="accuracy", xlim=(-0.02, 1.02), ylim=(-0.02, 1.04))
+        place_legend(axes)
     return Path(path)
 
 
@@ -87,14 +91,16 @@ def target_accuracy(
 ) -> Path:
     """Plot accuracy and coverage of the answers with confidence > ρ* against ρ*.
 
-    Arguments and errors as for ``risk_coverage``; confidences are probabilities.
+    Args:
+        confidence: (N,) probabilities; correct: (N,) in [0, 1].
+        path, title: as for ``risk_coverage``, and so are the errors.
     """
     targets = np.arange(1, 100) / 100
     kept = [accuracy_at(confidence, correct, float(rho)) for rho in targets]
     with figure_of(path, title) as axes:
-        axes.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1.2, label="accuracy = target")
-        axes.plot(targets, [k.accuracy for k in kept], color=_BLUE, linewidth=2, label="accuracy of kept answers")
-        axes.plot(targets, [k.coverage for k in kept], color=_ORANGE, linewidth=2, label="coverage")
+        axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="accuracy = target")
+        axes.plot(targets, [k.accuracy for k in kept], color=_COLOURS[0], linewidth=2, label="accuracy of kept answers")
+        axes.plot(targets, [k.coverage for k in kept], color=_COLOURS[1], linewidth=2, label="coverage")
         axes.set(xlabel="target accuracy ρ*", ylabel="share", xlim=(0, 1), ylim=(0, 1.02))
         axes.legend(loc="best")
     return Path(path)
@@ -132,3 +138,27 @@ def figure_of(path: str | Path, title: str, *, size: tuple[float, float] = (6.4,
             figure.savefig(path)
         except (OSError, ValueError) as error:
             raise InputError(f"The plot cannot be written to {path}: {error}.", hint="Name a .png file.") from error
+
+
+def drawing(number: int) -> dict[str, str]:
+    """Return colour and line style of the configuration of that number."""
+    return {"color": _COLOURS[number % 8], "linestyle": ("-", "--", "-.", ":")[number // 8 % 4]}
+
+
+def mark_of(number: int) -> str:
+    """Return the marker of the configuration of that number."""
+    return _MARKS[number % 8]
+
+
+def place_legend(axes: Any) -> None:
+    """Place the legend below the plot, where it hides no curve."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=9)
+
+
+def shorten(name: str) -> str:
+    """Shorten a name for a legend; a dollar sign would start a formula."""
+    return (name if len(name) <= _LONG else f"{name[: _LONG - 1]}…").replace("$", r"\$")
+
+
+def _labelled(name: str, figure: str) -> str:
+    return f"{shorten(name)} ({figure})" if name else figure

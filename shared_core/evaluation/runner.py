@@ -98,8 +98,8 @@ class Evaluation:
             return []
         folder = Path(folder)
         return [
-            plots.risk_coverage(sure, right, folder / "risk_coverage.png"),
-            plots.reliability(sure, right, folder / "reliability.png"),
+            plots.risk_coverage({"": (sure, right)}, folder / "risk_coverage.png"),
+            plots.reliability({"": (sure, right)}, folder / "reliability.png"),
             plots.target_accuracy(sure, right, folder / "target_accuracy.png"),
         ]
 

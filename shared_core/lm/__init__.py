@@ -6,8 +6,7 @@ Backends are loaded when first used: ``TransformersLM``, ``VLLM``, ``OpenAICompa
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shared_core.lm.base import (
     BaseLanguageModel,
@@ -28,6 +27,7 @@ from shared_core.lm.base import (
     TokenIds,
     require,
 )
+from shared_core.support.moved import lazy_names
 
 if TYPE_CHECKING:
     from shared_core.lm.openai import OpenAICompatibleLM
@@ -37,40 +37,17 @@ if TYPE_CHECKING:
     from shared_core.lm.vllm import VLLM
 
 __all__ = [
-    "VLLM",
-    "BaseLanguageModel",
-    "Capabilities",
-    "Capture",
-    "Generate",
-    "Generation",
-    "Grammar",
-    "HiddenStates",
-    "LanguageModel",
-    "OpenAICompatibleLM",
-    "Part",
-    "Prompt",
-    "Sample",
-    "SamplingParams",
-    "Score",
-    "Scores",
-    "ScriptedLM",
-    "States",
-    "TokenIds",
-    "TracingLM",
-    "TransformersLM",
-    "require",
-]
+    "VLLM", "BaseLanguageModel", "Capabilities", "Capture", "Generate", "Generation", "Grammar", "HiddenStates",
+    "LanguageModel", "OpenAICompatibleLM", "Part", "Prompt", "Sample", "SamplingParams", "Score", "Scores",
+    "ScriptedLM", "States", "TokenIds", "TracingLM", "TransformersLM", "require",
+]  # fmt: skip
 
 _HOME = {
-    "OpenAICompatibleLM": "shared_core.lm.openai",
-    "ScriptedLM": "shared_core.lm.scripted",
-    "TracingLM": "shared_core.lm.tracing",
-    "TransformersLM": "shared_core.lm.transformers",
-    "VLLM": "shared_core.lm.vllm",
+    "OpenAICompatibleLM": "openai",
+    "ScriptedLM": "scripted",
+    "TracingLM": "tracing",
+    "TransformersLM": "transformers",
+    "VLLM": "vllm",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__, __dir__ = lazy_names(__name__, __all__, _HOME)

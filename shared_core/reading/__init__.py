@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shared_core.support.moved import lazy_names
 
 if TYPE_CHECKING:
     from shared_core.reading.critic import CriticSupportScorer
@@ -15,15 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CriticSupportScorer", "CrossEncoderSupportScorer", "ExtractiveReader"]
 
-_LAZY = {
-    "CriticSupportScorer": "shared_core.reading.critic",
-    "CrossEncoderSupportScorer": "shared_core.reading.support",
-    "ExtractiveReader": "shared_core.reading.extractive",
+_HOME = {
+    "CriticSupportScorer": "critic",
+    "CrossEncoderSupportScorer": "support",
+    "ExtractiveReader": "extractive",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Load exported classes at first use."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+__getattr__, __dir__ = lazy_names(__name__, __all__, _HOME)

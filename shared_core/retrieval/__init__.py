@@ -5,10 +5,9 @@ Names are loaded when first used, so that importing this package stays cheap.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from shared_core.support.moved import moved_name
+from shared_core.support.moved import lazy_names
 
 if TYPE_CHECKING:
     from shared_core.retrieval.base import Embedder, Index, Retriever, Where
@@ -35,27 +34,8 @@ _HOME = {
 }
 
 __all__ = [
-    "BM25Retriever",
-    "ChromaRetriever",
-    "DenseRetriever",
-    "Embedder",
-    "HybridRetriever",
-    "Index",
-    "MiniLMEmbedder",
-    "Retriever",
-    "Tokenizer",
-    "Where",
-    "compile_filter",
-]
+    "BM25Retriever", "ChromaRetriever", "DenseRetriever", "Embedder", "HybridRetriever", "Index", "MiniLMEmbedder",
+    "Retriever", "Tokenizer", "Where", "compile_filter",
+]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        return moved_name(__name__, name)
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, __all__, _HOME)

@@ -1,4 +1,4 @@
-"""Name the new home of what 0.1.0 kept elsewhere, where an old import is tried."""
+"""Load the names of a package at first use, and name the new home of what 0.1.0 kept elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -47,6 +47,27 @@ NAMES = {
     "shared_core.retrieval": dict.fromkeys(_DOCUMENTS, "shared_core.documents"),
 }
 """Names that packages exported in 0.1.0, and the package that exports each now."""
+
+
+def lazy_names(
+    package: str, names: Collection[str], home: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and ``__dir__`` of a package that loads ``names`` from their modules at first use.
+
+    Args:
+        package: its ``__name__``.
+        names: what it exports.
+        home: module, relative to the package, of each name that is loaded lazily.
+    """
+
+    def load(name: str) -> Any:
+        if name not in home:
+            return moved_name(package, name)
+        value = getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, lambda: sorted(names)
 
 
 def moved_name(package: str, name: str) -> Any:

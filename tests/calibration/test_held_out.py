@@ -89,8 +89,8 @@ PURPOSES = [
 def test_what_is_drawn_is_what_is_printed(purpose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[tuple[Any, Any, str]] = []
 
-    def draw(sure: Any, right: Any, path: Path, *, title: str) -> Path:
-        drawn.append((sure, right, title))
+    def draw(judged: Any, path: Path, *, title: str) -> Path:
+        drawn.append((*judged[""], title))
         return path
 
     monkeypatch.setattr(plots, "reliability", draw)

@@ -195,7 +195,13 @@ def test_bad_input() -> None:
 
 
 def test_plots_refuse_what_they_cannot_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for draw in (plots.risk_coverage, plots.reliability, plots.target_accuracy):
+    def risk_coverage(sure: list[float], right: list[int], path: Path) -> Path:
+        return plots.risk_coverage({"": (sure, right)}, path)
+
+    def reliability(sure: list[float], right: list[int], path: Path) -> Path:
+        return plots.reliability({"ours": (sure, right)}, path)
+
+    for draw in (risk_coverage, reliability, plots.target_accuracy):
         with pytest.raises(InputError):
             draw([], [], tmp_path / "x.png")
         with pytest.raises(InputError):
@@ -203,4 +209,4 @@ def test_plots_refuse_what_they_cannot_draw(tmp_path: Path, monkeypatch: pytest.
         assert draw([0.2, math.nan], [1, 0], tmp_path / f"{draw.__name__}.svg").read_text().startswith("<?xml")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError):
-        plots.reliability([0.2], [1], tmp_path / "x.png")
+        reliability([0.2], [1], tmp_path / "x.png")

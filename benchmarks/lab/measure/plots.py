@@ -25,7 +25,8 @@ def draw(figures: Figures, opened: Answered, folder: Path) -> list[Path]:
     """
     sure = [-m.values["gram"] for m in opened.rows]
     right = [float(m.right) for m in opened.rows]
-    curve = plots.risk_coverage(sure, right, folder / "lab_risk_coverage.png", title="Answers from passages, by Gram")
+    path = folder / "lab_risk_coverage.png"
+    curve = plots.risk_coverage({"": (sure, right)}, path, title="Answers from passages, by Gram")
     return [_bars(figures, folder / "lab_estimators.png"), curve]
 
 

@@ -150,17 +150,15 @@ class Fitted:
             return []
         alone = self.purpose == "confidence"
         title, prefix = (" (out of fold)", "") if alone else (f": {self.purpose} (out of fold)", f"{self.purpose}_")
-        known = [(p, float(held)) for p, held in rows if p is not None]
+        known = [p for p, _ in rows if p is not None], [float(held) for p, held in rows if p is not None]
         sure, right = [math.nan if p is None else p for p, _ in rows], [float(held) for _, held in rows]
 
         def file(name: str) -> Path:
             return Path(folder) / f"{prefix}{name}.png"
 
         drawn = [
-            plots.reliability(
-                [p for p, _ in known], [y for _, y in known], file("reliability"), title=f"Reliability{title}"
-            ),
-            plots.risk_coverage(sure, right, file("risk_coverage"), title=f"Risk–coverage{title}"),
+            plots.reliability({"": known}, file("reliability"), title=f"Reliability{title}"),
+            plots.risk_coverage({"": (sure, right)}, file("risk_coverage"), title=f"Risk–coverage{title}"),
         ]
         if alone:
             title = f"What a target accuracy gives{title}"
