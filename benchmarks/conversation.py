@@ -5,6 +5,10 @@ the demo documents, each with our own replies as its history. MTRAG-UN's tasks (
 given with their history; all their contexts together are the documents, and an answer is right if it cites one of the
 task's own contexts. The part ``tune`` of each set was used to choose rules; figures are of the part ``test``.
 
+``--model`` condenses: a released model, or ``scripted``, which writes the full questions given with the demo's
+conversations (``full``). ``conversation_rewritten.json`` holds the last question of 40 answerable tasks of the part
+``tune``, rewritten by hand; ``by_hand_right`` and ``in_conversation_right`` compare the two on them.
+
     python benchmarks/conversation.py [--quick] [--part test] [--model smollm2] [--data ../shared/data] [--json FILE]
 """
 
@@ -39,6 +43,7 @@ from shared_core.retrieval import HybridRetriever
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
+REWRITTEN = ROOT / "benchmarks" / "conversation_rewritten.json"
 ABOUT_ITSELF = ("asks nothing", "asks about the answer")
 
 
@@ -57,10 +62,16 @@ def load_conversations(part: str) -> list[Mapping[str, Any]]:
     return [row for row in rows if part in ("all", row["split"])]
 
 
-def ask(engine: SelfReflectEngine, question: str, history: Sequence[Turn], condenser: LanguageModel | None) -> Answer:
+def ask(
+    engine: SelfReflectEngine,
+    question: str,
+    history: Sequence[Turn],
+    condenser: LanguageModel | None = None,
+    scripted: str = "",
+) -> Answer:
     """Ask a question in its conversation; ``condenser`` only rewrites follow-ups, it writes no answers."""
-    asked = Asked(question, history=tuple(history))
-    if condenser is not None and history and recognise(question).kind in ("reference", "ellipsis"):
+    asked = Asked(question, history=tuple(history), condensed=scripted)
+    if condenser is not None and history and recognise(question).needs_history:
         (written,) = condenser.generate([condense_request(question, exchanges_of(history))])
         if isinstance(written, Generation):
             asked = dataclasses.replace(asked, condensed=read_rewriting(written.text))
@@ -68,12 +79,18 @@ def ask(engine: SelfReflectEngine, question: str, history: Sequence[Turn], conde
 
 
 def hold(
-    engine: SelfReflectEngine, conversation: Mapping[str, Any], condenser: LanguageModel | None, *, alone: bool
+    engine: SelfReflectEngine,
+    conversation: Mapping[str, Any],
+    condenser: LanguageModel | None,
+    *,
+    alone: bool,
+    scripted: bool = False,
 ) -> Iterator[tuple[Outcome, Answer]]:
     """Hold a conversation and yield the outcome of each turn; ``alone`` asks each question without its history."""
     history: list[Turn] = []
     for turn in conversation["turns"]:
-        answer = ask(engine, turn["question"], () if alone else history, condenser)
+        full = turn.get("full", "") if scripted else ""
+        answer = ask(engine, turn["question"], () if alone else history, condenser, full)
         golds = turn.get("answers", ())
         right = not answer.abstained and any(gold.lower() in answer.text.lower() for gold in golds)
         yield Outcome(turn["kind"], not answer.abstained, right if golds else answer.abstained), answer
@@ -81,7 +98,7 @@ def hold(
 
 
 def demo_figures(
-    part: str, lm: LanguageModel | None, limit: int | None, console: Console, verbose: bool
+    part: str, lm: LanguageModel | None, limit: int | None, console: Console, *, verbose: bool, scripted: bool
 ) -> dict[str, float]:
     """Figures of the demo's conversations."""
     figures: dict[str, float] = {}
@@ -91,7 +108,9 @@ def demo_figures(
             engine = SelfReflectEngine(index.retriever())
             outcomes: list[Outcome] = []
             for conversation in load_conversations(part)[:limit]:
-                for number, (outcome, answer) in enumerate(hold(engine, conversation, lm, alone=alone)):
+                for number, (outcome, answer) in enumerate(
+                    hold(engine, conversation, lm, alone=alone, scripted=scripted)
+                ):
                     outcomes += [outcome] * (number > 0)
                     if verbose and not alone and not outcome.right:
                         tell(console, outcome, answer)
@@ -155,21 +174,37 @@ def task_figures(
     for name, alone in (("alone", True), ("", False)):
         outcomes = []
         for task in chosen:
-            *before, last = task["turns"]
-            history = [Turn("user" if t["speaker"] == "user" else "assistant", t["text"]) for t in before]
-            answer = ask(engine, last["text"], () if alone else history, lm)
-            gold = {key_of(context) for context in task["contexts"]}
-            cited = {span.passage_id for span in answer.numbered_spans()}
-            right = bool(gold & cited) if gold else answer.abstained
-            outcomes.append(Outcome(task["answerability"], not answer.abstained, right))
+            answer = ask_task(engine, task, lm, alone=alone)
+            outcomes.append(Outcome(task["answerability"], not answer.abstained, is_right(task, answer)))
             if verbose and not alone:
                 tell(console, outcomes[-1], answer)
         prefix = f"tasks_{name}".strip("_")
         answerable = [o for o in outcomes if o.kind == "ANSWERABLE"]
         figures[f"{prefix}_right"] = share([o.shown and o.right for o in answerable])
         figures[f"{prefix}_shown"] = share([o.shown for o in answerable])
+        figures[f"{prefix}_wrong_shown"] = share([o.shown and not o.right for o in outcomes])
         figures[f"{prefix}_declined"] = share([not o.shown for o in outcomes if o.kind == "UNANSWERABLE"])
+    rewritten: Mapping[str, str] = json.loads(REWRITTEN.read_text("utf-8"))
+    both = [(t, rewritten[t["id"]]) for t in tasks if t["id"] in rewritten][:limit]
+    figures["by_hand_right"] = share([is_right(t, engine.answer(full)) for t, full in both])
+    figures["in_conversation_right"] = share([is_right(t, ask_task(engine, t, lm)) for t, _ in both])
     return figures
+
+
+def ask_task(
+    engine: SelfReflectEngine, task: Mapping[str, Any], lm: LanguageModel | None, *, alone: bool = False
+) -> Answer:
+    """Ask a task's last turn after those before it."""
+    *before, last = task["turns"]
+    history = [Turn("user" if t["speaker"] == "user" else "assistant", t["text"]) for t in before]
+    return ask(engine, last["text"], () if alone else history, lm)
+
+
+def is_right(task: Mapping[str, Any], answer: Answer) -> bool:
+    """Whether an answer cites one of the task's contexts, or declines where there is none."""
+    gold = {key_of(context) for context in task["contexts"]}
+    cited = {span.passage_id for span in answer.numbered_spans()}
+    return not answer.abstained and bool(gold & cited) if gold else answer.abstained
 
 
 def text_of(context: Mapping[str, Any] | str) -> str:
@@ -186,18 +221,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="12 conversations and 20 tasks")
     parser.add_argument("--part", default="test", choices=("tune", "test", "all"), help="part of both sets")
-    parser.add_argument("--model", help="a released model that condenses: smollm2, a path, a GGUF file")
+    parser.add_argument("--model", help="model that condenses: scripted, smollm2, a path, a GGUF file")
+    parser.add_argument("--limit", type=int, help="conversations and tasks at most")
     parser.add_argument("--demo-only", action="store_true", help="leave MTRAG-UN out")
     parser.add_argument("--verbose", action="store_true", help="print each follow-up that is not answered rightly")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     options = parser.parse_args()
     console = Console()
-    lm = build_model(options.model, None) if options.model else None
-    out = demo_figures(options.part, lm, 12 if options.quick else None, console, options.verbose)
+    scripted = options.model == "scripted"
+    lm = build_model(options.model, None) if options.model and not scripted else None
+    limit = 12 if options.quick else options.limit
+    out = demo_figures(options.part, lm, limit, console, verbose=options.verbose, scripted=scripted)
     path = options.data / "ood/mtragun_tune.jsonl.gz"
     if not options.demo_only and path.exists():
-        limit = 20 if options.quick else None
+        limit = 20 if options.quick else options.limit
         out |= task_figures(load_tasks(options.data), options.part, lm, limit, console, options.verbose)
     elif not options.demo_only:
         console.print(f"skipped: there is no {path} (--data names the folder; see README)")

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from shared_core.conversation.condense import condense_request, read_rewriting, refusal
-from shared_core.conversation.phrases import phrases_of, words_of
+from shared_core.conversation.evidence import is_about, missing_in
+from shared_core.conversation.phrases import words_of
 from shared_core.conversation.recognise import FollowUp, recognise
 from shared_core.conversation.rules import Exchange, Rewriting, exchanges_of, rewrite
 from shared_core.conversation.turns import Asked
@@ -116,62 +117,50 @@ def _answer_alone(
 ) -> Flow[Answer]:
     """Answer a question that can be understood alone; without names in it, also as one about the topic."""
     alone = yield from answer(question)
+    itself = Rewriting(question)
     if found.kind == "full" or not readings:
-        return _with_trace(alone, run)
+        return _surest(question, [(itself, alone)], "rule", run)
     reading = readings[0]
-    if not alone.abstained and is_about(alone, reading.topics):
+    if not _problem(reading, alone):
         return _with_trace(alone, run)
     yield run.note("condense", reading.question, "asked about the topic too")
     other = yield from answer(reading.question)
     # whether it was meant so is not known, which no calibration of full questions accounts for
     alone = dataclasses.replace(alone, calibrated=False)
-    return _surest(question, [(reading, other), (Rewriting(question), alone)], "rule", run)
+    return _surest(question, [(reading, other), (itself, alone)], "rule", run)
 
 
 def _surest(question: str, tried: Sequence[tuple[Rewriting, Answer]], by: str, run: QuestionRun) -> Answer:
-    """Return the surest answer whose evidence is about the topic, or an abstention."""
-    right = [(r, a) for r, a in tried if not a.abstained and is_about(a, r.topics)]
-    reading, best = max(right or tried[:1], key=lambda pair: pair[1].confidence or 0.0)
-    if not right and not best.abstained:
-        best = _withheld(best, run)
+    """Return the surest answer that is about the topic and says what is asked, or an abstention."""
+    judged = [(reading, answer, _problem(reading, answer)) for reading, answer in tried]
+    right = [found for found in judged if not found[2]]
+    reading, best, problem = max(right or judged[:1], key=lambda found: found[1].confidence or 0.0)
+    if problem and not best.abstained:
+        best = _withheld(best, problem, run)
     more = {} if reading.question == question else {CONDENSED: reading.question, "condensed_by": by}
     return _with_trace(dataclasses.replace(best, question=question, metadata={**best.metadata, **more}), run)
 
 
-def is_about(answer: Answer, topics: Sequence[frozenset[str]]) -> bool:
-    """Whether the evidence of each claim shown is about every topic.
-
-    The topic's words must be in the claim, the passage or its title, and the claim itself must not speak of a namesake
-    instead ("Tobin Aldreth" where "Perrin Aldreth" is the topic).
-    """
-    by_id = {p.id: p for p in answer.passages}
-    for claim in answer.kept_claims:
-        spans = [s for citation in claim.citations for s in citation.primary]
-        cited = [by_id[s.passage_id] for s in spans if s.passage_id in by_id]
-        texts = [claim.text, *(f"{p.title} {p.text} {p.metadata.get('source', '')}" for p in cited)]
-        said = {_form(w) for w in words_of(" ".join(texts))}
-        names = [frozenset(map(_form, p.words)) for p in phrases_of(claim.text)]
-        for topic in (frozenset(map(_form, t)) for t in topics):
-            namesakes = [n for n in names if len(n) > 1 and n & topic and not topic <= n]
-            if not topic <= said or (namesakes and not any(topic <= n for n in names)):
-                return False
-    return True
-
-
-def _form(word: str) -> str:
-    return word.removesuffix("s") if len(word) > 3 else word
+def _problem(reading: Rewriting, answer: Answer) -> str:
+    """Say why an answer cannot be shown for a reading; empty if it can."""
+    if answer.abstained:
+        return "it was not answered"
+    if not is_about(answer, reading.topics):
+        return "what was found is not about what the follow-up refers to"
+    missing = missing_in(answer, reading.question, reading.topics)
+    return f"what was found does not say {missing}" if missing else ""
 
 
 def _decline(question: str, reason: str, run: QuestionRun) -> Flow[Answer]:
     return (yield from decide(DecisionRequest(question, (), (), pipeline=run.settings.pipeline, reason=reason), run))
 
 
-def _withheld(answer: Answer, run: QuestionRun) -> Answer:
-    """Turn an answer about something else into an abstention."""
+def _withheld(answer: Answer, problem: str, run: QuestionRun) -> Answer:
+    """Turn an answer about something else, or that says something else, into an abstention."""
     sentence = explain(PASSAGES_DO_NOT_ANSWER)
     dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in answer.claims)
     text = abstention_text(answer.question, PASSAGES_DO_NOT_ANSWER, sentence, dropped, answer.passages, run.settings)
-    note = Decision("abstain", PASSAGES_DO_NOT_ANSWER, "what was found is not about what the follow-up refers to")
+    note = Decision("abstain", PASSAGES_DO_NOT_ANSWER, problem)
     return dataclasses.replace(
         answer,
         text=text,

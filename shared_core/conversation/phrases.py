@@ -77,7 +77,7 @@ class Phrase:
     @property
     def can_be_ship(self) -> bool:
         """Whether it can be the name of a ship, which may be a "she": an article, and no word of another thing."""
-        return self.article and not self.words & (_THINGS | _JOINS)
+        return self.article and self.text[:1].isupper() and not self.words & (_THINGS | _JOINS)
 
     @property
     def is_thing(self) -> bool:

@@ -47,13 +47,13 @@ _NOT_NOUNS = frozenset(
 _ORDINALS = {"first": 0, "former": 0, "second": 1, "latter": -1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
 _ORDINAL = re.compile(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.I)
 _SUBJECT = re.compile(r"^(.*?\b(?:is|are|was|were|do|does|did|has|have|had)\s+)((?:the |an? )?[a-z][\w-]*)(?=\s)", re.I)
-_SUBJECT_OF = re.compile(
-    r"^(?:(?:in|on|at|by|since|until)\s+)?(?:when|where|why|how|who|what\s+\w+|which\s+\w+)\b[^?]*?\b"
-    r"(?:is|are|was|were|does|did|has|had)\s+the\s+((?:[a-z-]+\s+){1,3}of\s+(?:the\s+)?)",
-    re.I,
-)
+_WHOLE = re.compile(r"\bthe\s+(?P<of>(?:[a-z-]+\s+){1,3}(?:of|at|for)\s+(?:the\s+)?)$")
+_ASKS_FOR_IT = re.compile(r"^\W*(?:what|which|who|whose)\s+(?:is|are|was|were)\s+the\b", re.I)
 _TIME = re.compile(r"\b(?:then|time|year)$")
 _DEFINITE = re.compile(r"\bthe\s+([a-z][\w-]+)\b")
+_NOUN_PHRASE = re.compile(
+    r"(?<!\bin )(?<!\bat )(?<!\bon )\bthe\s+([a-z-]+\s+[a-z-]+)(?=\s+(?:in|at|on|of|by|to|for)\b)"
+)
 _NUMBER = re.compile(r"\b\d[\d,.]*\b")
 _STOP = frozenset(
     """a an the of in on at to for from by with about and or but not is are was were be been do does did has
@@ -132,7 +132,7 @@ def _refer(question: str, found: FollowUp, exchanges: Sequence[Exchange]) -> lis
     if bare in ("that", "this", "these", "those"):
         return _demonstrative(before, after, exchanges)
     if bare == "there":
-        return [_made(f"{before}in {n.with_article}{after}", n) for n in candidates("thing", exchanges)]
+        return [_made(f"{before}in {n.with_article}{after}", n) for n in candidates("place", exchanges)]
     if _TIME.search(bare):
         return []
     if " " in word or bare in ("one", "ones", "both", "either", "neither", "else", "others"):
@@ -284,12 +284,13 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
     Without any name it is the last question's own words.
 
     Args:
-        kind: ``person``, ``woman`` (or a ship), ``thing``, ``any``, or ``topic`` (the question's names rather
-            than the reply's).
+        kind: ``person``, ``woman`` (or a ship), ``thing``, ``place``, ``any``, or ``topic`` (the question's names
+            rather than the reply's).
         exchanges: the conversation.
     """
     for exchange in reversed(exchanges[-_LOOK_BACK:]):
-        asked = sorted(_with_heads(exchange.question), key=lambda p: p.place)
+        names = _with_heads(exchange.question) if kind in ("thing", "any") else phrases_of(exchange.question)
+        asked = sorted(names, key=lambda p: p.place)
         said = new_in(phrases_of(exchange.reply), asked)
         if found := _in_order(exchange.question, kind, asked, said):
             return found[:2]
@@ -297,22 +298,23 @@ def candidates(kind: str, exchanges: Sequence[Exchange]) -> list[Phrase]:
 
 
 def _own_words(question: str) -> list[Phrase]:
-    """Return a question's words with content as one name, for topics that have none."""
+    """Return a thing without a name that a question is about ("the grey fever"), or its words with content as one."""
+    if thing := _NOUN_PHRASE.search(question):
+        return [Phrase(thing[1], thing.start(1), thing.end(1), True)]
     words = [w for w in words_of(question) if w not in _STOP]
     return [Phrase(" ".join(words), 0, 0, True)] if words else []
 
 
 def _with_heads(question: str) -> list[Phrase]:
-    """Return its names; where a thing of that name is the subject, the whole: "the census of Tavarrin".
+    """Return its names; before the first one the whole, where that is a part or thing of it: "the census of Tavarrin".
 
     "When was the census of Tavarrin taken?" is about the census, "What is the capital of Tavarrin?" about Tavarrin.
     """
     names = phrases_of(question)
-    head = _SUBJECT_OF.match(question)
-    if head is None or not names or names[0].start != head.end():
+    if not names or _ASKS_FOR_IT.match(question) or not (head := _WHOLE.search(question[: names[0].start])):
         return names
-    whole = question[head.start(1) : names[0].end]
-    return [Phrase(whole, head.start(1), names[0].end, True), *names[1:]]
+    start, end = head.start("of"), names[0].end
+    return [Phrase(question[start:end], start, end, True), *names]
 
 
 def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase]) -> list[Phrase]:
@@ -327,7 +329,7 @@ def _in_order(question: str, kind: str, asked: list[Phrase], said: list[Phrase])
     things = [p for p in asked if p.is_thing] or asked
     if _ASKS_ABOUT.match(question):  # "What is X?", "What does X do?": about X, whatever names the reply has
         return things or _own_words(question)
-    if asks_who and kind == "thing":
+    if asks_who and kind in ("thing", "place"):
         return things[:1]
     if _ASKS_WHICH.match(question) and said:  # it asks for a name
         return [said[0], *things[:1]]

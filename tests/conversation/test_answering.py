@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from shared_core import Answer, Passage, SelfReflectEngine, SelfReflectSettings
+from shared_core import Answer, Citation, Claim, Passage, SelfReflectEngine, SelfReflectSettings, Span
 from shared_core.conversation import Asked, Turn
 from shared_core.conversation.condense import check_template, refusal
+from shared_core.conversation.evidence import is_about, missing_in
 from shared_core.conversation.rules import Exchange
 from shared_core.errors import AbstainedError, SettingsError
 from shared_core.lm import ScriptedLM
@@ -57,6 +58,57 @@ def test_what_documents_cannot_answer_is_declined_with_its_reason(said: str, rea
     engine = SelfReflectEngine(SHELF, settings=SelfReflectSettings(on_abstain="raise"))
     with pytest.raises(AbstainedError):
         engine.answer(Asked(said, history=FOUNDED))
+
+
+LAKE = (
+    "The greatest depth of Lake Ivenmere is 83 metres. The lake was stocked with trout in 1902, and lies west of Mount "
+    "Ormund. The Lake Board meets there on Tuesdays. It was rejected by 34 votes to 27. A book of ten tickets costs as "
+    "much as eight."
+)
+
+
+def cited(sentence: str, short: str = "", passage: str = LAKE) -> Answer:
+    start = passage.index(sentence)
+    quote = Citation((Span("lake", start, start + len(sentence), sentence),))
+    claim = Claim(sentence, 0.9, (quote,), short_answer=short or None)
+    return Answer("?", sentence, (claim,), (Passage("lake", passage, "Lake Ivenmere"),))
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "short", "missing"),
+    [
+        ("How deep is Lake Ivenmere?", "The greatest depth of Lake Ivenmere is 83 metres.", "83 metres", ""),
+        ("How large is Lake Ivenmere?", "The greatest depth of Lake Ivenmere is 83 metres.", "83 metres", "how large"),
+        ("When was Lake Ivenmere stocked?", "The lake was stocked with trout in 1902", "1902", ""),
+        ("When was Lake Ivenmere drained?", "The lake was stocked with trout in 1902", "1902", "drained"),
+        ("How many boats are on Lake Ivenmere?", "The lake was stocked with trout in 1902", "1902", "how many boats"),
+        ("Where does the Lake Board meet?", "The Lake Board meets there on Tuesdays.", "on Tuesdays", "a place"),
+        ("When did the Lake Board meet?", "The Lake Board meets there on Tuesdays.", "on Tuesdays", "a date"),
+        ("Why was Lake Ivenmere rejected?", "It was rejected by 34 votes to 27.", "34 votes to 27", "a reason"),
+        ("How much does a ticket cost?", "A book of ten tickets costs as much as eight.", "ten", "a price"),
+    ],
+)
+def test_what_is_asked_must_be_in_the_evidence(question: str, sentence: str, short: str, missing: str) -> None:
+    topics = [frozenset({"lake", "ivenmere"})]
+    assert missing_in(cited(sentence, short), question, topics) == missing
+
+
+def test_only_the_form_of_an_answer_is_checked_where_the_question_was_full() -> None:
+    answer = cited("The lake was stocked with trout in 1902", "1902")
+    assert missing_in(answer, "When was Lake Ivenmere drained?", ()) == ""
+    assert missing_in(answer, "Why was Lake Ivenmere drained?", ()) == "a reason"
+
+
+def test_a_claim_that_begins_with_a_pronoun_is_read_with_the_sentence_before_it() -> None:
+    river = "The River Dath is long. It rises on Mount Ormund and passes Upper Dath. Lowen Dath is short. It is old."
+    about = [frozenset({"river", "dath"})]
+    assert is_about(cited("It rises on Mount Ormund and passes Upper Dath.", passage=river), about)
+    assert not is_about(cited("It is old.", passage=river), about)
+
+
+def test_nothing_is_shown_that_does_not_say_what_is_asked() -> None:
+    answer = ask("Who runs it?")
+    assert (answer.abstained, answer.metadata["condensed_question"]) == (True, "Who runs the Tide Museum?")
 
 
 def test_a_full_question_is_asked_as_it_is() -> None:

@@ -60,6 +60,18 @@ def read(question: str, *exchanges: Exchange) -> list[str]:
             "What is the opt-level of the dev profile?",
         ),
         (Exchange("When does the museum open in summer?"), "And in winter?", "When does the museum open in winter?"),
+        (
+            Exchange("Who founded the ropewalk of Marrick Haven?"),
+            "When did it close?",
+            "When did the ropewalk of Marrick Haven close?",
+        ),
+        (
+            Exchange("When did the last quarry at Upper Dath close?"),
+            "Why did it close?",
+            "Why did the last quarry at Upper Dath close?",
+        ),
+        (Exchange("How many died of the grey fever in the islands?"), "What caused it?", "What caused the grey fever?"),
+        (Exchange("When was the tower of Lowen built?"), "Who lives there?", "Who lives in Lowen?"),
         (PLAN, "How can I create one?", "How can I create the lite plan?"),
     ],
 )
