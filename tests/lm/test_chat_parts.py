@@ -94,6 +94,7 @@ MESSAGE = "Answer the question from the passages, and quote the sentence that it
         (f"<s>[INST] {MESSAGE} [/INST] 1871", "1871"),
         (f"<|begin_of_text|>Cutting Knowledge Date: December 2023\n\n{MESSAGE}\nAssistant: 1871", "1871"),
         (MESSAGE[:60], ""),
+        (f"{MESSAGE[20:]}\nAssistant: 1871", " 1871"),
         ("When was it lit? In 1871.", "When was it lit? In 1871."),
         ("Answer the question yourself", "Answer the question yourself"),
         ("1871", "1871"),

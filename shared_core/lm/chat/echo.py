@@ -50,6 +50,8 @@ def find_own_words(reply: str, messages: Sequence[str], text: str) -> int:
         end = len(whole)
     elif len(said) >= _SHORTEST_PART and whole.startswith(said):  # cut off within the prompt
         return len(reply)
+    elif (start := whole.rfind(said[:_LONG])) >= 0 and len(whole) - start >= _LONG and said.startswith(whole[start:]):
+        end = len(whole) - start  # the end of the prompt alone, as of clients that cut long prompts at their beginning
     else:
         end = _end_of_messages(said, [_BLANKS.sub("", m) for m in messages])
     if end == 0:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.errors import LimitError
 from shared_core.lm.base import Generation, SamplingParams
+from shared_core.lm.chat.echo import find_own_words
 from shared_core.pipelines.decision.declining import DECLINED, is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import UnusableReplies
@@ -75,8 +76,10 @@ def write_freely(
                 raise
             yield run.note("write", "asking again left out", error.message)
             break
-        parsed = parse_reply(reply.text, index, passages, options.fuzzy_threshold)[: options.max_pairs]
-        if not parsed and (_NO_ANSWER.search(reply.text) or is_refusal(reply.text)):
+        # Framework models have their echo taken off; whatever else completes text may repeat the prompt as well.
+        text = reply.text[find_own_words(reply.text, [prompt.text], prompt.text) :]
+        parsed = parse_reply(text, index, passages, options.fuzzy_threshold)[: options.max_pairs]
+        if not parsed and (_NO_ANSWER.search(text) or is_refusal(text)):
             yield run.note("write", DECLINED, "the model says the passages do not answer", attempt=attempt + 1)
             return []
         problems = " ".join(dict.fromkeys(p.problem for p in parsed if p.problem))
@@ -87,7 +90,7 @@ def write_freely(
             used = parsed
             break
         # A reply costs hundreds of tokens. Small models never keep to the form, and their prose is usable at once.
-        used = salvage(reply.text, sentences, options.max_pairs, [p.title for p in passages])
+        used = salvage(text, sentences, options.max_pairs, [p.title for p in passages])
         if used:
             yield run.note("write", f"{len(used)} sentences of prose aligned", problems)
             break
