@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shared_core.support.moved import lazy_names
 
 if TYPE_CHECKING:
     from shared_core.cli.commands import app, main
 
 __all__ = ["app", "main"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import the commands on first use."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"{__name__}.commands"), name)
+__getattr__, __dir__ = lazy_names(__name__, __all__, dict.fromkeys(__all__, "commands"))

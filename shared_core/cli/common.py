@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
     from shared_core.lm.base import LanguageModel
     from shared_core.lm.tracing import TracingLM
+    from shared_core.reading.support import CrossEncoderSupportScorer
 
 ANSWERED, FAILED, BAD_INPUT, ABSTAINED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -287,6 +288,13 @@ def build_model(model: str | None, base_url: str | None, dtype: str | None = Non
     return None
 
 
+def load_judge(path: str) -> CrossEncoderSupportScorer:
+    """Load the NLI cross-encoder that ``--judge`` names."""
+    from shared_core.reading.support import CrossEncoderSupportScorer
+
+    return CrossEncoderSupportScorer(path)
+
+
 def answers_closed_book(settings: SelfReflectSettings) -> bool:
     """Return whether nothing is ever retrieved: ReSearch as published."""
     return settings.pipeline == "research" and settings.research.closed_book
@@ -318,10 +326,7 @@ def build(
     lm = build_model(model, base_url, dtype)
     tracer = None if trace_prompts is None else _trace(lm, trace_prompts)
     lm = tracer or lm
-    if judge is not None:
-        from shared_core.reading.support import CrossEncoderSupportScorer
-
-        parts["judge"] = CrossEncoderSupportScorer(judge)
+    parts |= {} if judge is None else {"judge": load_judge(judge)}
     if answers_closed_book(settings) and not docs and index is None:
         from shared_core.retrieval import BM25Retriever
 

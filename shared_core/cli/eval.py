@@ -34,6 +34,8 @@ from shared_core.cli.eval_compare import (
     read_shard,
     save_all,
     show_comparison,
+    show_failed,
+    show_written,
     wanted_systems,
 )
 from shared_core.cli.options import AnswerOptions, Limit
@@ -178,10 +180,7 @@ def _compare(
         _finish(_evaluation(alone, fitted_on(engine, rows)), options, alone)
         return
     show_comparison(comparison)
-    if options.json_file is not None:
-        err.print(f"comparison: {comparison.write(options.json_file)}", markup=False, highlight=False)
-    for path in comparison.plot(options.plots) if options.plots is not None else ():
-        err.print(f"plot: {path}", markup=False, highlight=False)
+    show_written("comparison", comparison, options.json_file, options.plots)
     if all_failed(comparison):
         raise typer.Exit(FAILED)
 
@@ -200,10 +199,7 @@ def _evaluation(comparison: Comparison, seen: Mapping[str, int]) -> Evaluation:
 
 def _finish(result: Evaluation, options: EvalOptions, drawn_from: Comparison | None = None) -> None:
     _show(result, drawn_from)
-    if options.json_file is not None:
-        err.print(f"metrics: {result.write(options.json_file)}", markup=False, highlight=False)
-    for path in result.plot(options.plots) if options.plots is not None else ():
-        err.print(f"plot: {path}", markup=False, highlight=False)
+    show_written("metrics", result, options.json_file, options.plots)
     if all(r.error for r in result.records):
         raise typer.Exit(FAILED)
 
@@ -227,10 +223,4 @@ def _show(result: Evaluation, drawn_from: Comparison | None = None) -> None:
     undefined = [name.replace("_", " ") for name, value in result.metrics.items() if not math.isfinite(value)]
     if undefined:
         err.print(f"not defined for these questions: {', '.join(undefined)}", markup=False, highlight=False)
-    failed: dict[str, list[str]] = {}
-    for record in result.records:
-        if record.error:
-            failed.setdefault(record.error, []).append(record.id)
-    for error, ids in failed.items():
-        which = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
-        err.print(f"failed ({len(ids)}: {which}): {error}", style="yellow", markup=False, highlight=False)
+    show_failed(record for record in result.records if record.error)

@@ -22,11 +22,12 @@ from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.settings import PipelineName, SelfReflectSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from shared_core.evaluation.compare import Comparison, Estimate, FigureOptions, Shard
     from shared_core.evaluation.dataset import Question
-    from shared_core.evaluation.runner import AnswersMany
+    from shared_core.evaluation.judging import Record
+    from shared_core.evaluation.runner import AnswersMany, Evaluation
     from shared_core.facades.engine import SelfReflectEngine
 
 Resamples = Annotated[int, typer.Option("--resamples", min=0, help="Bootstrap draws for the intervals; 0: none.")]
@@ -113,16 +114,30 @@ def show_comparison(comparison: Comparison) -> None:
     out.print(table)
     out.print(Text(f"over {len(comparison.questions)} questions · {_note(comparison)}", style="dim"))
     for name in comparison.names:
-        for error, ids in comparison.errors(name).items():
-            which = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
-            err.print(
-                f"failed with {name} ({len(ids)}: {which}): {error}", style="yellow", markup=False, highlight=False
-            )
+        show_failed((row.record for row in comparison.rows[name] if row.record.error), f" with {name}")
     if comparison.left_out:
         note(
             f"{comparison.left_out} answers left out: not every configuration was asked their questions.",
             style="yellow",
         )
+
+
+def show_failed(records: Iterable[Record], whose: str = "") -> None:
+    """Print the errors of failed questions, each with the first of their ids."""
+    failed: dict[str, list[str]] = {}
+    for record in records:
+        failed.setdefault(record.error, []).append(record.id)
+    for error, ids in failed.items():
+        which = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
+        err.print(Text(f"failed{whose} ({len(ids)}: {which}): {error}", style="yellow"))
+
+
+def show_written(what: str, result: Comparison | Evaluation, json_file: Path | None, plots: Path | None) -> None:
+    """Write the result as JSON and its plots, where they are asked for, and print their paths."""
+    if json_file is not None:
+        err.print(Text(f"{what}: {result.write(json_file)}"))
+    for path in result.plot(plots) if plots is not None else ():
+        err.print(Text(f"plot: {path}"))
 
 
 def _shown(difference: Estimate | None) -> str:
@@ -180,8 +195,7 @@ def eval_merge_command(options: MergeOptions) -> None:
     if missing:
         note(f"Missing shards: {', '.join(missing)}.", style="yellow")
     save_all(comparison, options.output)
-    if options.json_file is not None:
-        err.print(f"comparison: {comparison.write(options.json_file)}", markup=False, highlight=False)
+    show_written("comparison", comparison, options.json_file, None)
     if all_failed(comparison):
         raise typer.Exit(FAILED)
 

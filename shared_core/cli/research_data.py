@@ -11,20 +11,7 @@ import typer
 from shared_core.cli import common
 from shared_core.cli.common import FAILED, answers_closed_book, open_index, read_calibration, reports_errors
 from shared_core.cli.console import err, out, question_progress
-from shared_core.cli.options import (
-    BaseUrl,
-    Calibration,
-    Docs,
-    Index,
-    JudgePath,
-    Limit,
-    Model,
-    Set,
-    Target,
-    TopK,
-    Vectors,
-    with_set,
-)
+from shared_core.cli.options import Calibration, DocumentOptions, Limit, Set, Target, with_set
 from shared_core.cli.train_rows import show_failures, write_report
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
@@ -38,7 +25,7 @@ _DEFAULTS = SelfReflectSettings()
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions:
+class SearchOptions(DocumentOptions):
     """Options of ``research-data``: documents, models, settings, and where the work is done.
 
     >>> SearchOptions(questions=Path("q.jsonl"), output=Path("run")).settings().research.closed_book
@@ -49,14 +36,7 @@ class SearchOptions:
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of searches and rows; an interrupted run resumes in it.")
     ]
-    docs: Docs = field(default_factory=list)
-    index: Index = None
-    vectors: Vectors = None
-    model: Model = None
-    base_url: BaseUrl = None
     target_accuracy: Target = _DEFAULTS.target_accuracy
-    top_k: TopK = _DEFAULTS.top_k
-    judge: JudgePath = None
     abstention: Annotated[str, typer.Option(help="Text of an answer that abstains.")] = "I do not know."
     pairs: Annotated[int, typer.Option(min=1, help="Number of best, and of worst, answers paired for DPO.")] = 2
     limit: Limit = None
@@ -122,7 +102,7 @@ def research_data_command(options: SearchOptions) -> None:
     read_calibration(options.calibration)
     questions = read_questions(options.questions)[: options.limit]
     settings = options.settings()
-    if options.model is None and options.base_url is None:
+    if not options.has_model:
         raise InputError("A language model searches.", hint="Give --model or --base-url.")
     if not options.reads and not answers_closed_book(settings):
         raise InputError("There are no documents to search from.", hint="Give --docs PATH or --index DIR.")
@@ -158,9 +138,6 @@ def _search_engine(options: SearchOptions, settings: SelfReflectSettings) -> Sel
     retriever = open_index(options.docs, options.index, options.vectors).retriever() if reads else BM25Retriever()
     if not answers_closed_book(settings):
         check_documents(log, retriever)
-    judge = None
-    if options.judge is not None:
-        from shared_core.reading.support import CrossEncoderSupportScorer
-
-        judge = CrossEncoderSupportScorer(options.judge)
-    return SelfReflectEngine(retriever, common.build_model(options.model, options.base_url), settings, judge=judge)
+    judge = None if options.judge is None else common.load_judge(options.judge)
+    model = common.build_model(options.model, options.base_url, options.dtype)
+    return SelfReflectEngine(retriever, model, settings, judge=judge)

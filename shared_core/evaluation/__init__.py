@@ -34,7 +34,6 @@ from shared_core.evaluation.metrics.qa import (
     contains_answer,
     exact_match,
     f1,
-    mauve,
     normalize_answer,
     rouge_lsum,
     str_em,
@@ -54,7 +53,7 @@ __all__ = [
     "ReliabilityBins", "RiskCoverage", "SelfRestraint", "accuracy_at", "alce_citation_scores", "alce_string_match",
     "attribution_ratio", "aurc", "auroc", "brier_score", "citation_length", "cited_numbers", "claim_recall",
     "compare", "consistency_ratio", "contains_answer", "evaluate", "exact_match", "expected_calibration_error", "f1",
-    "mauve", "merge", "normalize_answer", "prediction_rejection_ratio", "read_questions", "recall_at_k",
+    "merge", "normalize_answer", "prediction_rejection_ratio", "read_questions", "recall_at_k",
     "reclaim_citation_scores", "reliability_bins", "remove_citations", "risk_coverage_curve", "rouge_lsum",
     "self_restraint", "str_em",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
-from shared_core.errors import CapabilityError
+from shared_core.errors import CapabilityError, ContextOverflowError, InputError, LanguageModelError
 from shared_core.lm.requests import Capture as Capture
 from shared_core.lm.requests import Generate as Generate
 from shared_core.lm.requests import Grammar as Grammar
@@ -80,6 +80,11 @@ class Capabilities:
     def names(self) -> tuple[str, ...]:
         """Return the names of the abilities it has."""
         return tuple(f.name for f in dataclasses.fields(self) if getattr(self, f.name) is True)
+
+    def check_length(self, needed: int) -> None:
+        """Raise ContextOverflowError if so many tokens are known not to fit into the context."""
+        if self.context_length is not None and needed > self.context_length:
+            raise ContextOverflowError(needed, self.context_length)
 
 
 @runtime_checkable
@@ -170,6 +175,24 @@ _WAYS_OUT = {
     "token_statistics": "Use a transformers model.",
     "alternatives": "Use a transformers or vLLM model, or a server that returns top_logprobs.",
 }
+
+
+def as_result(error: Exception) -> LanguageModelError:
+    """Convert what was raised while a request was prepared to an error that can be its result.
+
+    Tokenizers and servers fail in all ways on odd input, and that must not reach the other requests of a batch.
+    """
+    if isinstance(error, LanguageModelError):
+        return error
+    if isinstance(error, InputError):
+        result = LanguageModelError(error.message, hint=error.hint)
+    else:
+        result = LanguageModelError(
+            f"The request cannot be prepared: {type(error).__name__}: {error}",
+            hint="The tokenizer refused its text, or it holds values of the wrong type.",
+        )
+    result.__cause__ = error
+    return result
 
 
 class BaseLanguageModel:

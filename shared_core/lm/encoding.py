@@ -131,6 +131,11 @@ class Encoder:
             return None
         return ids[0] if len(ids) == 1 and ids[0] != getattr(self.tokenizer, "unk_token_id", None) else None
 
+    def single_ids(self, strings: Iterable[str], size: int) -> list[int | None]:
+        """Return ``single_id`` of each string; ``None`` too for ids from ``size`` on, which the model does not have."""
+        found = map(self.single_id, strings)
+        return [i if i is not None and i < size else None for i in found]
+
     @cached_property
     def prefix_ids(self) -> list[int]:
         """Ids that the tokenizer itself puts before a text: BOS, or nothing."""

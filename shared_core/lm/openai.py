@@ -18,7 +18,6 @@ from shared_core.errors import (
     InputError,
     LanguageModelError,
     MissingDependencyError,
-    ModelLoadError,
 )
 from shared_core.lm._loop import LoopThread, ahear, hear
 from shared_core.lm._server.abilities import DEAR, Abilities
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_ROUNDS = 3  # of asking for samples that a server left out
 
 
 class OpenAICompatibleLM(Remade, BaseLanguageModel):
@@ -169,10 +167,6 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         if fresh:
             self._planner, self._fresh = None, True
         return _value(self._run(self._guarded(self._planned(Deadline(self._deadline))))).able
-
-    async def aprobe(self) -> Abilities:
-        """Run ``probe`` without blocking the event loop."""
-        return _value(await self._arun(self._guarded(self._planned(Deadline(self._deadline))))).able
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         """Continue many prompts, ``max_concurrency`` at a time.
@@ -329,16 +323,11 @@ def _value(result: T | LanguageModelError) -> T:
 
 
 def _encoder(tokenizer: Any) -> Encoder:
+    from shared_core.lm.checkpoints import installed, load_tokenizer
     from shared_core.lm.encoding import Encoder
 
     if isinstance(tokenizer, str) or hasattr(tokenizer, "__fspath__"):
-        try:
-            from transformers import AutoTokenizer
-        except ImportError as error:
-            raise MissingDependencyError("transformers", extra="transformers", purpose="A tokenizer") from error
-        given = str(tokenizer)
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(given)
-        except Exception as error:
-            raise ModelLoadError(f"No tokenizer could be loaded from {given!r}: {error}") from error
+        if not installed("transformers"):
+            raise MissingDependencyError("transformers", extra="transformers", purpose="A tokenizer")
+        tokenizer = load_tokenizer(tokenizer, str(tokenizer))
     return Encoder(tokenizer)

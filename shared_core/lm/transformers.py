@@ -18,25 +18,13 @@ import numpy as np
 
 from shared_core.errors import (
     CapabilityError,
-    ContextOverflowError,
     GenerationError,
     InputError,
     LanguageModelError,
 )
 from shared_core.lm._detokenize import Detokenizer
-from shared_core.lm._hf.load import (
-    default_cache_bytes,
-    eos_ids,
-    given_tokenizer,
-    ignored_settings,
-    installed,
-    load,
-    moved,
-    require_packages,
-)
 from shared_core.lm._hf.model import Adapters
 from shared_core.lm.base import (
-    Alternative,
     BaseLanguageModel,
     Capabilities,
     Generate,
@@ -48,16 +36,25 @@ from shared_core.lm.base import (
     SamplingParams,
     Score,
     ScoreResult,
-    Scores,
-    States,
     StatesResult,
+    as_result,
+)
+from shared_core.lm.checkpoints import context_length as declared_length
+from shared_core.lm.checkpoints import (
+    default_cache_bytes,
+    eos_ids,
+    ignored_settings,
+    installed,
+    load_checkpoint,
+    load_tokenizer,
+    moved,
+    require_packages,
 )
 from shared_core.lm.encoding import Encoder
 from shared_core.support.pickling import Remade
-from shared_core.types import Usage
 
 if TYPE_CHECKING:
-    from shared_core.lm._hf.decode import Branch, Job
+    from shared_core.lm._hf.decode import Job
     from shared_core.lm._hf.plan import Ids
 
 logger = logging.getLogger(__name__)
@@ -129,23 +126,24 @@ class TransformersLM(Remade, BaseLanguageModel):
         trust_remote_code: bool = False,
     ) -> None:
         require_packages()
-        from shared_core.lm._hf.attention import attention_module
         from shared_core.lm._hf.decode import Decoder
         from shared_core.lm._hf.model import Runner
         from shared_core.lm._hf.probe import examine
+        from shared_core.lm._hf.read import attention_module
         from shared_core.lm._hf.schedule import Scheduler
-        from shared_core.lm._hf.traits import context_length as declared_length
 
         if layout not in get_args(Layout):
             raise InputError(f"There is no layout {layout!r}.", hint=f"Use one of {', '.join(get_args(Layout))}.")
         if isinstance(model, str) or hasattr(model, "__fspath__"):
             given = str(model)
-            model, tokenizer = load(given, tokenizer, device, dtype, trust_remote_code)
+            model, tokenizer = load_checkpoint(
+                given, tokenizer, device=device, dtype=dtype, trust_remote_code=trust_remote_code
+            )
             self.name = name or given.rstrip("/")
         else:
             model = moved(model, device, dtype)
             self.name = name or getattr(model, "name_or_path", "") or type(model).__name__
-            tokenizer = given_tokenizer(tokenizer, self.name)
+            tokenizer = load_tokenizer(tokenizer, self.name)
         self._adapters = Adapters(model, adapter)
         if adapter is not None and name is None:
             self.name = f"{self.name}#{adapter}"
@@ -230,14 +228,18 @@ class TransformersLM(Remade, BaseLanguageModel):
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
         """Compute log-probabilities (natural log) of the tokens of given continuations, directly after the prompt."""
-        return self._all(requests, self._score_job, _scores)
+        from shared_core.lm._hf.read import read_scores
+
+        return self._all(requests, self._score_job, read_scores)
 
     def hidden_states(self, requests: Sequence[HiddenStates]) -> list[StatesResult]:
         """Return hidden states of whole sequences at their last token or at an appended end-of-sequence token."""
+        from shared_core.lm._hf.read import read_state, stack_states
+
         # A sequence is a prompt of which nothing is generated: only its last token is fed and tapped.
         single = [HiddenStates((s,), r.at) for r in requests for s in r.sequences]
-        states = iter(self._all(single, self._states_job, _state))
-        return [_stacked([next(states) for _ in r.sequences]) for r in requests]
+        states = iter(self._all(single, self._states_job, read_state))
+        return [stack_states([next(states) for _ in r.sequences]) for r in requests]
 
     def count_tokens(self, prompt: Prompt) -> int:
         """Count the tokens of a prompt for this model."""
@@ -245,8 +247,7 @@ class TransformersLM(Remade, BaseLanguageModel):
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
         """Return the id of each string that is one token and has an embedding; ``None`` for the others."""
-        found = [self.encoder.single_id(s) for s in strings]
-        return [i if i is not None and i < self._outputs else None for i in found]
+        return self.encoder.single_ids(strings, self._outputs)
 
     def clear_cache(self) -> None:
         """Forget the prompts kept between calls."""
@@ -266,7 +267,9 @@ class TransformersLM(Remade, BaseLanguageModel):
 
         params = request.params
         ids = self._encoded(request.prompt)
-        self._check_length(len(ids) + params.max_tokens + (params.capture is not None and params.capture.append_eos))
+        self.capabilities.check_length(
+            len(ids) + params.max_tokens + (params.capture is not None and params.capture.append_eos)
+        )
         job = Job(ids, params, seed=secrets.randbits(63) if params.seed is None else params.seed)
         job.verdicts = tuple(self.encoder.token_id(v) for v in params.verdicts)
         if params.capture is not None:
@@ -288,7 +291,7 @@ class TransformersLM(Remade, BaseLanguageModel):
             raise InputError("There is nothing to score: Score.continuations is empty.")
         ids = self._encoded(request.prompt)
         given = tuple(tuple(self.encoder.encode_continuation(c)) for c in request.continuations)
-        self._check_length(len(ids) + max(map(len, given)))
+        self.capabilities.check_length(len(ids) + max(map(len, given)))
         return Job(ids, SamplingParams(logprobs=True), given=given)
 
     def _states_job(self, request: HiddenStates) -> Job:
@@ -298,7 +301,7 @@ class TransformersLM(Remade, BaseLanguageModel):
         if request.at.append_eos:
             self._check_eos(True)
             ids = np.append(ids, self._eos[0])
-        self._check_length(len(ids))
+        self.capabilities.check_length(len(ids))
         return Job(ids, SamplingParams(), given=((),), tap=self._runner.tap(request.at.layer, request.at.kind))
 
     def _encoded(self, prompt: Prompt) -> Ids:
@@ -309,11 +312,6 @@ class TransformersLM(Remade, BaseLanguageModel):
                 hint="Tokenizer and model do not belong together, or the embeddings were not resized.",
             )
         return ids
-
-    def _check_length(self, needed: int) -> None:
-        available = self.capabilities.context_length
-        if available is not None and needed > available:
-            raise ContextOverflowError(needed, available)
 
     def _check_eos(self, wanted: bool) -> None:
         if wanted and not self._eos:
@@ -337,12 +335,8 @@ class TransformersLM(Remade, BaseLanguageModel):
         for i, request in enumerate(requests):
             try:
                 jobs[i] = make(request)
-            except LanguageModelError as error:
-                results[i] = error
-            except InputError as error:
-                results[i] = _as_result(error)
-            except Exception as error:  # tokenizers fail in all ways on odd input, and it must not reach the others
-                results[i] = _unprepared(error)
+            except Exception as error:
+                results[i] = as_result(error)
         with self._lock, self._inference():
             self._scheduler.run(list(jobs.values()))
         for i, job in jobs.items():
@@ -363,16 +357,18 @@ class TransformersLM(Remade, BaseLanguageModel):
     # --- results -----------------------------------------------------------------------------------------------
 
     def _generation(self, job: Job) -> GenerateResult:
-        samples = [self._sample(job, b) for b in job.branches]
+        from shared_core.lm._hf.read import read_sample, read_usage
+
+        samples = [read_sample(job, b, self._detokenizer) for b in job.branches]
         if job.params.attention:
             try:
                 samples = self._attended(job, samples)
             except GenerationError as error:
                 return error
-        return Generation(tuple(samples), _usage(job))
+        return Generation(tuple(samples), read_usage(job))
 
     def _attended(self, job: Job, samples: list[Sample]) -> list[Sample]:
-        from shared_core.lm._hf.attention import read_attention
+        from shared_core.lm._hf.read import read_attention
 
         with self._lock, self._inference():
             before = self._runner.forwards
@@ -380,80 +376,3 @@ class TransformersLM(Remade, BaseLanguageModel):
             weights = read_attention(self._runner, self._detokenizer, job.ids.tolist(), generated)
             job.forwards += self._runner.forwards - before
         return [dataclasses.replace(s, attention=w) for s, w in zip(samples, weights)]
-
-    def _sample(self, job: Job, branch: Branch) -> Sample:
-        params = job.params
-        if branch.scanner is not None and branch.stop is not None:
-            text = branch.scanner.cut(branch.stop, params.include_stop)
-        else:
-            silent = branch.finish == "eos" or (branch.stop_token_id is not None and not params.include_stop)
-            text = self._detokenizer.text(branch.ids[:-1] if silent else branch.ids)
-        return Sample(
-            text=text,
-            token_ids=tuple(branch.ids),
-            finish_reason=branch.finish or "length",
-            stop=branch.stop,
-            stop_token_id=branch.stop_token_id,
-            logprobs=tuple(branch.logprobs) if params.logprobs else None,
-            tokens=tuple(self._detokenizer.text([t]) for t in branch.ids),
-            verdict_logprobs=np.stack(branch.verdicts) if job.verdicts else None,
-            next_verdict_logprobs=branch.next_verdicts,
-            entropy=tuple(branch.entropy) if params.token_statistics else None,
-            logsumexp=tuple(branch.logsumexp) if params.token_statistics else None,
-            hidden_state=branch.hidden,
-            alternatives=self._alternatives(branch) if params.alternatives else None,
-        )
-
-    def _alternatives(self, branch: Branch) -> tuple[tuple[Alternative, ...], ...]:
-        return tuple(
-            tuple(Alternative(self._detokenizer.text([token]), value) for token, value in row)
-            for row in branch.alternatives
-        )
-
-
-def _scores(job: Job) -> Scores:
-    return Scores(tuple(tuple(b.logprobs) for b in job.branches), _usage(job))
-
-
-def _state(job: Job) -> States:
-    hidden = job.branches[0].hidden
-    assert hidden is not None
-    return States(hidden[None], _usage(job))
-
-
-def _stacked(parts: Sequence[StatesResult]) -> StatesResult:
-    states = []
-    for part in parts:
-        if isinstance(part, LanguageModelError):
-            return part
-        states.append(part)
-    usage = sum((s.usage for s in states), Usage())
-    if not states:
-        return _as_result(InputError("HiddenStates.sequences is empty."))
-    return States(np.concatenate([s.states for s in states]), usage)
-
-
-def _usage(job: Job) -> Usage:
-    return Usage(
-        calls=1,
-        prompt_tokens=job.prompt_tokens,
-        generated_tokens=0 if job.given else sum(len(b.ids) for b in job.branches),
-        forwards=job.forwards,
-        forwards_saved=sum(b.saved for b in job.branches),
-        cached_tokens=job.cached_tokens,
-    )
-
-
-def _unprepared(error: Exception) -> LanguageModelError:
-    result = LanguageModelError(
-        f"The request cannot be prepared: {type(error).__name__}: {error}",
-        hint="The tokenizer refused its text, or it holds values of the wrong type.",
-    )
-    result.__cause__ = error
-    return result
-
-
-def _as_result(error: InputError) -> LanguageModelError:
-    result = LanguageModelError(error.message, hint=error.hint)
-    result.__cause__ = error
-    return result

@@ -19,13 +19,11 @@ import numpy as np
 
 from shared_core.errors import (
     CapabilityError,
-    ContextOverflowError,
     GenerationError,
     InputError,
     LanguageModelError,
-    ModelLoadError,
 )
-from shared_core.lm._vllm.engine import Engine, Job, engine_options, import_vllm, is_refusal
+from shared_core.lm._vllm.engine import Engine, Job, engine_options, import_vllm
 from shared_core.lm._vllm.read import OutputReader, read_logprob, read_scores, read_usage
 from shared_core.lm.base import (
     BaseLanguageModel,
@@ -41,7 +39,9 @@ from shared_core.lm.base import (
     ScoreResult,
     States,
     StatesResult,
+    as_result,
 )
+from shared_core.lm.checkpoints import load_tokenizer
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.identity import identity_of_files, local_folder, plain_name
 from shared_core.support.pickling import Remade
@@ -95,7 +95,9 @@ class VLLM(Remade, BaseLanguageModel):
         import_vllm()
         self.name = str(model).rstrip("/")
         options = engine_options(engine_kwargs, hidden_states=hidden_states)
-        self.tokenizer = _load_tokenizer(tokenizer or str(model), bool(options.get("trust_remote_code")))
+        self.tokenizer = load_tokenizer(
+            tokenizer or str(model), self.name, trust=bool(options.get("trust_remote_code"))
+        )
         self.identity = identity_of_files(local_folder(self.name), "vLLM") or plain_name(self.name)
         self._engine = Engine(str(model), tokenizer, options)
         self._vllm = self._engine.vllm
@@ -182,8 +184,7 @@ class VLLM(Remade, BaseLanguageModel):
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
         """Return the id of each string that is one token known to the model; ``None`` for the others."""
-        found = [self.encoder.single_id(s) for s in strings]
-        return [i if i is not None and i < self._vocabulary else None for i in found]
+        return self.encoder.single_ids(strings, self._vocabulary)
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
@@ -196,7 +197,7 @@ class VLLM(Remade, BaseLanguageModel):
             self._check_layer(params.capture.layer)
         ids = self.encoder.encode(request.prompt)
         more = params.next_verdicts or (params.capture is not None and params.capture.append_eos)
-        self._check_length(len(ids) + params.max_tokens + more)
+        self.capabilities.check_length(len(ids) + params.max_tokens + more)
         fields: dict[str, Any] = {}
         verdicts = [self.encoder.token_id(v) for v in params.verdicts]
         if verdicts:
@@ -243,7 +244,7 @@ class VLLM(Remade, BaseLanguageModel):
         jobs = []
         for continuation in request.continuations:
             whole = [*ids, *self.encoder.encode_continuation(continuation)]
-            self._check_length(len(whole) + 1)
+            self.capabilities.check_length(len(whole) + 1)
             jobs.append((self._checked(whole, max_tokens=1, temperature=0.0, prompt_logprobs=0), len(ids)))
         return jobs
 
@@ -255,11 +256,6 @@ class VLLM(Remade, BaseLanguageModel):
             )
         sampling = self._vllm.SamplingParams(skip_special_tokens=False, **fields)
         return Job(ids, sampling)
-
-    def _check_length(self, needed: int) -> None:
-        available = self.capabilities.context_length
-        if available is not None and needed > available:
-            raise ContextOverflowError(needed, available)
 
     def _check_layer(self, layer: int | None) -> int:
         if not self._layers:
@@ -276,10 +272,8 @@ class VLLM(Remade, BaseLanguageModel):
     def _job(self, make: Callable[[Any], T], request: Any) -> T | LanguageModelError:
         try:
             return make(request)
-        except LanguageModelError as error:
-            return error
         except Exception as error:  # whatever it is, it is this request's own
-            return _as_result(error)
+            return as_result(error)
 
     def _result(self, job: Any, read: Callable[[Any], T]) -> T | LanguageModelError:
         if isinstance(job, LanguageModelError):
@@ -355,7 +349,7 @@ class VLLM(Remade, BaseLanguageModel):
 
     def _states_of(self, sequences: list[list[int]], layer: int, kind: HiddenKind) -> States:
         for ids in sequences:
-            self._check_length(len(ids) + 1)
+            self.capabilities.check_length(len(ids) + 1)
         jobs = [self._checked(ids, max_tokens=1, temperature=0.0, detokenize=False) for ids in sequences]
         tapped = self._engine.ask_workers("selfreflect_tap", layer, kind)
         if not any(tapped):
@@ -402,23 +396,3 @@ class VLLM(Remade, BaseLanguageModel):
         if self.tokenizer.eos_token_id is None:
             raise CapabilityError("hidden_states", self.name, hint="Without an EOS token use position='last'.")
         return int(self.tokenizer.eos_token_id)
-
-
-def _load_tokenizer(name: str, trust: bool) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
-    except Exception as error:
-        raise ModelLoadError(f"No tokenizer could be loaded from {name!r}: {error}") from error
-
-
-def _as_result(error: Exception) -> LanguageModelError:
-    if isinstance(error, InputError):
-        result = LanguageModelError(error.message, hint=error.hint)
-    elif is_refusal(error):
-        result = LanguageModelError(f"vLLM refuses the request: {error}")
-    else:
-        result = LanguageModelError(f"The request cannot be carried out: {type(error).__name__}: {error}")
-    result.__cause__ = error
-    return result

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared_core.errors import InputError, MissingDependencyError
-from shared_core.evaluation import mauve, rouge_lsum
+from shared_core.errors import InputError
+from shared_core.evaluation import rouge_lsum
 
 CASES = json.loads((Path(__file__).parents[1] / "parity" / "rouge.json").read_text())["cases"]
 
@@ -44,11 +43,3 @@ def test_our_sentences_and_bad_input() -> None:
     assert rouge_lsum("Mira built it. It opened.", ["It opened. Mira built it."]) == 1.0
     with pytest.raises(InputError):
         rouge_lsum("x", [])
-
-
-@pytest.mark.skipif(importlib.util.find_spec("mauve") is not None, reason="mauve-text is installed")
-def test_mauve_says_what_it_needs() -> None:
-    with pytest.raises(MissingDependencyError, match="pip install mauve-text"):
-        mauve(["a"], ["b"], model="gpt2-large")
-    with pytest.raises(InputError):
-        mauve([], ["b"], model="gpt2-large")

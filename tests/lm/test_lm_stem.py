@@ -12,15 +12,14 @@ torch = pytest.importorskip("torch")
 @pytest.mark.parametrize("width", [1, 3, 20])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(("heads", "shared"), [(4, 4), (4, 2), (4, 1)])
-@pytest.mark.parametrize("of_values", [8, 6])
-def test_it_is_attention_over_both(width: int, masked: bool, heads: int, shared: int, of_values: int) -> None:
+def test_it_is_attention_over_both(width: int, masked: bool, heads: int, shared: int) -> None:
     from shared_core.lm._hf import stem
 
     torch.manual_seed(0)
     rows, own, size, length = 3, width + 2, 8, 11
     query = torch.randn(rows, heads, width, size)
-    key, value = torch.randn(rows, shared, own, size), torch.randn(rows, shared, own, of_values)
-    stem_key, stem_value = torch.randn(1, shared, length, size), torch.randn(1, shared, length, of_values)
+    key, value = torch.randn(rows, shared, own, size), torch.randn(rows, shared, own, size)
+    stem_key, stem_value = torch.randn(1, shared, length, size), torch.randn(1, shared, length, size)
     allowed = torch.ones(rows, 1, width, own, dtype=torch.bool)
     if masked:
         allowed = allowed.tril(own - width)
@@ -34,3 +33,13 @@ def test_it_is_attention_over_both(width: int, masked: bool, heads: int, shared:
     whole = torch.cat([torch.zeros(rows, 1, width, length), mask if masked else torch.zeros_like(mask)], 3)
     expected = torch.nn.functional.scaled_dot_product_attention(query, keys, values, whole).transpose(1, 2)
     assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_what_the_kernel_cannot_compute_is_refused() -> None:
+    from shared_core.lm._hf import stem
+
+    query, narrow = torch.randn(1, 2, 1, 8), torch.randn(1, 2, 1, 6)
+    with stem.grown_from({0: (query, query)}):
+        for key, value, more in ((query, narrow, {}), (query, query, {"softcap": 30.0})):
+            with pytest.raises(NotImplementedError):
+                stem.attend(SimpleNamespace(layer_idx=0), query, key, value, None, **more)

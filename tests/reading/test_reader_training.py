@@ -6,12 +6,14 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.reader import network
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batch, batches, targets
 from benchmarks.reader.claims import ClaimRow
@@ -104,23 +106,32 @@ def halves(p: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: value.bfloat16() for name, value in p.items()}
 
 
-def small() -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    base = base_parameters()
-    return initial(base), base["words.w"]
+Small = tuple[dict[str, torch.Tensor], torch.Tensor]
 
 
-def test_loss_does_not_depend_on_how_windows_are_laid_out(examples: Examples) -> None:
+@pytest.fixture(scope="module")
+def small() -> Iterator[Small]:
+    """Parameters of a network with one upper layer instead of four, so of every kind, and the word vectors."""
+    base = {
+        name: value for name, value in base_parameters().items() if not name.startswith(("layer3", "layer4", "layer5"))
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "LAYERS", 3)
+        yield initial(base), base["words.w"]
+
+
+def test_loss_does_not_depend_on_how_windows_are_laid_out(examples: Examples, small: Small) -> None:
     drawn = [e for r in ROWS if (e := examples.question(r, random.Random(1)))]
     drawn += [e for c in CLAIMS if (e := examples.claim(c, random.Random(1)))]
-    p, words = halves(small()[0]), small()[1].bfloat16()
+    p, words = halves(small[0]), small[1].bfloat16()
     with torch.no_grad():
         one, other = (loss(p, words, batch(drawn, size), 0.0) for size in (2, 16))
     for name in ("start", "end", "sentence", "cheap", "support"):
         assert one[name].item() == pytest.approx(other[name].item(), rel=0.02), name  # half precision
 
 
-def test_a_cut_run_goes_on_where_it_was(examples: Examples, tmp_path: Path) -> None:
-    p, words = small()
+def test_a_cut_run_goes_on_where_it_was(examples: Examples, small: Small, tmp_path: Path) -> None:
+    p, words = small
 
     def draw(step: int):  # type: ignore[no-untyped-def]
         return batches(examples, ROWS, CLAIMS, step)
@@ -182,12 +193,12 @@ def interrupted(draw, after: int):  # type: ignore[no-untyped-def]
     return cut
 
 
-def test_the_network_learns_and_the_rate_ends_at_nothing(examples: Examples, tmp_path: Path) -> None:
+def test_the_network_learns_and_the_rate_ends_at_nothing(examples: Examples, small: Small, tmp_path: Path) -> None:
     recipe = replace(RECIPE, steps=14, rate=3e-4, dropout=0.0)
     assert rate_at(0, recipe) == pytest.approx(recipe.rate / 2)
     assert rate_at(5, recipe) == recipe.rate
     assert rate_at(13, recipe) < 0.3 * recipe.rate
-    p, words = small()
+    p, words = small
     trained = train(p, words, lambda step: batches(examples, ROWS, CLAIMS, step), recipe, tmp_path / "kept")
     drawn = [e for r in ROWS if (e := examples.question(r, random.Random(1)))]
     drawn += [e for c in CLAIMS if (e := examples.claim(c, random.Random(1)))]

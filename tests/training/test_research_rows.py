@@ -193,7 +193,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_command_writes_rows_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model([[f"{LIT} {SANK}", LIT]], think=believes(lit="90", sank="20"))
-    monkeypatch.setattr("shared_core.cli.common.build_model", lambda name, url: model.lm)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda *_: model.lm)
     questions = tmp_path / "q.jsonl"
     questions.write_text("\n".join(json.dumps({"id": q.id, "question": q.question}) for q in QUESTIONS), "utf-8")
     out = tmp_path / "out"
@@ -228,7 +228,7 @@ def test_other_documents_or_options_are_refused_before_a_model_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = Model([[LIT]], think=believes(lit="90", sank="20"))
-    monkeypatch.setattr("shared_core.cli.common.build_model", lambda name, url: model.lm)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda *_: model.lm)
     questions = tmp_path / "q.jsonl"
     questions.write_text(json.dumps({"id": "0", "question": QUESTIONS[0].question}), "utf-8")
     for name, text in (("one", f"{LIT} {SANK}"), ("two", f"{SANK} {LIT} And more.")):
@@ -244,7 +244,7 @@ def test_other_documents_or_options_are_refused_before_a_model_is_loaded(
     assert first.exit_code == 0, first.output
     asked = len(model.lm.requests)
 
-    def load(name: str | None, url: str | None) -> Any:
+    def load(*_: object) -> Any:
         raise AssertionError("a model was loaded")
 
     monkeypatch.setattr("shared_core.cli.common.build_model", load)
@@ -252,7 +252,7 @@ def test_other_documents_or_options_are_refused_before_a_model_is_loaded(
     assert (refused.exit_code, "made with documents." in refused.output) == (2, True), refused.output
     refused = search("one", "--top-k", "3")
     assert (refused.exit_code, "made with settings.top_k 5, not 3." in " ".join(refused.output.split())) == (2, True)
-    monkeypatch.setattr("shared_core.cli.common.build_model", lambda name, url: model.lm)
+    monkeypatch.setattr("shared_core.cli.common.build_model", lambda *_: model.lm)
     assert search("one").exit_code == 0
     assert len(model.lm.requests) == asked
 

@@ -1,4 +1,4 @@
-"""Score short and long answers against known ones: exact match, F1, string match, ROUGE-Lsum, MAUVE."""
+"""Score short and long answers against known ones: exact match, F1, string match, ROUGE-Lsum."""
 
 from __future__ import annotations
 
@@ -208,30 +208,3 @@ def _scorer(stemmer: bool) -> Any:
     except ImportError as error:
         raise MissingDependencyError("rouge-score", extra="eval", purpose="ROUGE-Lsum") from error
     return RougeScorer(["rougeLsum"], use_stemmer=stemmer)
-
-
-def mauve(predictions: Sequence[str], references: Sequence[str], *, model: str, **options: Any) -> float:
-    """Return MAUVE in [0, 1] between two sets of texts (package mauve-text).
-
-    Args:
-        predictions: answers.
-        references: human texts.
-        model: name or path of a local model that embeds both (``gpt2-large`` in ALCE's tables).
-        options: passed on to ``mauve.compute_mauve``.
-
-    Raises:
-        InputError: no texts.
-        MissingDependencyError: mauve-text is not installed (no extra of ours holds it).
-    """
-    if not predictions or not references:
-        raise InputError("MAUVE needs predictions and references.")
-    try:
-        from mauve import compute_mauve
-    except ImportError as error:
-        missing = MissingDependencyError("mauve-text", extra="eval", purpose="MAUVE")
-        missing.hint = "pip install mauve-text"
-        raise missing from error
-    result = compute_mauve(
-        p_text=list(predictions), q_text=list(references), featurize_model_name=model, verbose=False, **options
-    )
-    return float(result.mauve)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -19,27 +18,15 @@ from numpy.typing import NDArray
 
 from shared_core.errors import GenerationError, LanguageModelError
 from shared_core.lm._detokenize import Detokenizer, StopScanner, spell_within
-from shared_core.lm._hf.forest import Feed, Opened
+from shared_core.lm._hf.forest import Forest
 from shared_core.lm._hf.grammar import Constraint
 from shared_core.lm._hf.model import Runner, Tap
 from shared_core.lm._hf.plan import Ids
+from shared_core.lm._hf.repeated import Repeated
 from shared_core.lm._hf.sample import Noise, Sampling, choose, noise_key
 from shared_core.lm.base import FinishReason, SamplingParams
 
-
-class Session(Protocol):
-    """Interface shared by ``Forest`` and ``Repeated``."""
-
-    lockstep: bool
-
-    @property
-    def cache_bytes(self) -> int: ...
-    def open(self, bodies: Sequence[Ids], rows: Sequence[Sequence[int]]) -> Opened: ...
-    def feed(self, feeds: Sequence[Feed], every: Sequence[bool]) -> torch.Tensor: ...
-    def fork(self, counts: Sequence[int], lanes: Sequence[int], steps: int) -> None: ...
-    def drop(self, branches: Sequence[int]) -> None: ...
-    def keep_root(self) -> None: ...
-    def keep(self, branch: int, ids: Sequence[int]) -> None: ...
+Session = Forest | Repeated
 
 
 @dataclass(slots=True)

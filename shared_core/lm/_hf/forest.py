@@ -194,31 +194,18 @@ class Forest:
         mask: torch.Tensor | None,
         columns: list[int],
     ) -> torch.Tensor:
-        """Call ``Runner.forward`` with an extra token at the anchor's position that no other token sees."""
-        if self._anchor is None:
-            return self._grown(ids, positions, cache, mask, columns)
-        ids = torch.nn.functional.pad(ids, (0, 1))
-        positions = torch.nn.functional.pad(positions, (0, 1), value=self._anchor)
-        if mask is not None:  # one more query and one more slot: the slot is seen by that query alone
-            lowest = float(torch.finfo(mask.dtype).min)
-            mask = torch.nn.functional.pad(mask, (0, 1, 0, 1), value=lowest)
-            mask[:, :, -1, -1] = 0.0
-        logits = self._grown(ids, positions, cache, mask, columns)
-        cache.trim(1)
-        return logits
-
-    def _grown(
-        self,
-        ids: torch.Tensor,
-        positions: torch.Tensor,
-        cache: SlotCache,
-        mask: torch.Tensor | None,
-        columns: list[int],
-    ) -> torch.Tensor:
-        if not self._stem:
-            return self._run.forward(ids, positions, cache, mask, columns)
+        """Call ``Runner.forward`` behind the stem, with an extra token at the anchor's position that no other sees."""
+        if self._anchor is not None:
+            ids = torch.nn.functional.pad(ids, (0, 1))
+            positions = torch.nn.functional.pad(positions, (0, 1), value=self._anchor)
+            if mask is not None:  # one more query and one more slot: the slot is seen by that query alone
+                mask = torch.nn.functional.pad(mask, (0, 1, 0, 1), value=float(torch.finfo(mask.dtype).min))
+                mask[:, :, -1, -1] = 0.0
         with stem.grown_from(self._stem):
-            return self._run.forward(ids, positions, cache, mask, columns)
+            logits = self._run.forward(ids, positions, cache, mask, columns)
+        if self._anchor is not None:
+            cache.trim(1)
+        return logits
 
     # --- decoding ----------------------------------------------------------------------------------------------
 
@@ -241,8 +228,7 @@ class Forest:
             fill[r] += len(tokens)
         width = max(fill)
         ids = np.zeros((rows, width), dtype=np.int64)
-        positions = np.zeros((rows, width), dtype=np.int64)
-        owner = np.full((rows, width), -1, dtype=np.int64)
+        positions, owner = np.zeros_like(ids), np.full_like(ids, -1)
         wanted: list[tuple[int, int]] = []
         for (branch, tokens), (r, c, size), each in zip(feeds, places, every):
             at = self._position[branch]

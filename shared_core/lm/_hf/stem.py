@@ -20,8 +20,7 @@ import torch
 from shared_core.lm._hf.cache import KeyValues
 
 _NAME = "selfreflect_stem"
-_SCORES = 1 << 24  # attention scores held at once, where they are held at all
-_local = threading.local()  # .stem: the stem of the forward pass that this thread is in, None outside
+_local = threading.local()  # .stem: the stem of the forward pass that this thread is in, if any
 
 
 def available(model: Any) -> bool:
@@ -47,12 +46,12 @@ def installed(model: Any) -> Iterator[None]:
 
 @contextmanager
 def grown_from(stem: KeyValues) -> Iterator[None]:
-    """Let forward passes of this thread also attend to that stem."""
+    """Let forward passes of this thread also attend to that stem, which may be empty."""
     _local.stem = stem
     try:
         yield
     finally:
-        _local.stem = None
+        _local.stem = {}
 
 
 def attend(
@@ -81,15 +80,18 @@ def attend(
     Raises:
         NotImplementedError: the model wants more of attention than this function knows.
     """
-    stem = getattr(_local, "stem", None)
-    if stem is None:
+    stem: KeyValues = getattr(_local, "stem", {})
+    if not stem:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         result: tuple[torch.Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
         )
         return result
-    if unknown := [n for n in ("position_bias", "s_aux", "sinks", "softcap") if options.get(n) is not None]:
+    unknown = [n for n in ("position_bias", "s_aux", "sinks", "softcap") if options.get(n) is not None]
+    if key.shape[-1] != value.shape[-1]:
+        unknown.append("values of another width than keys")  # the fused kernel takes one width
+    if unknown:
         # Not logged: the probe, which tests a model before it is used, takes any error for "this model cannot", and the
         # model is decoded without a stem.
         raise NotImplementedError(f"attention with {', '.join(unknown)}")
@@ -99,10 +101,7 @@ def attend(
     # Heads that share keys stand together, so (heads, w, d) is (shared, heads / shared * w, d) without copying.
     query = query.reshape(rows, shared, heads // shared * width, size)
     stem_key, stem_value = stem[module.layer_idx]
-    if size == value.shape[-1]:
-        found = _merged(query, key, value, attention_mask, stem_key, stem_value, scale)
-    else:
-        found = _over_both(query * scale, key, value, attention_mask, stem_key[0], stem_value[0])
+    found = _merged(query, key, value, attention_mask, stem_key, stem_value, scale)
     return found.reshape(rows, heads, width, -1).transpose(1, 2).contiguous(), None
 
 
@@ -143,60 +142,3 @@ def _kernel(
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     found: tuple[torch.Tensor, torch.Tensor] = flash(query, key, value, attn_mask=mask, scale=scale)
     return found
-
-
-# --- where values are longer or shorter than keys -------------------------------------------------------------------
-
-
-def _over_both(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    stem_key: torch.Tensor,
-    stem_value: torch.Tensor,
-) -> torch.Tensor:
-    """Attend to both for some rows and heads at a time; queries (rows, shared, folded, d), same shape out."""
-    rows, shared, folded, _ = query.shape
-    found = query.new_empty(rows, shared, folded, value.shape[-1])
-    scores_of_row = shared * folded * (stem_key.shape[1] + key.shape[2])
-    step = max(1, _SCORES // scores_of_row)
-    heads_at_once = max(1, min(shared, _SCORES // max(1, scores_of_row // shared)))
-    for r in range(0, rows, step):
-        for h in range(0, shared, heads_at_once):
-            part = (slice(r, r + step), slice(h, h + heads_at_once))
-            found[part] = _joint(
-                query[part],
-                key[part],
-                value[part],
-                None if mask is None else mask[part[0]],
-                stem_key[part[1]],
-                stem_value[part[1]],
-            )
-    return found
-
-
-def _joint(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    stem_key: torch.Tensor,
-    stem_value: torch.Tensor,
-) -> torch.Tensor:
-    rows, shared, folded, size = query.shape
-    stem, own = stem_key.shape[1], key.shape[2]
-    scores = query.new_empty(rows, shared, folded, stem + own)  # filled in two parts: no concatenation
-    # All rows' queries as one matrix for each head: (shared, rows * folded, d) times (shared, d, stem).
-    together = query.transpose(0, 1).reshape(shared, rows * folded, size)
-    met = torch.bmm(together, stem_key.transpose(1, 2)).view(shared, rows, folded, stem)
-    scores[..., :stem] = met.transpose(0, 1)
-    scores[..., stem:] = torch.matmul(query, key.transpose(2, 3))
-    if mask is not None:  # (rows, 1, w, own), the same for each of the folded heads
-        by_head = scores[..., stem:].view(rows, shared, -1, mask.shape[2], own)
-        by_head += mask[:, :, None]
-    # float32 as in transformers' eager attention: half precision loses small weights of long prompts.
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
-    seen = weights[..., :stem].transpose(0, 1).reshape(shared, rows * folded, stem)
-    of_stem = torch.bmm(seen, stem_value).view(shared, rows, folded, -1).transpose(0, 1)
-    return torch.matmul(weights[..., stem:], value) + of_stem

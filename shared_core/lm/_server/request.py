@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shared_core.errors import CapabilityError, ContextOverflowError, InputError, LanguageModelError, ResponseError
+from shared_core.errors import CapabilityError, InputError, LanguageModelError, ResponseError
 from shared_core.lm._server import read
 from shared_core.lm._server.abilities import (
     Abilities,
@@ -71,6 +71,7 @@ class Planner:
     def __init__(self, endpoint: Endpoint, able: Abilities, encoder: Encoder | None, control: Iterable[str]) -> None:
         self._endpoint, self.able, self._encoder = endpoint, able, encoder
         self._control = control_strings(able.control_strings, control)
+        self._limits = able.capabilities(own_tokenizer=encoder is not None)
         self._server_tokenizer: ServerTokenizer | None = None
         if able.tokenizes:
             self._server_tokenizer = ServerTokenizer(endpoint, able.model, self._control, able.control_strings)
@@ -79,7 +80,7 @@ class Planner:
         """Build the request.
 
         Raises:
-            CapabilityError, ContextOverflowError, InputError: it cannot be carried out.
+            CapabilityError, InputError: it cannot be carried out.
             Failure: the server failed at tokenizing.
         """
         params, prompt = wanted.params, wanted.prompt
@@ -92,9 +93,7 @@ class Planner:
         body: dict[str, Any] = {"model": self.able.model}
         restored = False
         if ids is not None:
-            needed = len(ids) + params.max_tokens + params.next_verdicts
-            if self.able.context_length is not None and needed > self.able.context_length:
-                raise ContextOverflowError(needed, self.able.context_length)
+            self._limits.check_length(len(ids) + params.max_tokens + params.next_verdicts)
             body["prompt"] = ids
         elif any(p.token_ids is not None for p in prompt.parts):
             raise CapabilityError(
@@ -277,8 +276,7 @@ class Planner:
         if not wanted:
             return (), Usage()
         ids = [*given, *wanted]
-        if self.able.context_length is not None and len(ids) >= self.able.context_length:
-            raise ContextOverflowError(len(ids) + 1, self.able.context_length)
+        self._limits.check_length(len(ids) + 1)
         body = {
             "model": self.able.model,
             "prompt": ids,

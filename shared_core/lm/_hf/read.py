@@ -1,7 +1,8 @@
-"""Read attention weights with one extra forward pass over finished samples, in eager attention.
+"""Read results off finished jobs, and attention weights with one extra forward pass over their samples.
 
-The fast attention kernels that decoding uses never form the weights, so they are computed afterwards, for the
-sequences they are asked for. Of the last layer all are kept, of the others what each token gives to the one before it.
+The fast attention kernels that decoding uses never form the weights, so they are computed afterwards by eager
+attention, for the sequences they are asked for. Of the last layer all are kept, of the others what each token gives to
+the one before it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shared_core.errors import CapabilityError, GenerationError
+from shared_core.errors import CapabilityError, GenerationError, InputError, LanguageModelError
 from shared_core.lm._detokenize import Detokenizer
+from shared_core.lm._hf.decode import Branch, Job
 from shared_core.lm._hf.model import Runner
-from shared_core.lm.base import Attention
+from shared_core.lm.base import Alternative, Attention, Sample, Scores, States, StatesResult, as_result
+from shared_core.types import Usage
 
 _NAMES = ("self_attn", "attn", "attention", "self_attention", "self_attention_block")
 
@@ -129,3 +132,62 @@ def read_attention(
         for handle in handles:
             handle.remove()
     return found
+
+
+def read_sample(job: Job, branch: Branch, detokenizer: Detokenizer) -> Sample:
+    """Convert a finished branch to a sample."""
+    params = job.params
+    if branch.scanner is not None and branch.stop is not None:
+        text = branch.scanner.cut(branch.stop, params.include_stop)
+    else:
+        silent = branch.finish == "eos" or (branch.stop_token_id is not None and not params.include_stop)
+        text = detokenizer.text(branch.ids[:-1] if silent else branch.ids)
+    likely = (tuple(Alternative(detokenizer.text([i]), p) for i, p in row) for row in branch.alternatives)
+    return Sample(
+        text=text,
+        token_ids=tuple(branch.ids),
+        finish_reason=branch.finish or "length",
+        stop=branch.stop,
+        stop_token_id=branch.stop_token_id,
+        logprobs=tuple(branch.logprobs) if params.logprobs else None,
+        tokens=tuple(detokenizer.text([t]) for t in branch.ids),
+        verdict_logprobs=np.stack(branch.verdicts) if job.verdicts else None,
+        next_verdict_logprobs=branch.next_verdicts,
+        entropy=tuple(branch.entropy) if params.token_statistics else None,
+        logsumexp=tuple(branch.logsumexp) if params.token_statistics else None,
+        hidden_state=branch.hidden,
+        alternatives=tuple(likely) if params.alternatives else None,
+    )
+
+
+def read_scores(job: Job) -> Scores:
+    """Read the log-probabilities of the given continuations."""
+    return Scores(tuple(tuple(b.logprobs) for b in job.branches), read_usage(job))
+
+
+def read_state(job: Job) -> States:
+    """Read the state (1, d) at the end of a sequence."""
+    hidden = job.branches[0].hidden
+    assert hidden is not None
+    return States(hidden[None], read_usage(job))
+
+
+def read_usage(job: Job) -> Usage:
+    """Count what a job has cost."""
+    return Usage(
+        calls=1,
+        prompt_tokens=job.prompt_tokens,
+        generated_tokens=0 if job.given else sum(len(b.ids) for b in job.branches),
+        forwards=job.forwards,
+        forwards_saved=sum(b.saved for b in job.branches),
+        cached_tokens=job.cached_tokens,
+    )
+
+
+def stack_states(parts: Sequence[StatesResult]) -> StatesResult:
+    """Join the states of single sequences to (sequences, d); the first error if there is one."""
+    failed = next((part for part in parts if isinstance(part, LanguageModelError)), None)
+    found = [part for part in parts if isinstance(part, States)]
+    if failed is not None or not found:
+        return failed or as_result(InputError("HiddenStates.sequences is empty."))
+    return States(np.concatenate([s.states for s in found]), sum((s.usage for s in found), Usage()))
