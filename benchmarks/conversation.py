@@ -70,7 +70,7 @@ def ask(
     scripted: str = "",
 ) -> Answer:
     """Ask a question in its conversation; ``condenser`` only rewrites follow-ups, it writes no answers."""
-    asked = Asked(question, history=tuple(history), condensed=scripted)
+    asked = Asked(question, history=tuple(history), condense=True if scripted else "auto", condensed=scripted)
     if condenser is not None and history and recognise(question).needs_history:
         (written,) = condenser.generate([condense_request(question, exchanges_of(history))])
         if isinstance(written, Generation):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from shared_core.conversation.condense import condense_request, read_rewriting, refusal
 from shared_core.conversation.evidence import is_about, missing_in
-from shared_core.conversation.phrases import words_of
+from shared_core.conversation.phrases import phrases_of, words_of
 from shared_core.conversation.recognise import FollowUp, recognise
 from shared_core.conversation.rules import Exchange, Rewriting, exchanges_of, rewrite
 from shared_core.conversation.turns import Asked
@@ -66,8 +66,8 @@ def answer_turn(asked: Asked, answer: Callable[[str], Flow[Answer]], run: Questi
         return (yield from _decline(asked.question, reason, run))
     exchanges = exchanges_of(asked.history)
     readings, by = yield from _readings(asked, found, exchanges, run)
-    if found.kind in ("full", "open") and by != "model":
-        return (yield from _answer_alone(asked.question, found, readings, answer, run))
+    if found.kind == "open" or (found.kind == "full" and by != "model"):
+        return (yield from _answer_alone(asked.question, found, readings, by, answer, run))
     if not readings:
         yield run.note("condense", "declined", f"it cannot be told what {found.word or 'it'!r} refers to")
         return (yield from _decline(asked.question, FOLLOW_UP_UNCLEAR, run))
@@ -99,19 +99,21 @@ def _readings(
     if problem := refusal(written, asked.question, exchanges):
         yield run.note("condense", "rewriting not used", problem, rewriting=written)
         return by_rule, "rule"
-    return [Rewriting(written, _topics(written, by_rule))], "model"
+    return [Rewriting(written, _topics(written, asked.question, by_rule))], "model"
 
 
-def _topics(written: str, by_rule: Sequence[Rewriting]) -> tuple[frozenset[str], ...]:
-    """Return the topics of the rule's reading that the model's has too, for the check of the evidence."""
-    said = frozenset(words_of(written))
-    return next((r.topics for r in by_rule if all(topic <= said for topic in r.topics)), ())
+def _topics(written: str, question: str, by_rule: Sequence[Rewriting]) -> tuple[frozenset[str], ...]:
+    """Return the topics of the rule's reading that the model's has too, else the names that the model put in."""
+    said, asked = frozenset(words_of(written)), frozenset(words_of(question))
+    found = next((r.topics for r in by_rule if r.topics and all(topic <= said for topic in r.topics)), ())
+    return found or tuple(p.words for p in phrases_of(written) if not p.words <= asked)
 
 
 def _answer_alone(
     question: str,
     found: FollowUp,
     readings: Sequence[Rewriting],
+    by: str,
     answer: Callable[[str], Flow[Answer]],
     run: QuestionRun,
 ) -> Flow[Answer]:
@@ -119,20 +121,20 @@ def _answer_alone(
     alone = yield from answer(question)
     itself = Rewriting(question)
     if found.kind == "full" or not readings:
-        return _surest(question, [(itself, alone)], "rule", run)
+        return _surest(question, [(itself, alone)], by, run)
     reading = readings[0]
-    if not _problem(reading, alone):
+    if not _problem(question, reading, alone):
         return _with_trace(alone, run)
     yield run.note("condense", reading.question, "asked about the topic too")
     other = yield from answer(reading.question)
     # whether it was meant so is not known, which no calibration of full questions accounts for
     alone = dataclasses.replace(alone, calibrated=False)
-    return _surest(question, [(reading, other), (itself, alone)], "rule", run)
+    return _surest(question, [(reading, other), (itself, alone)], by, run)
 
 
 def _surest(question: str, tried: Sequence[tuple[Rewriting, Answer]], by: str, run: QuestionRun) -> Answer:
     """Return the surest answer that is about the topic and says what is asked, or an abstention."""
-    judged = [(reading, answer, _problem(reading, answer)) for reading, answer in tried]
+    judged = [(reading, answer, _problem(question, reading, answer)) for reading, answer in tried]
     right = [found for found in judged if not found[2]]
     reading, best, problem = max(right or judged[:1], key=lambda found: found[1].confidence or 0.0)
     if problem and not best.abstained:
@@ -141,13 +143,13 @@ def _surest(question: str, tried: Sequence[tuple[Rewriting, Answer]], by: str, r
     return _with_trace(dataclasses.replace(best, question=question, metadata={**best.metadata, **more}), run)
 
 
-def _problem(reading: Rewriting, answer: Answer) -> str:
+def _problem(question: str, reading: Rewriting, answer: Answer) -> str:
     """Say why an answer cannot be shown for a reading; empty if it can."""
     if answer.abstained:
         return "it was not answered"
     if not is_about(answer, reading.topics):
         return "what was found is not about what the follow-up refers to"
-    missing = missing_in(answer, reading.question, reading.topics)
+    missing = missing_in(answer, reading.question, reading.topics, question)
     return f"what was found does not say {missing}" if missing else ""
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shared_core.conversation.phrases import phrases_of, words_of
 from shared_core.reading.features import stem
-from shared_core.types import Answer, Claim
+from shared_core.types import Answer, Claim, Passage
 
 _READ = 600  # characters before a quote
 _LENGTH = r"met(?:re|er)s?|kilomet\w+|centimet\w+|millimet\w+|km|cm|mm|m|miles?|feet|foot|ft|inch(?:es)?|yards?"
@@ -82,12 +82,13 @@ def is_about(answer: Answer, topics: Sequence[frozenset[str]]) -> bool:
     sentence before it.
     """
     wanted = [frozenset(map(_form, topic)) for topic in topics]
-    return all(_speaks_of(claim, answer, topic) for claim in answer.kept_claims for topic in wanted)
+    by_id = {p.id: p for p in answer.passages}
+    return all(_speaks_of(claim, by_id, topic) for claim in answer.kept_claims for topic in wanted)
 
 
-def _speaks_of(claim: Claim, answer: Answer, topic: frozenset[str]) -> bool:
+def _speaks_of(claim: Claim, by_id: Mapping[str, Passage], topic: frozenset[str]) -> bool:
     spans = [s for citation in claim.citations for s in citation.primary]
-    cited = [(p, s) for s in spans if (p := answer.passage(s.passage_id)) is not None]
+    cited = [(by_id[s.passage_id], s) for s in spans if s.passage_id in by_id]
     texts = [f"{p.title} {p.text} {p.metadata.get('source', '')}" for p, _ in cited]
     if not topic <= {_form(w) for w in words_of(" ".join([claim.text, *texts]))}:
         return False
@@ -105,7 +106,7 @@ def _form(word: str) -> str:
     return word.removesuffix("s") if len(word) > 3 else word
 
 
-def missing_in(answer: Answer, question: str, topics: Sequence[frozenset[str]]) -> str:
+def missing_in(answer: Answer, question: str, topics: Sequence[frozenset[str]], said: str = "") -> str:
     """Say what a full question asks for that the claims shown do not speak of; empty if nothing is missing.
 
     Every passage about the topic of a conversation fits its name; what is asked about it must be there too. "What was
@@ -117,15 +118,16 @@ def missing_in(answer: Answer, question: str, topics: Sequence[frozenset[str]]) 
         question: a full question.
         topics: words of the names that were put into it. Without any it was understood alone: then only the form of
             the answer is checked (a measure, a reason, a place, a price, a date), not its words.
+        said: the follow-up as the user said it, whose own words are what is asked, if it has any.
     """
     missing = ""
     for claim in answer.kept_claims:
-        if not (missing := _missing(claim, question, topics)):
+        if not (missing := _missing(claim, question, topics, said)):
             return ""
     return missing
 
 
-def _missing(claim: Claim, question: str, topics: Sequence[frozenset[str]]) -> str:
+def _missing(claim: Claim, question: str, topics: Sequence[frozenset[str]], user: str) -> str:
     quotes = [span.text for citation in claim.citations for span in citation.primary]
     text, short = " ".join([claim.text, *quotes]), claim.short_answer or ""
     if measure := _HOW.search(question):
@@ -147,10 +149,15 @@ def _missing(claim: Claim, question: str, topics: Sequence[frozenset[str]]) -> s
     if (counted := _COUNTED.search(question)) and not _holds(counted, said):
         return f"how many {counted[1]}"
     names = frozenset().union(*topics, *(p.words for p in phrases_of(question)))
-    asked = [w for w in words_of(question) if w not in names | _VAGUE | _PLAIN and not w.isdigit()]
+    left_out = not frozenset(words_of(user)) - names - _PLAIN  # "And the Gut Bridge?": what is asked was said before
+    asked = _content(question if left_out else user, names)
     if asked and not any(_root(w) in said for w in asked):
         return " or ".join(dict.fromkeys(asked))
     return ""
+
+
+def _content(question: str, names: frozenset[str]) -> list[str]:
+    return [w for w in words_of(question) if w not in names | _VAGUE | _PLAIN and not w.isdigit()]
 
 
 def _holds(counted: re.Match[str], said: set[str]) -> bool:
