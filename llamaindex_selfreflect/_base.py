@@ -16,7 +16,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.utils import print_text
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
-from llamaindex_selfreflect._options import SHORTCUTS, EngineOptions, require_known, spells_out
+from llamaindex_selfreflect._options import SHORTCUTS, CallOptions, EngineOptions, require_known, spells_out
 from llamaindex_selfreflect._question import Question, as_bundle, asked_of, condensing
 from llamaindex_selfreflect._response import (
     SelfReflectAsyncStreamingResponse,
@@ -24,13 +24,14 @@ from llamaindex_selfreflect._response import (
     SelfReflectStreamingResponse,
     respond,
 )
-from llamaindex_selfreflect._sources import GivenNodes, NodeSource, Split, fit_settings, framework_retriever
+from llamaindex_selfreflect._sources import GivenNodes, NodeSource, Split, fit_settings, framework_retriever, narrowed
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.conversation.turns import Asked
-from shared_core.errors import InputError
+from shared_core.errors import InputError, SettingsError
 from shared_core.facades.arguments import as_settings, in_words_of
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
+from shared_core.pipelines.decision.wording import rename_markers
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Decided, Decision, Event, Finished
@@ -49,6 +50,9 @@ class ReflectiveQueryEngine(BaseQueryEngine):
             self._condense, self._condense_prompt = condensing(options.get("condense"), lm)
             self.streaming = options.get("streaming", False)
             self.verbose = options.get("verbose", False)
+            self.markers = options.get("markers") or "numbers"
+            if self.markers not in ("numbers", "ids"):
+                raise SettingsError(f"There are no markers={self.markers!r}.", hint="There are: numbers, ids.")
             self._retriever = framework_retriever(retriever, self.settings)
             self._node_postprocessors = list(options.get("node_postprocessors") or [])
             manager = options.get("callback_manager") or Settings.callback_manager
@@ -92,9 +96,27 @@ class ReflectiveQueryEngine(BaseQueryEngine):
 
     def with_retriever(self, retriever: BaseRetriever | Retriever) -> Self:
         """Return the same query engine over another retriever."""
+        return self._copy(_retriever=framework_retriever(retriever, self.settings))
+
+    @spells_out(CallOptions)
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
+        """Return the same query engine with other settings: for one call, one tool, one user.
+
+        ``top_k`` is the number of nodes that are read, of those that a retriever of LlamaIndex finds. ``where`` reaches
+        retrievers of ours; filters of others belong to the retriever.
+
+        Raises:
+            ArgumentError, SettingsError: an option is unknown or out of range.
+            OptionError: ``where`` with a retriever of LlamaIndex.
+        """
+        require_known(options, f"{type(self).__name__}.with_options", listed=CallOptions)
+        given = {name: value for name, value in options.items() if value is not None}
+        with in_words_of(self, lm="llm"):
+            return self._copy(settings=self.settings.replace(**given), _retriever=narrowed(self._retriever, given))
+
+    def _copy(self, **changes: object) -> Self:
         copy = type(self).__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        copy._retriever = framework_retriever(retriever, self.settings)
+        copy.__dict__.update(self.__dict__ | changes)
         return copy
 
     def retrieve(self, query_bundle: Question) -> list[NodeWithScore]:
@@ -107,16 +129,18 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         bundle = as_bundle(query_bundle)
         return await self._source(bundle).anodes(bundle)
 
-    def query(self, str_or_query_bundle: Question) -> SelfReflectResponse:
+    def query(self, str_or_query_bundle: Question, **options: Unpack[CallOptions]) -> SelfReflectResponse:
         """Answer a question: a text, a ``QueryBundle``, a message, or a conversation (``{"messages": […]}`` too).
 
         The question of a conversation is the user's last message, and those before it are its history: a follow-up is
-        made a full question, or declined (docs/conversation.md).
+        made a full question, or declined (docs/conversation.md). ``options`` hold for this call (``with_options``).
 
         Raises:
             QuestionError: the input contains no question.
             AbstainedError: the engine abstains and ``on_abstain="raise"``.
         """
+        if options:
+            return self.with_options(**options).query(str_or_query_bundle)
         bundle = as_bundle(str_or_query_bundle)
         dispatcher.event(QueryStartEvent(query=bundle))
         with self.callback_manager.as_trace("query"):
@@ -124,8 +148,10 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         dispatcher.event(QueryEndEvent(query=bundle, response=response))
         return response
 
-    async def aquery(self, str_or_query_bundle: Question) -> SelfReflectResponse:
+    async def aquery(self, str_or_query_bundle: Question, **options: Unpack[CallOptions]) -> SelfReflectResponse:
         """``query`` without blocking the event loop."""
+        if options:
+            return await self.with_options(**options).aquery(str_or_query_bundle)
         bundle = as_bundle(str_or_query_bundle)
         dispatcher.event(QueryStartEvent(query=bundle))
         with self.callback_manager.as_trace("query"):
@@ -232,6 +258,10 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         assert answer is not None, "the engine's stream ends with Finished"
         self._tell_all(source.notes)
         answer = asked.tell(dataclasses.replace(answer, trace=(*source.notes, *answer.trace)))
+        if self.markers == "ids":
+            answer = rename_markers(
+                answer, lambda span: f"{source.book.node(span.passage_id).node.node_id}:{span.start}"
+            )
         dispatcher.event(SelfReflectAnswerEvent.of(answer))
         return answer
 

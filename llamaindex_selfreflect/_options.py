@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -31,11 +31,22 @@ class CoreOptions(TypedDict, total=False):
     abstain_text: str | None
     deadline: float | None
     condense: bool | str | BasePromptTemplate | None
+    markers: Literal["numbers", "ids"] | None
     reader: Reader | None
     judge: SupportScorer | None
     embedder: Embedder | None
     models: Mapping[str, object] | None
     calibrations: Mapping[str, AnyCalibration] | None
+
+
+class CallOptions(TypedDict, total=False):
+    """Settings that one call may change; ``where`` and ``top_k`` as of ``SelfReflectSettings``."""
+
+    target_accuracy: float | None
+    top_k: int | None
+    where: dict[str, Any] | None
+    deadline: float | None
+    on_abstain: OnAbstain | None
 
 
 class KeywordOptions(CoreOptions, total=False):
@@ -67,21 +78,22 @@ class CitationOptions(KeywordOptions, total=False):
 
 SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
 """Options that set the setting of the same name."""
-_SWITCHES = ("streaming", "verbose")
+_DEFAULTS = {"streaming": False, "verbose": False}
 
 
-def require_known(options: Mapping[str, object], owner: str, *own: str) -> None:
-    """Refuse options that a query engine does not have.
+def require_known(options: Mapping[str, object], owner: str, *own: str, listed: type = EngineOptions) -> None:
+    """Refuse options that are not listed.
 
     Args:
         options: as given.
         owner: class or method, for the hint.
         own: names of its further arguments, for the hint.
+        listed: the options there are.
 
     Raises:
         ArgumentError: names the first unknown option and the nearest known one.
     """
-    known = EngineOptions.__annotations__.keys()
+    known = listed.__annotations__.keys()
     for name in options:
         if name not in known:
             raise unknown_argument(name, {*known, *own}, owner)
@@ -94,9 +106,7 @@ def spells_out(options: type) -> Callable[[F], F]:
         signature = inspect.signature(function)
         named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         listed = [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=False if name in _SWITCHES else None, annotation=kind
-            )
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=kind)
             for name, kind in options.__annotations__.items()
         ]
         vars(function)["__signature__"] = signature.replace(parameters=[*named, *listed])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -163,6 +163,7 @@ class PassageRetriever(BaseRetriever):
         check_count("top_k", top_k)
         self.retriever = retriever
         self.similarity_top_k = top_k
+        self.where = where
         self._where = {} if where is None else {"where": where}
         super().__init__(callback_manager=callback_manager)
 
@@ -194,6 +195,21 @@ def framework_retriever(retriever: object, settings: SelfReflectSettings) -> Bas
     if isinstance(retriever, Retriever):
         return PassageRetriever(retriever, settings.top_k, where=settings.where)
     raise no_retriever(retriever, "Give a BaseRetriever (index.as_retriever(…)), or one of shared_core.retrieval.")
+
+
+def narrowed(retriever: BaseRetriever, given: Mapping[str, Any]) -> BaseRetriever:
+    """Return the retriever for one call with ``top_k`` and ``where``: an adapter of ours with these.
+
+    Raises:
+        OptionError: ``where`` is given, which a retriever of LlamaIndex cannot be told.
+    """
+    if isinstance(retriever, PassageRetriever):
+        top_k = given.get("top_k", retriever.similarity_top_k)
+        where = given.get("where", retriever.where)
+        return PassageRetriever(retriever.retriever, top_k, where=where, callback_manager=retriever.callback_manager)
+    if "where" in given:
+        raise unreachable_filter("Set it in the retriever: index.as_retriever(filters=MetadataFilters(…)).")
+    return retriever
 
 
 def fit_settings(settings: SelfReflectSettings, retriever: BaseRetriever) -> SelfReflectSettings:

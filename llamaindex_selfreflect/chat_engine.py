@@ -14,7 +14,7 @@ from llama_index.core.memory import BaseMemory
 from llama_index.core.tools import ToolOutput
 
 from llamaindex_selfreflect._base import ReflectiveQueryEngine
-from llamaindex_selfreflect._options import EngineOptions, spells_out
+from llamaindex_selfreflect._options import CallOptions, EngineOptions, spells_out
 from llamaindex_selfreflect._response import SelfReflectResponse
 from llamaindex_selfreflect.query_engine import SelfReflectQueryEngine
 from shared_core.retrieval.base import Retriever
@@ -148,18 +148,22 @@ class SelfReflectChatEngine(BaseChatEngine):
         if self._memory is not None:
             self._memory.reset()
 
-    def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> SelfReflectChatResponse:
-        """Answer a message; ``chat_history`` replaces the conversation so far."""
+    def chat(
+        self, message: str, chat_history: list[ChatMessage] | None = None, **options: Unpack[CallOptions]
+    ) -> SelfReflectChatResponse:
+        """Answer a message; ``chat_history`` replaces the conversation so far, ``options`` hold for this call."""
         if chat_history is not None:
             self._set(chat_history)
         asked = ChatMessage(role=MessageRole.USER, content=message)
         before = list(self._messages) if self._memory is None else self._memory.get(input=message)
-        response = self.query_engine.query([*before, asked])
+        response = self.query_engine.query([*before, asked], **options)
         for said in (asked, response.to_chat_message()):
             self._messages.append(said) if self._memory is None else self._memory.put(said)
         return _respond(message, response)
 
-    async def achat(self, message: str, chat_history: list[ChatMessage] | None = None) -> SelfReflectChatResponse:
+    async def achat(
+        self, message: str, chat_history: list[ChatMessage] | None = None, **options: Unpack[CallOptions]
+    ) -> SelfReflectChatResponse:
         """``chat`` without blocking the event loop."""
         memory = self._memory
         if chat_history is not None and memory is not None:
@@ -168,7 +172,7 @@ class SelfReflectChatEngine(BaseChatEngine):
             self._set(chat_history)
         asked = ChatMessage(role=MessageRole.USER, content=message)
         before = list(self._messages) if memory is None else await memory.aget(input=message)
-        response = await self.query_engine.aquery([*before, asked])
+        response = await self.query_engine.aquery([*before, asked], **options)
         for said in (asked, response.to_chat_message()):
             if memory is None:
                 self._messages.append(said)
@@ -177,16 +181,16 @@ class SelfReflectChatEngine(BaseChatEngine):
         return _respond(message, response)
 
     def stream_chat(
-        self, message: str, chat_history: list[ChatMessage] | None = None
+        self, message: str, chat_history: list[ChatMessage] | None = None, **options: Unpack[CallOptions]
     ) -> SelfReflectStreamingChatResponse:
         """``chat``, with the text claim by claim: every claim is judged before any is shown."""
-        return SelfReflectStreamingChatResponse(self.chat(message, chat_history))
+        return SelfReflectStreamingChatResponse(self.chat(message, chat_history, **options))
 
     async def astream_chat(
-        self, message: str, chat_history: list[ChatMessage] | None = None
+        self, message: str, chat_history: list[ChatMessage] | None = None, **options: Unpack[CallOptions]
     ) -> SelfReflectStreamingChatResponse:
         """``stream_chat`` without blocking the event loop."""
-        return SelfReflectStreamingChatResponse(await self.achat(message, chat_history))
+        return SelfReflectStreamingChatResponse(await self.achat(message, chat_history, **options))
 
     def _set(self, messages: list[ChatMessage]) -> None:
         if self._memory is None:

@@ -49,6 +49,8 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
             names.
         condense: how follow-ups in a conversation become full questions: ``"auto"`` (those recognised, by ``llm`` or by
             rule), ``True`` (all, by ``llm``), a template with ``{chat_history}`` and ``{question}``, or ``False``.
+        markers: ``numbers`` (``[1]``), or ``ids`` (``[node id:offset]``), which stay unique where answers are put
+            together (``SubQuestionQueryEngine``).
         reader, judge, embedder, models, calibrations: as for ``SelfReflectEngine``; models may be of LlamaIndex.
 
     Raises:

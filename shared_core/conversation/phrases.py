@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 WORD = re.compile(r"[^\W_]+(?:[-'’_.&][^\W_]+)*|&")
-MARKERS = re.compile(r"\s*\[\d+\]|\s*\(unsupported\)")
+MARKERS = re.compile(r"\s*\[(?:[^\[\]\n]{1,200}:)?\d+\]|\s*\(unsupported\)")
 
 _JOINS = frozenset("of the & de von van".split())
 _BEFORE_PLACES = frozenset("in at on near from to between across under over inside outside around".split())

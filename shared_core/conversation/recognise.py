@@ -197,6 +197,11 @@ def recognise(question: str) -> FollowUp:
     return FollowUp("full" if names or numbers or '"' in text or "“" in text else "open")
 
 
+def names_only(text: str) -> bool:
+    """Whether a message only names a thing, as to a search engine: a few words without a verb or a question mark."""
+    return "?" not in text and not _VERB.search(text) and 1 <= len(words_of(text)) <= 4
+
+
 def _acknowledged(text: str) -> int:
     """Return the length of the sentences at its head that ask nothing: "Thanks. How high is it?"."""
     start = 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.conversation.phrases import Phrase, new_in, phrases_of, words_of
-from shared_core.conversation.recognise import FollowUp, recognise
+from shared_core.conversation.recognise import FollowUp, names_only, recognise
 from shared_core.conversation.turns import Turn
 
 EXCHANGES = 8
@@ -18,6 +18,13 @@ _LOOK_BACK = 4  # exchanges in which a pronoun's name is searched
 _LEAD = re.compile(
     r"^\W*(?:(?:ok(?:ay)?|yes|no|hm+|well|thanks|thank you|sorry|please|oh|ah|great|right|i see)[,.!]\s+)*"
     r"(?:(?:and|but|or|so|also|then|plus)\b[,:]?\s+)*",
+    re.I,
+)
+_WRAPPED = re.compile(
+    r"^(?:(?:do|did) you (?:happen to )?know|(?:can|could|would|will) you (?:please )?(?:tell|explain to|show) me|"
+    r"are you able to tell me|(?:please )?tell me|i (?:mean|meant|wonder(?:ed)?|(?:want|need|would like) to know)|"
+    r"i'd like to know)[,:]?\s+"
+    r"(?=(?:who|what|which|when|where|why|how|whether|if|is|are|can|could|do|does|did|will)\b)",
     re.I,
 )
 _QUESTION_WORD = re.compile(
@@ -259,6 +266,8 @@ def _attach(question: str, exchanges: Sequence[Exchange]) -> list[Rewriting]:
     for noun in _DEFINITE.finditer(question):
         if name := _name_with(noun[1], exchanges):
             return [_made(question[: noun.start()] + name.with_article + question[noun.end() :], name)]
+    if names_only(question):
+        return [Rewriting(f"What is {question.strip(' .!')}?")]
     return [_made(f"{question.rstrip(' ?.')} ({n.text})", n) for n in candidates("topic", exchanges)[:1]]
 
 
@@ -345,5 +354,5 @@ def _made(question: str, *names: Phrase) -> Rewriting:
 
 
 def _finish(question: str, topics: Sequence[frozenset[str]]) -> Rewriting:
-    text = _LEAD.sub("", re.sub(r"\s+", " ", question).strip()).rstrip(" ?.!")
+    text = _WRAPPED.sub("", _LEAD.sub("", re.sub(r"\s+", " ", question).strip())).rstrip(" ?.!")
     return Rewriting(f"{text[:1].upper()}{text[1:]}?", tuple(t - _STOP for t in topics if t - _STOP))

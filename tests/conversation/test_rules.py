@@ -72,6 +72,8 @@ def read(question: str, *exchanges: Exchange) -> list[str]:
         ),
         (Exchange("How many died of the grey fever in the islands?"), "What caused it?", "What caused the grey fever?"),
         (Exchange("When was the tower of Lowen built?"), "Who lives there?", "Who lives in Lowen?"),
+        (BRIDGE, "Do you know how long it is?", "How long the Gut Bridge is?"),
+        (BRIDGE, "ferry timetable", "What is ferry timetable?"),
         (PLAN, "How can I create one?", "How can I create the lite plan?"),
     ],
 )

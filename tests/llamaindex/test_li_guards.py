@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-import pytest
-from llama_index.core.base.response.schema import Response
-from llama_index.core.schema import NodeWithScore, TextNode
+from typing import Any
 
-from llamaindex_selfreflect import SelfReflectChecker, SelfReflectGuard, SelfReflectQueryEngine, SelfReflectTool
+import pytest
+from llama_index.core import MockEmbedding, VectorStoreIndex
+from llama_index.core.base.response.schema import Response
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import SubQuestionQueryEngine
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
+
+from llamaindex_selfreflect import (
+    SelfReflectChatEngine,
+    SelfReflectChecker,
+    SelfReflectGuard,
+    SelfReflectQueryEngine,
+    SelfReflectTool,
+)
 from shared_core import Passage
-from shared_core.errors import InputError
+from shared_core.errors import ArgumentError, InputError, OptionError, RetrievalError, SettingsError
 from shared_core.retrieval import BM25Retriever
 
 SHELF = BM25Retriever([Passage("lamp", "The lamp of Vessen was lit in 1871.")])
 TRUE, FALSE = "The lamp of Vessen was lit in 1871.", "The sea is warm."
+NODES_OF = [TextNode(id_="lamp", text=TRUE)]
 NODES = [NodeWithScore(node=TextNode(id_="lamp", text=TRUE))]
 UNKNOWN = "Who painted the lamp of Vessen?"
 
@@ -48,3 +63,96 @@ def test_our_abstention_passes_every_policy_and_evaluation() -> None:
         evaluation = SelfReflectChecker(score=score).evaluate_response(UNKNOWN, said)  # type: ignore[arg-type]
         assert (evaluation.passing, evaluation.score) == (True, None)
         assert "abstention" in (evaluation.feedback or "")
+
+
+async def test_a_guard_is_a_step_of_a_workflow() -> None:
+    guard = SelfReflectGuard("strip")
+
+    class Answering(Workflow):
+        @step
+        async def answer(self, event: StartEvent) -> StopEvent:
+            checked = await guard.acheck(Response(f"{TRUE} {FALSE}", NODES), event.query)
+            return StopEvent(result=checked)
+
+    checked: Any = await Answering().run(query="When was it lit?")
+    assert (str(checked).strip(), checked.source_nodes[0].node.node_id) == (TRUE, "lamp")
+
+
+# --- calls as frameworks make them ---------------------------------------------------------------------------------
+
+QUESTION = "When was the lamp of Vessen lit?"
+
+
+async def test_options_hold_for_one_call() -> None:
+    engine, strict = SelfReflectQueryEngine(SHELF), {"target_accuracy": 0.999}
+    chat = SelfReflectChatEngine(engine)
+    given: Any = strict
+    for said in (
+        engine.query(QUESTION, **given),
+        await engine.aquery(QUESTION, **given),
+        engine.with_options(**given).query(QUESTION),
+        SelfReflectTool(engine.with_options(**given)).call(QUESTION).raw_output,
+        chat.chat(QUESTION, **given).sources[0].raw_output,
+        (await chat.astream_chat(QUESTION, **given)).sources[0].raw_output,
+    ):
+        assert said.abstained
+    assert not engine.query(QUESTION).abstained
+    with pytest.raises(SettingsError):
+        engine.query(QUESTION, target_accuracy=7)
+    with pytest.raises(ArgumentError, match="target_accuracy"):
+        engine.query(QUESTION, target_acuracy=0.5)  # type: ignore[call-arg]
+
+
+def test_where_and_top_k_of_a_call_reach_our_retrievers() -> None:
+    shelf = BM25Retriever([Passage(f"lamp {n}", TRUE, metadata={"year": 1871 + n}) for n in range(4)])
+    engine = SelfReflectQueryEngine(shelf)
+    response = engine.query(QUESTION, where={"year": 1873})
+    assert response.answer is not None
+    assert {p.id for p in response.answer.passages} == {"lamp 2"}
+    assert len(engine.retrieve(QUESTION)) > len(engine.with_options(top_k=1).retrieve(QUESTION)) == 1
+    theirs = SelfReflectQueryEngine(VectorStoreIndex(NODES_OF, embed_model=MockEmbedding(3)).as_retriever())
+    with pytest.raises(OptionError, match="where"):
+        theirs.query(QUESTION, where={"year": 1873})
+
+
+class Splits(BaseQuestionGenerator):
+    """Asks the same question of both tools."""
+
+    def generate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
+        return [SubQuestion(sub_question=query.query_str, tool_name=t.name) for t in tools]
+
+    async def agenerate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
+        return self.generate(tools, query)
+
+    def _get_prompts(self) -> Any:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+
+def test_markers_stay_unique_over_sub_questions() -> None:
+    shelves = {name: BM25Retriever([Passage(name, TRUE)]) for name in ("north", "south")}
+    tools = [SelfReflectTool(SelfReflectQueryEngine(s, markers="ids"), name=n) for n, s in shelves.items()]
+    asked = SubQuestionQueryEngine(
+        Splits(), get_response_synthesizer(MockLLM()), tools, verbose=False, use_async=False
+    ).query(QUESTION)
+    texts = " ".join(n.node.get_content() for n in asked.source_nodes)
+    assert "[north:0]" in texts
+    assert "[south:0]" in texts
+    response = SelfReflectQueryEngine(shelves["north"], markers="ids").query(QUESTION)
+    assert response.answer is not None
+    claim = response.answer.claims[0]
+    assert response.answer.text[claim.start : claim.end] == claim.text == TRUE
+    with pytest.raises(SettingsError, match="markers"):
+        SelfReflectQueryEngine(SHELF, markers="letters")  # type: ignore[arg-type]
+
+
+def test_a_retrievers_error_keeps_its_class() -> None:
+    class Down(BM25Retriever):
+        def retrieve(self, *args: Any, **kwargs: Any) -> Any:
+            raise ConnectionError("no route")
+
+    for kind in (ConnectionError, RetrievalError):
+        with pytest.raises(kind, match="no route"):
+            SelfReflectQueryEngine(Down([Passage("a", "b")])).query(QUESTION)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shared_core.pipelines.decision.reasons import (
     BELOW_GUARANTEE,
@@ -23,6 +23,7 @@ DOCUMENTS, MEMORY = "these documents", "what I know"
 
 _SHOW_NEAREST = (SUPPORT_BELOW_TARGET, BELOW_GUARANTEE, CANNOT_JUDGE)
 _HEADINGS = {CANNOT_JUDGE: "Nearest, unjudged:", DOCUMENTS_DISAGREE: "They say:"}
+_MARKER = re.compile(r"\[(\d+)\]")
 _MARKS = {"contradicted": " (contradicts the answer before)"}
 
 
@@ -154,6 +155,35 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
         text += _MARKS.get(claim.verdict or "", " (unsupported)") if claim.status == "flagged" else ""
     placed.sort(key=lambda c: c.status == "dropped")
     return text, tuple(placed)
+
+
+def rename_markers(answer: Answer, name: Callable[[Span], str]) -> Answer:
+    """Replace the markers ``[1]``, ``[2]``, … of an answer by names of their quotes; offsets are moved.
+
+    >>> from shared_core.types import Citation
+    >>> quote = Passage("a", "The dam was built in 1911.").span(0, 26)
+    >>> claim = Claim("It dates from 1911.", 0.9, (Citation((quote,)),), start=0, end=19)
+    >>> rename_markers(Answer("When?", "It dates from 1911. [1]", (claim,)), lambda span: span.passage_id).text
+    'It dates from 1911. [a]'
+    """
+    spans = answer.numbered_spans()
+
+    def renamed(text: str) -> str:
+        return _MARKER.sub(lambda m: f"[{name(spans[int(m[1]) - 1])}]" if 0 < int(m[1]) <= len(spans) else m[0], text)
+
+    text, at = "", 0
+    places: dict[tuple[int, int], tuple[int, int]] = {}
+    for start, end in sorted((c.start, c.end) for c in answer.claims if c.start is not None and c.end is not None):
+        text += renamed(answer.text[at:start])
+        places[start, end] = (len(text), len(text) + end - start)
+        text, at = text + answer.text[start:end], end
+    moved = [
+        c
+        if c.start is None or c.end is None
+        else dataclasses.replace(c, start=places[c.start, c.end][0], end=places[c.start, c.end][1])
+        for c in answer.claims
+    ]
+    return dataclasses.replace(answer, text=text + renamed(answer.text[at:]), claims=tuple(moved))
 
 
 UNCITED = "(from the model, without a quote)"
