@@ -29,16 +29,9 @@ if TYPE_CHECKING:
     from langchain_selfreflect.middleware import SelfReflectMiddleware as SelfReflectMiddleware
 
 __all__ = [
-    "CompressionRetriever",
-    "LangChainLM",
-    "MiniLMEmbeddings",
-    "SelfReflectChain",
-    "SelfReflectChecker",
-    "SelfReflectCompressor",
-    "SelfReflectRetriever",
-    "SourcedAnswer",
-    "SourcedChain",
-]
+    "CompressionRetriever", "LangChainLM", "MiniLMEmbeddings", "SelfReflectChain", "SelfReflectChecker",
+    "SelfReflectCompressor", "SelfReflectRetriever", "SourcedAnswer", "SourcedChain",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

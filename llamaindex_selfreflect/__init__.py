@@ -41,26 +41,15 @@ __all__ = [
 ]  # fmt: skip
 
 _HOME = {
-    "LlamaIndexLM": "llm",
-    "MiniLMEmbedding": "embedding",
-    "PassageRetriever": "_sources",
-    "SelfReflectAnswerEvent": "_events",
-    "SelfReflectAsyncStreamingResponse": "_response",
-    "SelfReflectChatEngine": "chat_engine",
-    "SelfReflectChatResponse": "chat_engine",
-    "SelfReflectChecker": "checker",
-    "SelfReflectCitationQueryEngine": "citation",
-    "SelfReflectDecisionEvent": "_events",
-    "SelfReflectEvaluation": "checker",
-    "SelfReflectGuard": "guard",
-    "SelfReflectQueryEngine": "query_engine",
-    "SelfReflectRerank": "postprocessor",
-    "SelfReflectResponse": "_response",
-    "SelfReflectRetriever": "retriever",
-    "SelfReflectStreamingChatResponse": "chat_engine",
-    "SelfReflectStreamingResponse": "_response",
+    "LlamaIndexLM": "llm", "MiniLMEmbedding": "embedding", "PassageRetriever": "_sources",
+    "SelfReflectAnswerEvent": "_events", "SelfReflectAsyncStreamingResponse": "_response",
+    "SelfReflectChatEngine": "chat_engine", "SelfReflectChatResponse": "chat_engine", "SelfReflectChecker": "checker",
+    "SelfReflectCitationQueryEngine": "citation", "SelfReflectDecisionEvent": "_events",
+    "SelfReflectEvaluation": "checker", "SelfReflectGuard": "guard", "SelfReflectQueryEngine": "query_engine",
+    "SelfReflectRerank": "postprocessor", "SelfReflectResponse": "_response", "SelfReflectRetriever": "retriever",
+    "SelfReflectStreamingChatResponse": "chat_engine", "SelfReflectStreamingResponse": "_response",
     "SelfReflectTool": "tool",
-}
+}  # fmt: skip
 
 
 _load, __dir__ = lazy_names(__name__, __all__, _HOME)

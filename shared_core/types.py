@@ -28,30 +28,10 @@ from shared_core.evidence import (
 )
 
 __all__ = [
-    "AbstainReason",
-    "Answer",
-    "Citation",
-    "Claim",
-    "ClaimSealed",
-    "ClaimStatus",
-    "ClaimVerdict",
-    "Critique",
-    "Decided",
-    "Decision",
-    "Event",
-    "Finished",
-    "MatchKind",
-    "MetadataValue",
-    "Necessity",
-    "Passage",
-    "ReferenceSealed",
-    "Retrieved",
-    "Signals",
-    "Span",
-    "TextDelta",
-    "Usage",
-    "iter_spans",
-]
+    "AbstainReason", "Answer", "Citation", "Claim", "ClaimSealed", "ClaimStatus", "ClaimVerdict", "Critique", "Decided",
+    "Decision", "Event", "Finished", "MatchKind", "MetadataValue", "Necessity", "Passage", "ReferenceSealed",
+    "Retrieved", "Signals", "Span", "TextDelta", "Usage", "iter_spans",
+]  # fmt: skip
 
 
 ClaimStatus = Literal["kept", "flagged", "dropped"]

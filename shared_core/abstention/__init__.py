@@ -34,28 +34,11 @@ from shared_core.abstention.utility import (
 from shared_core.support.moved import moved_name
 
 __all__ = [
-    "CalibratedThreshold",
-    "ClaimCache",
-    "ClaimSpan",
-    "Guarantee",
-    "Selection",
-    "SelfConsistency",
-    "claim_key",
-    "conformal_factuality_threshold",
-    "expected_utility",
-    "factuality_scores",
-    "keep_claims",
-    "learn_then_test_threshold",
-    "parse_probability",
-    "penalty",
-    "random_subsets",
-    "realised_utility",
-    "risk_control_threshold",
-    "select_answer",
-    "self_consistency",
-    "split_claims",
-    "unique_claims",
-]
+    "CalibratedThreshold", "ClaimCache", "ClaimSpan", "Guarantee", "Selection", "SelfConsistency", "claim_key",
+    "conformal_factuality_threshold", "expected_utility", "factuality_scores", "keep_claims",
+    "learn_then_test_threshold", "parse_probability", "penalty", "random_subsets", "realised_utility",
+    "risk_control_threshold", "select_answer", "self_consistency", "split_claims", "unique_claims",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -8,15 +8,6 @@ from shared_core.citation.places import Place, find_place
 from shared_core.citation.sentences import SentenceSplitter, ends_sentence, split_sentences
 
 __all__ = [
-    "AnswerFormat",
-    "CitationIndex",
-    "Comparison",
-    "Mismatch",
-    "Place",
-    "SentenceSplitter",
-    "align_quote",
-    "compare_claim",
-    "ends_sentence",
-    "find_place",
-    "split_sentences",
-]
+    "AnswerFormat", "CitationIndex", "Comparison", "Mismatch", "Place", "SentenceSplitter", "align_quote",
+    "compare_claim", "ends_sentence", "find_place", "split_sentences",
+]  # fmt: skip

@@ -21,32 +21,13 @@ from shared_core.errors import IndexMissingError, SelfReflectError, StoreError
 from shared_core.settings import SelfReflectSettings, Settings
 
 PACKAGES = {
-    "onnxruntime": "offline",
-    "tokenizers": "offline, transformers",
-    "py3langid": "offline",
-    "torch": "transformers",
-    "safetensors": "transformers",
-    "chromadb": "chroma",
-    "pypdfium2": "documents",
-    "lxml": "documents",
-    "office-oxide": "documents",
-    "transformers": "transformers",
-    "llguidance": "transformers",
-    "vllm": "vllm",
-    "openai": "openai",
-    "llama-index-core": "llamaindex",
-    "langchain-core": "langchain",
-    "fastapi": "serve",
-    "trl": "train",
-    "ray": "ray",
-    "peft": "train",
-    "matplotlib": "eval",
-    "scikit-learn": "eval",
-    "rouge-score": "eval",
-    "MAPIE": "eval",
-    "rank-bm25": "base",
-    "bm25s": "base",
-}
+    "onnxruntime": "offline", "tokenizers": "offline, transformers", "py3langid": "offline", "torch": "transformers",
+    "safetensors": "transformers", "chromadb": "chroma", "pypdfium2": "documents", "lxml": "documents",
+    "office-oxide": "documents", "transformers": "transformers", "llguidance": "transformers", "vllm": "vllm",
+    "openai": "openai", "llama-index-core": "llamaindex", "langchain-core": "langchain", "fastapi": "serve",
+    "trl": "train", "ray": "ray", "peft": "train", "matplotlib": "eval", "scikit-learn": "eval", "rouge-score": "eval",
+    "MAPIE": "eval", "rank-bm25": "base", "bm25s": "base",
+}  # fmt: skip
 """Packages and the extras that bring them."""
 
 _DEFAULT_EXTRAS = ("offline", "documents")

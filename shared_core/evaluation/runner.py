@@ -20,20 +20,9 @@ from shared_core.support.files import replace_file
 from shared_core.types import Answer
 
 __all__ = [
-    "TARGETS",
-    "AnswersMany",
-    "Evaluation",
-    "Progress",
-    "Record",
-    "describe_fitted_on",
-    "digests_of",
-    "evaluate",
-    "fitted_on",
-    "judge",
-    "metrics",
-    "warn_fitted_on",
-    "warn_no_recall",
-]
+    "TARGETS", "AnswersMany", "Evaluation", "Progress", "Record", "describe_fitted_on", "digests_of", "evaluate",
+    "fitted_on", "judge", "metrics", "warn_fitted_on", "warn_no_recall",
+]  # fmt: skip
 
 Progress = Callable[[int, int], None]
 """``progress(done, total)`` after every batch."""

@@ -16,15 +16,9 @@ from shared_core.lab.schema import KINDS, NAME_PARTS, WORDS, Attribute, EntityTy
 T = TypeVar("T")
 
 COUNTS: dict[EntityType, tuple[int, int]] = {
-    "country": (30, 6),
-    "city": (130, 16),
-    "person": (330, 50),
-    "organisation": (90, 14),
-    "work": (130, 18),
-    "event": (70, 12),
-    "ship": (70, 12),
-    "mountain": (60, 10),
-}
+    "country": (30, 6), "city": (130, 16), "person": (330, 50), "organisation": (90, 14), "work": (130, 18),
+    "event": (70, 12), "ship": (70, 12), "mountain": (60, 10),
+}  # fmt: skip
 """(entities, invented names) of each type in a world of size 1."""
 
 _FEWEST = 8

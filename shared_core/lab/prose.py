@@ -15,12 +15,9 @@ Subject = Literal["name", "pronoun", "noun"]
 """Reference of a sentence to its subject."""
 
 LEADS = (
-    "As the records show, ",
-    "By most accounts, ",
-    "It is well attested that ",
-    "According to the archives, ",
+    "As the records show, ", "By most accounts, ", "It is well attested that ", "According to the archives, ",
     "One reads everywhere that ",
-)
+)  # fmt: skip
 """Openings of sentences that begin with their subject."""
 _POSSESSIVES = {"she": "her", "he": "his", "it": "its"}
 

@@ -43,11 +43,8 @@ __all__ = [
 ]  # fmt: skip
 
 _HOME = {
-    "OpenAICompatibleLM": "openai",
-    "ScriptedLM": "scripted",
-    "TracingLM": "tracing",
-    "TransformersLM": "transformers",
+    "OpenAICompatibleLM": "openai", "ScriptedLM": "scripted", "TracingLM": "tracing", "TransformersLM": "transformers",
     "VLLM": "vllm",
-}
+}  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__, __all__, _HOME)

@@ -20,18 +20,10 @@ if TYPE_CHECKING:
     from shared_core.retrieval.tokenizer import Tokenizer
 
 _HOME = {
-    "BM25Retriever": "bm25",
-    "ChromaRetriever": "chroma",
-    "DenseRetriever": "dense",
-    "Embedder": "base",
-    "HybridRetriever": "hybrid",
-    "Index": "base",
-    "MiniLMEmbedder": "embedding",
-    "Retriever": "base",
-    "Tokenizer": "tokenizer",
-    "Where": "base",
-    "compile_filter": "filters",
-}
+    "BM25Retriever": "bm25", "ChromaRetriever": "chroma", "DenseRetriever": "dense", "Embedder": "base",
+    "HybridRetriever": "hybrid", "Index": "base", "MiniLMEmbedder": "embedding", "Retriever": "base",
+    "Tokenizer": "tokenizer", "Where": "base", "compile_filter": "filters",
+}  # fmt: skip
 
 __all__ = [
     "BM25Retriever", "ChromaRetriever", "DenseRetriever", "Embedder", "HybridRetriever", "Index", "MiniLMEmbedder",

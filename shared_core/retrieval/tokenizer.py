@@ -30,19 +30,11 @@ _INITIALISM = re.compile(r"(?<![\w.])(?:[^\W\d_]\.){2,}")
 _APOSTROPHES = re.compile(r"[’‘ʼ＇]")
 _POSSESSIVE = re.compile(r"'s?\b|'s?$")
 _STOP_LISTS = {
-    "english": "STOPWORDS_EN_PLUS",
-    "german": "STOPWORDS_GERMAN",
-    "dutch": "STOPWORDS_DUTCH",
-    "french": "STOPWORDS_FRENCH",
-    "spanish": "STOPWORDS_SPANISH",
-    "portuguese": "STOPWORDS_PORTUGUESE",
-    "italian": "STOPWORDS_ITALIAN",
-    "russian": "STOPWORDS_RUSSIAN",
-    "swedish": "STOPWORDS_SWEDISH",
-    "norwegian": "STOPWORDS_NORWEGIAN",
-    "turkish": "STOPWORDS_TURKISH",
-    "danish": "STOPWORDS_DANISH",
-}
+    "english": "STOPWORDS_EN_PLUS", "german": "STOPWORDS_GERMAN", "dutch": "STOPWORDS_DUTCH",
+    "french": "STOPWORDS_FRENCH", "spanish": "STOPWORDS_SPANISH", "portuguese": "STOPWORDS_PORTUGUESE",
+    "italian": "STOPWORDS_ITALIAN", "russian": "STOPWORDS_RUSSIAN", "swedish": "STOPWORDS_SWEDISH",
+    "norwegian": "STOPWORDS_NORWEGIAN", "turkish": "STOPWORDS_TURKISH", "danish": "STOPWORDS_DANISH",
+}  # fmt: skip
 
 
 @lru_cache(maxsize=1)

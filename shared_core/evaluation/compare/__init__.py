@@ -6,13 +6,6 @@ from shared_core.evaluation.compare.page import Comparison
 from shared_core.evaluation.compare.run import FigureOptions, Shard, compare, merge, missing_shards
 
 __all__ = [
-    "Comparison",
-    "ComparisonRow",
-    "Estimate",
-    "FigureOptions",
-    "Measure",
-    "Shard",
-    "compare",
-    "merge",
+    "Comparison", "ComparisonRow", "Estimate", "FigureOptions", "Measure", "Shard", "compare", "merge",
     "missing_shards",
-]
+]  # fmt: skip

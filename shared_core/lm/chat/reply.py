@@ -27,13 +27,8 @@ _SEQUENCE = frozenset({"stop_sequence"})
 _REASONS = ("finish_reason", "stop_reason", "done_reason", "finishReason", "stopReason")
 _LONGEST_REASON = 64
 _PROMPT = (
-    "prompt_tokens",
-    "input_tokens",
-    "prompt_token_count",
-    "prompt_eval_count",
-    "inputTokens",
-    "promptTokenCount",
-)
+    "prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count", "inputTokens", "promptTokenCount",
+)  # fmt: skip
 _GENERATED = (
     "completion_tokens", "output_tokens", "candidates_token_count", "eval_count", "outputTokens",
     "candidatesTokenCount",
