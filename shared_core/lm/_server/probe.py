@@ -236,10 +236,13 @@ class _Prober:
         except LanguageModelError:
             return False
 
-    async def _ask(self, route: Route, prompt: str = "Hello", tokens: int = 1, **more: Any) -> list[Mapping[str, Any]]:
-        body = request(route, self._model, prompt, tokens, **more)
-        answer = await self.endpoint.post(route.path, body, self.deadline)
-        return read.choices(answer, self.endpoint.url)
+    async def _ask(
+        self, route: Route, prompt: str | Sequence[int] = "Hello", tokens: int = 1, **more: Any
+    ) -> list[Mapping[str, Any]]:
+        return read.choices(await self._post(route, prompt, tokens, **more), self.endpoint.url)
+
+    async def _post(self, route: Route, prompt: str | Sequence[int], tokens: int, **more: Any) -> dict[str, Any]:
+        return await self.endpoint.post(route.path, request(route, self._model, prompt, tokens, **more), self.deadline)
 
     async def _first(self, route: Route, fields: Mapping[str, Any]) -> read.Position | None:
         """Return the log-probability record of the first generated token; ``None`` if there is none."""
@@ -280,8 +283,7 @@ class _Prober:
 
         async def returns() -> bool:
             nonlocal ids, prompt
-            body = request(route, self._model, "Hello", 3, return_token_ids=True, ignore_eos=True)
-            answer = await self.endpoint.post(route.path, body, self.deadline)
+            answer = await self._post(route, "Hello", 3, return_token_ids=True, ignore_eos=True)
             choice = read.choices(answer, self.endpoint.url)[0]
             ids, prompt = id_list(choice.get("token_ids")), prompt_ids(answer)
             return bool(ids)
@@ -313,16 +315,15 @@ class _Prober:
         if not route.is_chat:
             return False
         messages = [{"role": "user", "content": "Count."}, {"role": "assistant", "content": "One, two,"}]
-        both = {"continue_final_message": True, "add_generation_prompt": True}
-        body = request(route, self._model, "", 1, messages=messages)
+        going_on = {"messages": messages, "continue_final_message": True}
         try:
-            await self.endpoint.post(route.path, {**body, **both}, self.deadline)
+            await self._post(route, "", 1, **going_on, add_generation_prompt=True)
         except Failure as failure:
             if not failure.refused:
                 raise
         else:
             return False
-        await self.endpoint.post(route.path, {**body, **both, "add_generation_prompt": False}, self.deadline)
+        await self._post(route, "", 1, **going_on, add_generation_prompt=False)
         return True
 
     async def streams(self, route: Route) -> bool:
@@ -331,29 +332,25 @@ class _Prober:
         pieces: list[str] = []
         answer = await self.endpoint.stream(route.path, body, self.deadline, lambda _, text: pieces.append(text))
         whole = read.text(read.choices(answer, self.endpoint.url)[0], self.endpoint.url)
-        return len(pieces) > 1 and whole == await self._text_of(body, route)
-
-    async def _text_of(self, body: Mapping[str, Any], route: Route) -> str:
-        answer = await self.endpoint.post(route.path, body, self.deadline)
-        return read.text(read.choices(answer, self.endpoint.url)[0], self.endpoint.url)
+        (choice, *_) = await self._ask(route, _START, 6)
+        return len(pieces) > 1 and whole == read.text(choice, self.endpoint.url)
 
     # --- of completions ----------------------------------------------------------------------------------------
 
     async def id_prompts(self, route: Route) -> bool:
         """Return whether a prompt of three ids counts as three tokens."""
-        body = request(route, self._model, _IDS, 1)
-        answer = await self.endpoint.post(route.path, body, self.deadline)
+        answer = await self._post(route, _IDS, 1)
         return bool(read.choices(answer, self.endpoint.url)) and read.usage(answer).prompt_tokens == len(_IDS)
 
     async def prompt_logprobs(self, route: Route) -> bool:
         """Return whether prompts given as ids come with log-probabilities, those of the text it wrote with the same."""
-        ids, values = await self._written(route, _IDS, return_token_ids=True)
+        (choice, *_) = await self._ask(route, _IDS, 4, **logprob_fields(route, 1), return_token_ids=True)
+        ids, values = id_list(choice.get("token_ids")), [p.logprob for p in read.positions(choice) or ()]
         if not ids:
             return False
         prompt = [*_IDS, *ids]
-        body = request(route, self._model, prompt, 1, prompt_logprobs=0)
-        answer = await self.endpoint.post(route.path, body, self.deadline)
-        scored = read.prompt_logprobs(read.choices(answer, self.endpoint.url)[0], prompt)
+        (choice, *_) = await self._ask(route, prompt, 1, prompt_logprobs=0)
+        scored = read.prompt_logprobs(choice, prompt)
         return scored is not None and _agree(scored[len(_IDS) :], values)
 
     async def echo(self, route: Route) -> bool:
@@ -370,13 +367,6 @@ class _Prober:
             return False
         echoed = [p.logprob for p in at if p.offset is not None and len(_START) <= p.offset < len(_START + text)]
         return _agree(echoed, [p.logprob for p in written])
-
-    async def _written(self, route: Route, prompt: object, **fields: Any) -> tuple[list[int], list[float]]:
-        """Return the ids and the log-probabilities of a short text."""
-        body = {**request(route, self._model, "", 4, **logprob_fields(route, 1), **fields), "prompt": prompt}
-        answer = await self.endpoint.post(route.path, body, self.deadline)
-        choice = read.choices(answer, self.endpoint.url)[0]
-        return id_list(choice.get("token_ids")), [p.logprob for p in read.positions(choice) or ()]
 
     async def tokenizes(self, route: Route) -> bool:
         """Return whether ``/tokenize`` gives ids."""

@@ -196,25 +196,20 @@ class ChatAdapter(Portable, BaseLanguageModel):
 
     def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         """Continue many prompts at once, in threads; a failing one gives its error."""
-        plans = [_Plan(r, self._asks(r)) for r in requests]
-        asks = [(plan, ask) for plan in plans for ask in plan.asks]
-        outcomes = call_all(
-            [partial(self._attempt, plan, ask) for plan, ask in asks],
-            at_once=self._at_once([a for _, a in asks]),
-            seconds=self.timeout,
-        )
-        return self._gather(plans, outcomes)
+        plans, asks, at_once = self._planned(requests)
+        calls = [partial(self._attempt, plan, ask) for plan, ask in asks]
+        return self._gather(plans, call_all(calls, at_once=at_once, seconds=self.timeout))
 
     async def agenerate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
         """Run ``generate`` through the model's own async form."""
+        plans, asks, at_once = self._planned(requests)
+        calls = [partial(self._aattempt, plan, ask) for plan, ask in asks]
+        return self._gather(plans, await acall_all(calls, at_once=at_once, seconds=self.timeout))
+
+    def _planned(self, requests: Sequence[Generate]) -> tuple[list[_Plan], list[tuple[_Plan, Ask]], int]:
         plans = [_Plan(r, self._asks(r)) for r in requests]
         asks = [(plan, ask) for plan in plans for ask in plan.asks]
-        outcomes = await acall_all(
-            [partial(self._aattempt, plan, ask) for plan, ask in asks],
-            at_once=self._at_once([a for _, a in asks]),
-            seconds=self.timeout,
-        )
-        return self._gather(plans, outcomes)
+        return plans, asks, self._at_once([a for _, a in asks])
 
     def _asks(self, request: Generate) -> list[Ask] | LanguageModelError:
         """Return the calls to make for a request, or why none can be made."""
