@@ -21,8 +21,7 @@ from shared_core.citation import split_sentences
 from shared_core.documents import DocumentIndex
 from shared_core.documents.store_types import IndexProgress
 from shared_core.retrieval.base import PassageVectors
-from shared_core.retrieval.embedding import MIN_CHARS
-from shared_core.retrieval.windows import merge_short
+from shared_core.retrieval.embedding import MIN_CHARS, merge_short
 from shared_core.types import Passage
 
 if TYPE_CHECKING:

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 from shared_core.documents.lexical import StoredWords
 from shared_core.documents.manifest import RESTORE, Manifest
 from shared_core.errors import IndexCorruptedError
-from shared_core.retrieval.base import Embedder, RankedRetriever, Ranking, Retriever, Where
-from shared_core.retrieval.checks import check_k, check_query, collect_ids
+from shared_core.retrieval.base import (
+    Embedder,
+    RankedRetriever,
+    Ranking,
+    Retriever,
+    Where,
+    check_k,
+    check_query,
+    collect_ids,
+)
 from shared_core.retrieval.dense import embed_checked
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.hybrid import HybridRetriever

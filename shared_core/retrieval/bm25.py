@@ -20,8 +20,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from shared_core.errors import InputError
-from shared_core.retrieval.base import MemoryRetriever, Ranking, Where
-from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
+from shared_core.retrieval.base import MemoryRetriever, Ranking, Where, check_k, check_query, collect, collect_ids
 from shared_core.retrieval.filters import Predicate, compile_filter
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Passage

@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared_core.errors import RetrievalError
-from shared_core.retrieval.base import Embedder, MemoryRetriever, PassageEmbedder, PassageVectors, Ranking, Where
-from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
-from shared_core.retrieval.embedding import MiniLMEmbedder
+from shared_core.retrieval.base import (
+    Embedder,
+    MemoryRetriever,
+    PassageEmbedder,
+    PassageVectors,
+    Ranking,
+    Where,
+    check_k,
+    check_query,
+    collect,
+    collect_ids,
+)
+from shared_core.retrieval.embedding import Granularity, MiniLMEmbedder, check_granularity, windows
 from shared_core.retrieval.filters import compile_filter
 from shared_core.retrieval.vectors import Coded, VectorTable, encode
-from shared_core.retrieval.windows import Granularity, check_granularity, windows
 from shared_core.types import Passage
 
 if TYPE_CHECKING:

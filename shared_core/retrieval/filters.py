@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shared_core.errors import InputError
-from shared_core.retrieval.base import Where
-from shared_core.retrieval.checks import absent
+from shared_core.retrieval.base import Where, absent
 from shared_core.types import MetadataValue
 
 Predicate = Callable[[Mapping[str, MetadataValue]], bool]

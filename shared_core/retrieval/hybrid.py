@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from shared_core.errors import InputError, RetrievalError
-from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where
+from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where, check_k, check_query, collect, collect_ids
 from shared_core.retrieval.bm25 import K1, B, BM25Retriever
-from shared_core.retrieval.checks import check_k, check_query, collect, collect_ids
 from shared_core.retrieval.dense import DenseRetriever
 from shared_core.retrieval.filters import normalise
 from shared_core.types import Passage

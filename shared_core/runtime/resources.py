@@ -183,7 +183,7 @@ def _retrieval_error(query: str, error: Exception) -> Exception:
         return error
     wrapped = RetrievalError(f"Retrieving passages for {query[:80]!r} failed: {type(error).__name__}: {error}")
     wrapped.__cause__ = error
-    from shared_core.lm.chat.both import as_both  # when something failed only
+    from shared_core.lm.chat.failures import as_both  # when something failed only
 
     return as_both(wrapped, error, {})  # who retries on ConnectionError catches this one too
 

@@ -15,21 +15,6 @@ from shared_core.uncertainty.answers import (
     is_answer,
     rationale_uncertainty,
 )
-from shared_core.uncertainty.claims import (
-    CONTRADICTS,
-    ENTAILS,
-    NEUTRAL,
-    claim_conditioned_probability,
-    claim_uncertainties,
-    token_ccp,
-)
-from shared_core.uncertainty.clusters import (
-    PairPlan,
-    cluster_by_entailment,
-    cluster_by_similarity,
-    greedy_clusters,
-    plan_pairs,
-)
 from shared_core.uncertainty.estimators import (
     ESTIMATORS,
     FALLBACK_ORDER,
@@ -57,13 +42,18 @@ from shared_core.uncertainty.query import (
     words_of,
 )
 from shared_core.uncertainty.semantic import (
+    PairPlan,
+    cluster_by_entailment,
+    cluster_by_similarity,
     degree_matrix,
     discrete_semantic_entropy,
     eccentricity,
     eigenvalue_laplacian,
+    greedy_clusters,
     kle_heat,
     kle_matern,
     number_of_semantic_sets,
+    plan_pairs,
     semantic_entropy,
     von_neumann_entropy,
 )
@@ -76,6 +66,11 @@ from shared_core.uncertainty.text import (
     verbalised_uncertainty,
 )
 from shared_core.uncertainty.tokens import (
+    CONTRADICTS,
+    ENTAILS,
+    NEUTRAL,
+    claim_conditioned_probability,
+    claim_uncertainties,
     cocoa,
     cocoa_msp,
     cocoa_mte,
@@ -94,6 +89,7 @@ from shared_core.uncertainty.tokens import (
     perplexity,
     rauq,
     semantic_density,
+    token_ccp,
 )
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from shared_core.errors import CapabilityError, InputError
-from shared_core.uncertainty import claims, hidden, semantic, text, tokens
+from shared_core.uncertainty import hidden, semantic, text, tokens
 from shared_core.uncertainty.arrays import known
 from shared_core.uncertainty.statistics import NotGatheredError, SampleStatistics
 
@@ -138,7 +138,7 @@ def _semantic_density(s: SampleStatistics) -> float:
 
 def _ccp(s: SampleStatistics) -> float:
     rows, classes = s.need("alternative_logprobs"), s.need("alternative_classes")
-    return claims.claim_conditioned_probability(rows, classes, functional=s.functional or ())
+    return tokens.claim_conditioned_probability(rows, classes, functional=s.functional or ())
 
 
 def _needs(*names: Need) -> frozenset[Need]:

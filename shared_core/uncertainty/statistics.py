@@ -43,7 +43,7 @@ class SampleStatistics:
         word_attention, word_entropies: per word of the greedy answer (DRAGIN).
         previous_attention: (layers, heads, T) weight that each token of the greedy answer gives to the one before it.
         alternative_logprobs: (T) of the likely tokens at each place of the greedy answer, the generated one first;
-            ``alternative_classes``: what they have to do with it (``claims.ENTAILS``, …); ``functional``: (T) whether
+            ``alternative_classes``: what they have to do with it (``tokens.ENTAILS``, …); ``functional``: (T) whether
             the generated one belongs to a word without meaning of its own.
         verbalised: replies to "how sure are you, 0–100?"; ``sufficiency``: to "do you know enough to answer?".
         p_true: (log P(True), log P(False)) of the greedy answer.

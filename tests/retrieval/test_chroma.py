@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, PassageError, StoreError
 from shared_core.retrieval import BM25Retriever, ChromaRetriever, DenseRetriever, HybridRetriever
-from shared_core.retrieval.chroma_rows import Rows
-from shared_core.retrieval.windows import windows
+from shared_core.retrieval.chroma import Rows
+from shared_core.retrieval.embedding import windows
 from shared_core.types import Passage
 
 chromadb = pytest.importorskip("chromadb")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from shared_core.errors import InputError, RetrievalError
 from shared_core.retrieval import DenseRetriever
 from shared_core.retrieval.base import PassageVectors
-from shared_core.retrieval.windows import MAX_COST, windows
+from shared_core.retrieval.embedding import MAX_COST, windows
 from shared_core.types import Passage
 
 CORPUS = [

@@ -15,8 +15,8 @@ from benchmarks.reader.quantise import pack
 from shared_core.errors import InputError, ModelLoadError
 from shared_core.retrieval import DenseRetriever, Embedder, MiniLMEmbedder
 from shared_core.retrieval.base import PassageEmbedder
+from shared_core.retrieval.embedding import merge_short
 from shared_core.retrieval.minilm import WEIGHTS, MiniLM, load_model
-from shared_core.retrieval.windows import merge_short
 from shared_core.types import Passage
 
 pytest.importorskip("onnxruntime")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared_core.errors import InputError
-from shared_core.retrieval.checks import absent
+from shared_core.retrieval.base import absent
 from shared_core.retrieval.filters import compile_filter, normalise
 
 pytest.importorskip("chromadb")

@@ -1,6 +1,6 @@
 """Alternative tokens of a model at each place of a sentence, and whether they mean the same.
 
-For claim-conditioned probability (``uncertainty.claims``). The judge of entailment is asked about the sentence so far
+For claim-conditioned probability (``uncertainty.tokens``). The judge of entailment is asked about the sentence so far
 with either word; the shipped critic, where there is no judge, about the two words alone: it goes by words in common,
 and of two sentences that differ in one word it would find nearly all supported.
 """

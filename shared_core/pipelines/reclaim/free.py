@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.errors import LimitError
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.lm.chat.echo import find_own_words
+from shared_core.lm.chat.thoughts import find_own_words
 from shared_core.pipelines.decision.declining import DECLINED, is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import UnusableReplies
