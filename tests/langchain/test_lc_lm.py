@@ -85,12 +85,12 @@ def test_words_put_into_the_models_mouth_are_asked_to_be_continued() -> None:
 @given(st.lists(st.sampled_from([*COMMON_CONTROL_STRINGS, "a", " ", "<", "|", "im_start", "\u2060", "é"]), max_size=8))
 def test_untrusted_text_holds_no_control_string_and_comes_back_as_it_was(pieces: list[str]) -> None:
     document = "".join(pieces) + "."
-    model = TalkingModel(reply=lambda prompt: prompt.removeprefix("Say: "))
+    model = TalkingModel(reply=lambda prompt: prompt.replace("Say: ", "Said: ", 1))
     sample = one(LangChainLM(model), Generate(Prompt.trusted("Say: ") + Prompt.untrusted(document)))
     sent = model.seen[0].prompt.removeprefix("Say: ")
     assert not any(c in sent for c in COMMON_CONTROL_STRINGS)
     if any(c in document for c in COMMON_CONTROL_STRINGS):
-        assert sample.text == document
+        assert sample.text == f"Said: {document}"
 
 
 def test_trusted_text_goes_out_as_it_is() -> None:
