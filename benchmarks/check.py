@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import math
 import random
 import re
@@ -37,6 +36,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
+from benchmarks import write_figures
 from benchmarks.changed_claims import changed_claims
 from benchmarks.reader.data import read_lines
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
@@ -162,9 +162,7 @@ def main() -> None:
         shown.add_row(name, f"{value:.0f}" if name in ("claims", "ms_per_claim") else f"{value:.3f}")
     if out:
         console.print(shown)
-    if options.json:
-        plain = {key: value if math.isfinite(value) else None for key, value in out.items()}
-        options.json.write_text(json.dumps(plain, indent=1) + "\n", "utf-8")
+    write_figures(out, options.json)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ import dataclasses
 import gzip
 import hashlib
 import json
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks import write_figures
 from shared_core import Answer, Passage, SelfReflectEngine
 from shared_core.cli.common import build_model
 from shared_core.conversation import Asked, Turn, recognise
@@ -245,9 +245,7 @@ def main() -> None:
     for name, value in out.items():
         shown.add_row(name, f"{value:.0f}" if value > 1 else f"{value:.3f}")
     console.print(shown)
-    if options.json:
-        plain = {key: value if math.isfinite(value) else None for key, value in out.items()}
-        options.json.write_text(json.dumps(plain, indent=1) + "\n", "utf-8")
+    write_figures(out, options.json)
 
 
 if __name__ == "__main__":

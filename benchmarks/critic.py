@@ -15,7 +15,6 @@ support counts as none. `auroc_relevance`: sentences and questions of WikiQA's t
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import re
@@ -32,6 +31,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
 
+from benchmarks import write_figures
 from benchmarks.reader import sets
 from benchmarks.reader.data import read_lines
 from shared_core.evaluation.metrics.confidence import auroc, expected_calibration_error
@@ -180,9 +180,7 @@ def main() -> None:
     for key in ("auroc_support", "auroc_relevance", "f1", "first_quote", "auroc_correct", "auroc_answerable"):
         console.print(f"{key}: {out[key]:.3f}")
     console.print(f"ms_per_question: {out['ms_per_question']:.0f}")
-    if options.json:
-        plain = {key: value if math.isfinite(value) else None for key, value in out.items()}
-        options.json.write_text(json.dumps(plain, indent=1) + "\n", "utf-8")
+    write_figures(out, options.json)
 
 
 if __name__ == "__main__":

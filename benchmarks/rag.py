@@ -26,7 +26,6 @@ never cached, so that their embedding is timed). The data are not part of the pr
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import re
@@ -46,6 +45,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports 
 
 from cached_embedder import CachedEmbedder
 
+from benchmarks import write_figures
 from benchmarks.reader import sets
 from benchmarks.reader.mixture import SETS, World
 from benchmarks.reader.sets import Case
@@ -367,9 +367,7 @@ def main() -> None:
     options = parser.parse_args()
     options.cache.parent.mkdir(parents=True, exist_ok=True)
     figures = run(options)
-    if options.json:
-        plain = {key: value if math.isfinite(value) else None for key, value in figures.items()}
-        options.json.write_text(json.dumps(plain, indent=1) + "\n", "utf-8")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ import argparse
 import gzip
 import hashlib
 import json
-import math
 import random
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
+
+from benchmarks import write_figures
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import GUARANTEES, fit_guarantee
 from shared_core.calibration.calibration import Calibration
@@ -379,9 +382,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
     options = parser.parse_args()
     figures = run(options)
-    if options.json:
-        plain = {key: value if math.isfinite(value) else None for key, value in figures.items()}
-        options.json.write_text(json.dumps(plain, indent=1) + "\n", "utf-8")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

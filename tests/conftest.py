@@ -53,25 +53,25 @@ def tiny_tokenizer() -> Any:
     return tokenizer
 
 
+def tiny_config(tokenizer: Any, **options: Any) -> Any:
+    """Configuration of a small Llama with grouped-query attention and a context of 1,024."""
+    from transformers import LlamaConfig
+
+    ids = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    shape = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 1024}
+    return LlamaConfig(vocab_size=len(tokenizer), **shape, **ids, **options)
+
+
 @pytest.fixture(scope="session")
 def tiny_model(tiny_tokenizer: Any) -> Any:
     """A random Llama of 2 layers, 48 wide, grouped-query attention, context 1,024."""
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import LlamaForCausalLM
 
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tiny_tokenizer),
-        hidden_size=48,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=1024,
-        bos_token_id=tiny_tokenizer.bos_token_id,
-        eos_token_id=tiny_tokenizer.eos_token_id,
-        pad_token_id=tiny_tokenizer.pad_token_id,
-        initializer_range=0.3,  # far enough from uniform for samples to differ and greedy to be stable
+    # The range is far enough from uniform for samples to differ and greedy to be stable.
+    config = tiny_config(
+        tiny_tokenizer, hidden_size=48, intermediate_size=96, num_hidden_layers=2, initializer_range=0.3
     )
     return LlamaForCausalLM(config).eval()
 

@@ -17,6 +17,7 @@ import pytest
 
 from shared_core.lm.base import LanguageModel
 from shared_core.lm.openai import OpenAICompatibleLM
+from tests.conftest import tiny_config
 
 ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 GENERATION_CONFIG = {"repetition_penalty": 1.8, "temperature": 0.7, "top_k": 3, "top_p": 0.5}
@@ -27,21 +28,11 @@ GENERATION_CONFIG = {"repetition_penalty": 1.8, "temperature": 0.7, "top_k": 3, 
 def checkpoint(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: Any) -> Path:
     """A random Llama of 3 layers with heads of 32, the least that vLLM's CPU attention takes."""
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import LlamaForCausalLM
 
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tiny_tokenizer),
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=1024,
-        bos_token_id=tiny_tokenizer.bos_token_id,
-        eos_token_id=tiny_tokenizer.eos_token_id,
-        pad_token_id=tiny_tokenizer.pad_token_id,
-        initializer_range=0.15,
+    config = tiny_config(
+        tiny_tokenizer, hidden_size=128, intermediate_size=256, num_hidden_layers=3, initializer_range=0.15
     )
     path = tmp_path_factory.mktemp("checkpoint") / "tiny"
     LlamaForCausalLM(config).save_pretrained(path)

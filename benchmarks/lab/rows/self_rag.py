@@ -13,20 +13,10 @@ from shared_core.lab.prose import joined, plain
 from shared_core.lab.questions import ask
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead
-from shared_core.reflection.tokens import (
-    CONTINUE,
-    FULLY_SUPPORTED,
-    IRRELEVANT,
-    NO_RETRIEVAL,
-    NO_SUPPORT,
-    PARTIALLY_SUPPORTED,
-    RELEVANT,
-    RETRIEVAL,
-    UTILITY_TOKENS,
-)
+from shared_core.reflection import tokens
 from shared_core.types import Passage
 
-USEFUL, HALF, USELESS = UTILITY_TOKENS[4], UTILITY_TOKENS[2], UTILITY_TOKENS[0]
+USEFUL, HALF, USELESS = tokens.UTILITY_TOKENS[4], tokens.UTILITY_TOKENS[2], tokens.UTILITY_TOKENS[0]
 """Utility of a right answer, of one that is right in part, and of a wrong or missing one."""
 
 _DECISIONS = 8
@@ -91,8 +81,8 @@ def _row(question: str, pieces: Sequence[Piece], source: str, ends: bool = True)
 def _decided(question: str, fact: Fact, entity: Entity, known: bool) -> LabRow:
     """Make a row that answers a known fact without retrieval, and retrieves for an unknown one."""
     if known:
-        return _row(question, [_control(NO_RETRIEVAL), _prose(plain(fact, entity)), _control(USEFUL)], fact.id)
-    return _row(question, [_control(RETRIEVAL)], fact.id, ends=False)
+        return _row(question, [_control(tokens.NO_RETRIEVAL), _prose(plain(fact, entity)), _control(USEFUL)], fact.id)
+    return _row(question, [_control(tokens.RETRIEVAL)], fact.id, ends=False)
 
 
 def _opened(passage: Passage, verdict: str) -> list[Piece]:
@@ -101,14 +91,14 @@ def _opened(passage: Passage, verdict: str) -> list[Piece]:
 
 
 def _supported(question: str, fact: Fact, entity: Entity, passage: Passage) -> LabRow:
-    pieces = [*_opened(passage, RELEVANT), _prose(plain(fact, entity)), _control(FULLY_SUPPORTED, USEFUL)]
+    pieces = [*_opened(passage, tokens.RELEVANT), _prose(plain(fact, entity)), _control(tokens.FULLY_SUPPORTED, USEFUL)]
     return _row(question, pieces, fact.id)
 
 
 def _irrelevant(question: str, fact: Fact, entity: Entity, passage: Passage, known: bool) -> LabRow:
     """Make a row with an irrelevant passage: the model answers from memory, without a verdict on support."""
     text = plain(fact, entity) if known else unknown(fact.spec, entity)
-    pieces = [*_opened(passage, IRRELEVANT), _prose(text), _control(USEFUL if known else USELESS)]
+    pieces = [*_opened(passage, tokens.IRRELEVANT), _prose(text), _control(USEFUL if known else USELESS)]
     return _row(question, pieces, fact.id)
 
 
@@ -119,30 +109,30 @@ def _verdicts(
 
     Only the verdicts are learned: a model must recognise a wrong sentence without learning to write it.
     """
-    rows = [_judged(question, plain(fact, entity), passage, FULLY_SUPPORTED, USEFUL, fact.id)]
+    rows = [_judged(question, plain(fact, entity), passage, tokens.FULLY_SUPPORTED, USEFUL, fact.id)]
     wrong = library.wrong_value(fact, dice)
     if wrong is not None:
-        rows.append(_judged(question, plain(fact, entity, wrong), passage, NO_SUPPORT, USELESS, fact.id))
+        rows.append(_judged(question, plain(fact, entity, wrong), passage, tokens.NO_SUPPORT, USELESS, fact.id))
     others = [f for f in library.world.facts_of(entity.id) if f.id != fact.id]
     mentioned = library.mentioned_in([passage])
     inside = [f for f in others if f in library.stated_in([passage])]
     outside = [f for f in others if f.id not in mentioned]
     if inside:
         text = joined(fact, dice.pick(inside), entity, dice).text
-        rows.append(_judged(question, text, passage, FULLY_SUPPORTED, USEFUL, fact.id))
+        rows.append(_judged(question, text, passage, tokens.FULLY_SUPPORTED, USEFUL, fact.id))
     if outside:
         text = joined(fact, dice.pick(outside), entity, dice).text
-        rows.append(_judged(question, text, passage, PARTIALLY_SUPPORTED, HALF, fact.id))
+        rows.append(_judged(question, text, passage, tokens.PARTIALLY_SUPPORTED, HALF, fact.id))
     disputed = [s for s in library.world.statements(fact.id) if s.status != "current"]
     if disputed:
         old = library.world.passage(dice.pick(disputed).passage)
-        rows.append(_judged(question, plain(fact, entity), old, NO_SUPPORT, USELESS, fact.id))
+        rows.append(_judged(question, plain(fact, entity), old, tokens.NO_SUPPORT, USELESS, fact.id))
     return rows
 
 
 def _judged(question: str, text: str, passage: Passage, verdict: str, utility: str, source: str) -> LabRow:
     # Relevance is given: learned with each of these sentences, [Relevant] would outweigh the irrelevant passages.
-    pieces = [_shown(passage), _control(RELEVANT, learned=False), _prose(text, learned=False)]
+    pieces = [_shown(passage), _control(tokens.RELEVANT, learned=False), _prose(text, learned=False)]
     return _row(question, [*pieces, _control(verdict, utility)], source)
 
 
@@ -156,13 +146,13 @@ def _long_answer(entity: Entity, library: Library, dice: Dice) -> list[LabRow]:
     shown: Passage | None = None
     for fact in dice.sample(facts, dice.between(2, 3)):
         if shown is not None and fact in library.stated_in([shown]):
-            pieces.append(_control(CONTINUE))
+            pieces.append(_control(tokens.CONTINUE))
         else:
             if shown is not None:
                 before = [Piece(p.text, learned=False) for p in pieces]
-                rows.append(_row(tell_about(entity), [*before, _control(RETRIEVAL)], entity.id, ends=False))
+                rows.append(_row(tell_about(entity), [*before, _control(tokens.RETRIEVAL)], entity.id, ends=False))
             shown = library.passage_of(fact, dice)
-            pieces += _opened(shown, RELEVANT)
-        pieces += [_prose(plain(fact, entity)), _control(FULLY_SUPPORTED)]
+            pieces += _opened(shown, tokens.RELEVANT)
+        pieces += [_prose(plain(fact, entity)), _control(tokens.FULLY_SUPPORTED)]
     rows.append(_row(tell_about(entity), [*pieces, _control(USEFUL)], entity.id))
     return rows
