@@ -33,7 +33,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not t
     def __init__(self) -> None:
         super().__init__()
         self.length = 0
-        self.reserve = 64
+        self.reserve = 64  # slots beyond those needed, at each growth
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         self.keys = _room(key_states, self.reserve)
@@ -60,13 +60,13 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not t
         self.length -= count  # the buffer stays: the next update overwrites what lies behind
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.length + query_length, 0
+        return self.length + query_length, 0  # all slots from the first on: masks span the whole row
 
     def get_seq_length(self) -> int:
         return self.length
 
     def get_max_length(self) -> int:
-        return -1
+        return -1  # no limit
 
 
 def _room(states: torch.Tensor, reserve: int) -> torch.Tensor:
@@ -166,6 +166,7 @@ def behind(states: KeyValues, start: int) -> KeyValues:
 
 
 def _beside(rows: Sequence[KeyValues], layer: int, kind: int, like: torch.Tensor, room: int) -> torch.Tensor:
+    # (rows, heads, room, width); zeros behind shorter rows, since 0 · NaN in a masked slot would be NaN.
     buffer = like.new_zeros((len(rows), like.shape[1], room, like.shape[3]))
     for r, row in enumerate(rows):
         if row:

@@ -122,13 +122,10 @@ class Decoder:
         vocabulary: int,
         spell: Callable[[str], Sequence[int]],
     ) -> None:
-        self._session = session
-        self._run = runner
-        self._detokenizer = detokenizer
+        self._session, self._run, self._detokenizer = session, runner, detokenizer
         self._eos = frozenset(eos)
         self._eos_list = list(dict.fromkeys(eos))  # the tokenizer's own first: the one put behind samples
-        self._vocabulary = vocabulary
-        self._spell = spell
+        self._vocabulary, self._spell = vocabulary, spell
         self.peak_bytes = 0
 
     def run(self, jobs: Sequence[Job], rows: Sequence[Sequence[int]], lanes: Sequence[int]) -> None:
@@ -153,7 +150,7 @@ class Decoder:
             self._retire(live)
             if live:
                 self._feed(live)
-        if not any(j.error for j in jobs):
+        if not any(j.error for j in jobs):  # what a failed pass has left is not to be trusted
             self._session.keep_root()
 
     def _branches(self, job: Job) -> list[Branch]:
@@ -168,7 +165,11 @@ class Decoder:
             for sample in range(job.width)
         ]
         for branch, given in zip(job.branches, job.given):
-            branch.ids, branch.pending, branch.closing = list(given), list(given[:-1]), True
+            branch.ids, branch.pending, branch.closing = (
+                list(given),
+                list(given[:-1]),
+                True,
+            )  # the last is scored, not fed
         for branch in job.branches:
             if branch.constraint is not None:
                 self._take(branch, None)
@@ -302,7 +303,7 @@ class Decoder:
                 branch.job.error = error
                 return
             for following in forced:
-                branch.saved += not self._session.lockstep
+                branch.saved += not self._session.lockstep  # in a tree it is fed with its neighbours, in one pass
                 if self._append(branch, following) in {"stop", "eos"}:
                     break
             if constraint.done and branch.finish in {None, "length"}:
@@ -354,7 +355,7 @@ class Decoder:
         if not notes:
             return
         index = torch.tensor([r for _, r, _ in notes], device=logits.device)
-        raw = logits[index]
+        raw = logits[index]  # (notes, vocabulary)
         total = raw.logsumexp(1)
         tokens = torch.tensor([t for _, _, t in notes], device=logits.device)
         logprobs = (raw.gather(1, tokens[:, None])[:, 0] - total).tolist()

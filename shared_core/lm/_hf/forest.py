@@ -263,7 +263,7 @@ class Forest:
         one = width == 1 and self._anchor is None  # then a mask that hides nothing can be left out
         mask = None if one and bool(seen.all()) else self._additive(seen)
         self._cache.reserve(self._room(width))
-        logits = self._forward(tokens, place, self._cache, mask, columns)
+        logits = self._forward(tokens, place, self._cache, mask, columns)  # writes the new slots
         branch = torch.arange(self._visible.shape[1], device=self._device)
         self._visible[:, :, slots : slots + width] = branch[None, :, None] == own[:, None, :]
         return logits

@@ -45,7 +45,7 @@ class Runner:
         self.grows = False
         """Whether rotary frequencies grow with the longest sequence seen (dynamic scaling)."""
         self._keeps = "logits_to_keep" in names  # else the whole (rows, width, vocabulary) is computed and cut
-        self._shape = (0, 0)
+        self._shape = (0, 0)  # (rows, width) of the pass under way, by which hooks know their layer's output
         self._taps: dict[Tap, torch.Tensor] = {}
         self.hidden: dict[Tap, torch.Tensor] = {}
         """For each tap the states at the last token of each feed, (feeds, d), of the last ``collect``."""
@@ -74,7 +74,7 @@ class Runner:
         Raises:
             GenerationError: the model failed, in whatever way.
         """
-        keep = list(columns) or [0]
+        keep = list(columns) or [0]  # a prefill wants none, but the output layer takes at least one
         everything = len(keep) == ids.shape[1] and bool(columns)
         arguments: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": cache is not None}
         if positions is not None and self.takes_positions:
@@ -106,6 +106,7 @@ class Runner:
     def settle(self) -> None:
         """Reset rotary frequencies that have grown; only a short forward pass does that."""
         if self.grows:
+            # One token is shorter than any trained length: the model goes back to its original frequencies.
             self.run(input_ids=torch.zeros((1, 1), dtype=torch.long, device=self.device))
 
     def stamp(self) -> object:
@@ -126,6 +127,7 @@ class Runner:
     @contextmanager
     def evaluating(self) -> Iterator[None]:
         """Switch dropout and the like off; afterwards every module's training mode is as before."""
+        # One by one: model.train() afterwards would also switch on modules that the owner had frozen in eval mode.
         training = [m for m in self.model.modules() if m.training]
         for module in training:
             module.training = False

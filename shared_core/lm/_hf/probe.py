@@ -169,11 +169,11 @@ def _tree_fault(runner: Runner, trunk: int, branches: int) -> str:
         session = Forest(runner, PrefixCache(0))
         session.open([prompt[:-1]], [[0]])
         session.feed([(0, [int(prompt[-1])])], [False])
-        session.fork([branches], [1], _TAIL)
+        session.fork([branches], [1], _TAIL)  # all branches in one lane: each must not see the others
         worst = 0.0
         for i in range(_TAIL):
             logits = session.feed([(b, [int(t[i])]) for b, t in enumerate(tails)], [False] * branches)
-            for b in seen:
+            for b in seen:  # the first and the last: most of the others' slots stand before the last one's
                 worst = max(worst, _difference(_plain(runner, prompt, tails[b][: i + 1]), logits[b]))
     except Exception as failure:  # a model may refuse a mask in any way it likes
         return f"it refused a masked forward pass ({type(failure).__name__}: {failure})"
@@ -212,7 +212,7 @@ def _plain_error(session: Repeated, prompts: Sequence[Ids], tails: Sequence[Ids]
     session.open([p[:-1] for p in prompts], [])
     logits = session.feed([(b, [int(p[-1])]) for b, p in enumerate(prompts)], [False] * len(prompts))
     worst = max(_difference(_plain(session.runner, p), found) for p, found in zip(prompts, logits))
-    session.fork([2, 1], [1, 1], _TAIL)
+    session.fork([2, 1], [1, 1], _TAIL)  # a row repeated and one that is not: the cache is reordered
     texts = [(prompts[0], tails[0]), (prompts[0], tails[1]), (prompts[1], tails[0])]
     for i in range(_TAIL):
         logits = session.feed([(b, [int(tail[i])]) for b, (_, tail) in enumerate(texts)], [False] * len(texts))

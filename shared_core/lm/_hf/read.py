@@ -77,7 +77,7 @@ class _Watch:
                 return
             weights = found[-1][0]
             if weights.shape[1] == weights.shape[2]:
-                self._previous[layer] = weights.diagonal(-1, dim1=1, dim2=2)
+                self._previous[layer] = weights.diagonal(-1, dim1=1, dim2=2)  # below the main one: on the token before
             if is_last:
                 self._last = weights
 
@@ -86,6 +86,7 @@ class _Watch:
     def steps(self, start: int) -> NDArray[np.float32] | None:
         """Return (layers, heads, T) for the T tokens from ``start`` on; ``None`` if there are none or heads differ."""
         # Entry t of a row is the weight of token t + 1 on token t: shifted by one against the tokens.
+        # (heads, T) of each layer.
         rows = [w[:, start - 1 :] for _, w in sorted(self._previous.items())]
         if not rows or len({r.shape for r in rows}) > 1:
             return None
@@ -122,7 +123,7 @@ def read_attention(
                 start = len(prompt)
                 # (heads, S, S) -> queries of the continuation only: (heads, T, S), float32 on the CPU.
                 weights = watch.whole()[:, start:].float().cpu().numpy()
-                context = weights[:, :, :start].mean(0)
+                context = weights[:, :, :start].mean(0)  # (T, C)
                 found.append(Attention(weights[:, :, start:], context, tokens, text, watch.steps(start)))
     except GenerationError:
         raise

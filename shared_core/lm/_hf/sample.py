@@ -130,7 +130,7 @@ def _draw(scores: torch.Tensor, noise: Noise) -> torch.Tensor:
     size = scores.shape[1]
     blocks = -(-size // _BLOCK)
     padded = torch.nn.functional.pad(scores, (0, blocks * _BLOCK - size), value=-torch.inf)
-    padded = padded.view(len(scores), blocks, _BLOCK)
+    padded = padded.view(len(scores), blocks, _BLOCK)  # padding is -inf: no block wins by it
     # Behind the ids' own places: 2³² is more than any vocabulary has.
     of_block = noise.gumbel((np.arange(blocks, dtype=np.uint64) + np.uint64(1 << 32))[None])
     block = (padded.logsumexp(2) + _on(of_block, scores)).argmax(1)

@@ -126,7 +126,7 @@ def _merged(
     of_stem, stem_sum = _kernel(together, stem_key, stem_value, None, scale)
     of_own, own_sum = _kernel(query, key, value, mask, scale)
     of_stem = of_stem.view(shared, rows, folded, size).transpose(0, 1)
-    stem_sum = stem_sum.view(shared, rows, folded).transpose(0, 1)
+    stem_sum = stem_sum.view(shared, rows, folded).transpose(0, 1)  # back to (rows, shared, folded), as of_own
     share = torch.sigmoid(own_sum - stem_sum)[..., None]  # Zo / (Zs + Zo), from logarithms: no overflow
     return torch.lerp(of_stem, of_own, share.to(of_own.dtype))
 

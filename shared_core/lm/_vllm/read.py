@@ -37,6 +37,7 @@ class OutputReader:
             scanner = StopScanner([stop])
             for token_id in ids:
                 scanner.feed(self._detokenizer.piece(token_id))
+            # vLLM may end a sample at a stop string that only its own detokenizer sees.
             known = stop.encode() in b"".join(map(self._detokenizer.piece, ids))
             text = scanner.cut(stop, params.include_stop) if known else output.text
         else:
