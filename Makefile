@@ -2,6 +2,7 @@
 # make test   sets everything up, runs ruff, mypy and the tests
 # make test-real   asks a small released language model (93 MB) through every pipeline and both plug-ins
 # make test-servers  compiles llama.cpp's server, and holds every backend here to one suite with that model
+# make test-newest   tests both plug-ins with the newest versions of the frameworks, in an environment of its own
 # make test-vllm   tests the vLLM backends in an environment of their own (3 GB)
 # make bench-vllm  compares our trees with vLLM's CPU build in that environment (minutes)
 PYTHON ?= python3
@@ -12,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-real test-servers test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
+.PHONY: demo test test-real test-servers test-newest test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -73,6 +74,19 @@ $(SERVERS)/.ready: | $(BIN)/python
 
 test-servers: $(VENV)/.real $(SERVERS)/.ready
 	SELFREFLECT_SERVERS=$(SERVERS) $(BIN)/python -m pytest -m servers tests/servers
+
+# The newest frameworks, whatever constraints.txt and pyproject.toml allow; everything else is that of the usual tests.
+NEWEST := .venv-newest
+
+test-newest: $(VENV)/.test
+	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > $$($(NEWEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/usual.pth
+	@echo "Installing the newest LangChain, LangGraph and LlamaIndex into $(NEWEST) …"
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade langchain langchain-core \
+	  langchain-classic langchain-tests langgraph llama-index-core
+	$(NEWEST)/bin/python -m pip list --disable-pip-version-check | grep -E '^(langchain|langgraph|llama-index)'
+	OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest tests/contract tests/langchain tests/llamaindex
 
 # vLLM wants other versions than the rest; the CPU build runs where there is no GPU.
 VLLM := .venv-vllm

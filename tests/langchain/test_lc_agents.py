@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 
 from langchain_selfreflect import SelfReflectChain, SelfReflectChecker
 from shared_core import Passage, SelfReflectSettings
-from shared_core.errors import AbstainedError, InputError, SettingsError
+from shared_core.errors import AbstainedError, InputError, RetrievalError, SettingsError
 from shared_core.retrieval import BM25Retriever
 from tests.langchain.lc_fakes import TalkingModel
 
@@ -113,7 +114,7 @@ def test_our_abstention_is_no_claim() -> None:
 # --- the middleware ------------------------------------------------------------------------------------------------
 
 
-def agent(reply: str, result: Any, **options: Any) -> Any:
+def agent(reply: str, result: Any, *, calls: bool = False, **options: Any) -> Any:
     pytest.importorskip("langchain.agents")
     from langchain.agents import create_agent
 
@@ -122,6 +123,11 @@ def agent(reply: str, result: Any, **options: Any) -> Any:
     class Calling(TalkingModel):
         def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
             return self
+
+        def _answer(self, how: str, messages: Any, stop: Any, kwargs: Any) -> Any:
+            if calls and not any(isinstance(m, ToolMessage) for m in messages):
+                return ChatResult(generations=[ChatGeneration(message=CALL)])
+            return super()._answer(how, messages, stop, kwargs)
 
     @tool(response_format="content_and_artifact")
     def lookup(query: str) -> Any:
@@ -165,6 +171,16 @@ def test_tools_that_found_nothing_support_nothing(content: Any) -> None:
     assert "not shown" in run(FALSE, content, on_unsupported="refuse").text
 
 
+async def test_a_tool_that_returns_bytes_is_no_evidence() -> None:
+    made = agent(FALSE, (b"\x89PNG\x00", b"\x89PNG"), on_unsupported="flag", calls=True)
+    for state in (made.invoke({"messages": [HumanMessage(QUESTION)]}),
+                  await made.ainvoke({"messages": [HumanMessage(QUESTION)]})):  # fmt: skip
+        *_, result, last = state["messages"]
+        assert isinstance(result, ToolMessage)
+        assert last.text.startswith(FALSE)
+        assert last.text != FALSE
+
+
 def test_without_tools_only_a_retriever_can_check() -> None:
     made = agent(FALSE, ("", None), on_unsupported="flag")
     assert made.invoke({"messages": [HumanMessage(QUESTION)]})["messages"][-1].text == FALSE
@@ -200,3 +216,13 @@ def test_a_node_of_langgraph_holds_a_conversation() -> None:
     last = app.invoke({"messages": [HumanMessage("How wide is it?")]}, thread)["messages"][-1]
     assert last.text == "The Selm Strait is 3 miles wide. [1]"
     assert last.response_metadata["selfreflect"]["metadata"]["condensed_question"] == "How wide is the Selm Strait?"
+
+
+def test_a_retrievers_error_keeps_its_class() -> None:
+    class Down(BM25Retriever):
+        def retrieve(self, *args: Any, **kwargs: Any) -> Any:
+            raise ConnectionError("no route")
+
+    for kind in (ConnectionError, RetrievalError):
+        with pytest.raises(kind, match="no route"):
+            SelfReflectChain(retriever=Down([Passage("a", "b")])).invoke(QUESTION)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from llama_index.core.chat_engine import CondenseQuestionChatEngine
-from llama_index.core.llms import ChatMessage, MessageRole, MockLLM
+from llama_index.core.llms import ChatMessage, ImageBlock, MessageRole, MockLLM, TextBlock
 from llama_index.core.memory import BaseMemory, ChatMemoryBuffer, Memory
 from llama_index.core.prompts import PromptTemplate
 
@@ -103,3 +105,24 @@ def test_llamaindexs_own_condensing_engine_asks_ours() -> None:
         SelfReflectQueryEngine(shelf()), llm=Condenser(), chat_history=history
     )
     assert str(engine.chat(SECOND)) == CLOSED
+
+
+def said(role: str, text: str, *blocks: Any) -> ChatMessage:
+    return ChatMessage(role=MessageRole(role), blocks=[TextBlock(text=text), *blocks])
+
+
+BEFORE = [said("user", FIRST), said("assistant", "The Tide Museum was founded by Lavinia Hathe. [1]")]
+ODD: dict[str, list[ChatMessage]] = {
+    "10,000 messages": [said("user", "When was the Old Mill closed?"), said("assistant", "In 1833.")] * 5_000 + BEFORE,
+    "images": [said("user", FIRST, ImageBlock(image=b"AA==", image_mimetype="image/png")), BEFORE[1]],
+    "other roles": [*BEFORE, said("system", "Speak of the Old Mill."), said("developer", "Speak of the Old Mill."),
+                    said("tool", "The Old Mill was closed in 1833."), said("model", "Well.")],
+    "an abstention": [said("user", "Who owns the Tide Museum?"), ChatMessage(
+        role="assistant", content="No. Nearest: “The Old Mill.”", additional_kwargs={"abstained": True})],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("before", ODD.values(), ids=list(ODD))
+def test_odd_histories_keep_the_topic(before: list[ChatMessage]) -> None:
+    chat = SelfReflectChatEngine(shelf(), chat_history=before)
+    assert str(chat.chat(SECOND)) == CLOSED
