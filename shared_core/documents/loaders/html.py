@@ -10,9 +10,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, decode, one_line, without_surrogates
-from shared_core.documents.loaders.html_tables import CELL_LETTERS, CELLS, Tables
+from shared_core.documents.loaders.html_tables import CELLS, Table, flatten_cell
 from shared_core.documents.loaders.html_zones import TextRun, Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
 from shared_core.errors import DocumentError, MissingDependencyError
@@ -50,7 +51,7 @@ _BREAK_OUT = frozenset(
 _HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
 _NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
 _SEPARATORS = ("", " ", "\t", "\n", "\n\n")  # the strongest one wins where several meet
-_INLINE_SPACE, _CELL, _LINE, _PARAGRAPH = 1, 2, 3, 4
+_SPACE_GAP, _CELL, _LINE, _PARAGRAPH = 1, 2, 3, 4
 
 
 def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
@@ -60,8 +61,7 @@ def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
         DocumentError: not text, more than two million elements, or the time is used up.
         MissingDependencyError: lxml is not installed.
     """
-    text = decode(data, declared=_declared_encoding(data), fallback=fallback)
-    return read_html(text, budget)
+    return read_html(decode(data, declared=_declared_encoding(data), fallback=fallback), budget)
 
 
 def read_html(text: str, budget: Budget, *, spaces: bool = False) -> Extracted:
@@ -106,18 +106,28 @@ def _objects_end(text: str) -> bool:
     return lowered.count("<object") <= lowered.count("</object")
 
 
+@dataclass(slots=True)
 class _Element:
-    """An open element and the state to restore at its end."""
+    """An open element and what its end needs to know.
 
-    __slots__ = ("first_run", "gap", "heading", "link", "seen", "tag", "within_html", "zone")
+    Attributes:
+        first: number of runs before it.
+        gap: the separator due before it (of a cell).
+        zone: whether it opened a zone.
+        heading: whether it is a heading.
+        seen: whether its content is shown.
+        html: whether it stands within a drawing and contains HTML again.
+        link: the target of a link.
+    """
 
-    def __init__(self, tag: str) -> None:
-        self.tag = tag
-        self.zone = -1
-        self.seen = True
-        self.heading = self.within_html = False
-        self.link = ""
-        self.first_run = self.gap = 0
+    tag: str
+    first: int = 0
+    gap: int = 0
+    zone: bool = False
+    heading: bool = False
+    seen: bool = True
+    html: bool = False
+    link: str = ""
 
 
 class _PageReader:
@@ -125,7 +135,7 @@ class _PageReader:
 
     def __init__(self, *, objects_end: bool, spaces: bool) -> None:
         self.runs: list[TextRun] = []
-        self.zones = Zones()
+        self._zones = Zones()
         self._unseen = _UNSEEN if objects_end else _UNSEEN - {"object"}
         self._spaces = spaces
         self._open: list[_Element] = []
@@ -141,7 +151,7 @@ class _PageReader:
         self._row_cells = 0
         self._lists = self._closes = 0  # open definition lists; level of the one that ended last
         self._after_term = False  # the text written last is the term of a definition list
-        self._tables = Tables()
+        self._tables: list[Table] = []
 
     # --- called by the parser --------------------------------------------------------------------------------------
 
@@ -152,12 +162,10 @@ class _PageReader:
             raise too_much("elements", self._elements, MAX_PAGE_ELEMENTS)
         element = _Element(tag)
         self._open.append(element)
-        if self._hidden is not None and not (
-            self._hidden.tag in _FOREIGN and tag in _BREAK_OUT and not self._html_within
-        ):
-            element.seen = False
-            element.within_html = tag in _HTML_WITHIN
-            self._html_within += element.within_html
+        hidden = self._hidden
+        if hidden is not None and (hidden.tag not in _FOREIGN or tag not in _BREAK_OUT or self._html_within):
+            element.seen, element.html = False, tag in _HTML_WITHIN
+            self._html_within += element.html
             return
         self._hidden = None
         if tag in self._unseen:
@@ -174,7 +182,7 @@ class _PageReader:
         """Handle the end of an element; the parser ends every one, even if the page does not."""
         element = self._open.pop() if self._open else _Element(tag)
         if not element.seen:
-            self._html_within -= element.within_html
+            self._html_within -= element.html
             if element is self._hidden:
                 self._hidden = None
         elif tag == "title":
@@ -192,12 +200,6 @@ class _PageReader:
         elif not self._title_done:
             self._title.append(text)
 
-    def comment(self, text: str) -> None:
-        """Ignore comments."""
-
-    def pi(self, target: str, data: str | None = None) -> None:
-        """Ignore processing instructions."""
-
     def close(self) -> None:
         """Do nothing at the page's end; the parser requires this method."""
 
@@ -208,33 +210,40 @@ class _PageReader:
         self._separate(tag)
         if tag == "dt" and not self._after_term:  # terms that share a definition stay together
             self._gap = _PARAGRAPH
-        element.first_run = len(self.runs)
-        self._tables.start(tag, attributes, self.runs)
+        element.first = len(self.runs)
+        level = 0
         if tag == "a":
             element.link = attributes.get("href") or ""
             self._links.append(element.link)
         elif tag == "pre":
             self._preformatted += 1
+        elif tag == "table":
+            if self._tables:
+                self._tables[-1].holds_tables = True
+            self._tables.append(Table(len(self.runs)))
         elif tag == "tr":
             self._row_cells = 0
+            if self._tables:
+                self._tables[-1].rows.append([])
         elif tag in CELLS:
             self._gap = max(self._gap, _CELL) if self._row_cells else self._gap
             self._row_cells += 1
             element.gap = self._gap
+            if self._tables:
+                self._tables[-1].start_cell(tag, attributes, len(self.runs))
         elif tag == "dl":
             self._lists += 1
         elif tag == "dt" and self._lists:
-            element.heading = True
-            self._headings += 1
-            self._level = TERM_LEVEL + self._lists - 1
+            level = TERM_LEVEL + self._lists - 1
         elif tag in _HEADINGS or attributes.get("role") == "heading":
-            level = attributes.get("aria-level", "2")
-            element.heading = True
+            given = attributes.get("aria-level", "2")
+            level = _HEADINGS.get(tag) or (int(given) if given.isdigit() and 0 < int(given) < 10 else 2)
+        if level:
+            element.heading, self._level = True, level
             self._headings += 1
-            self._level = _HEADINGS.get(tag) or (int(level) if level.isdigit() and 0 < int(level) < 10 else 2)
-        kind = zone_kind(tag, attributes)
-        if kind:
-            element.zone = self.zones.enter(kind)
+        if kind := zone_kind(tag, attributes):
+            element.zone = True
+            self._zones.enter(kind)
 
     def _finish(self, element: _Element) -> None:
         tag = element.tag
@@ -243,48 +252,38 @@ class _PageReader:
             self._drop_permalink(element)
         elif tag == "pre":
             self._preformatted = max(0, self._preformatted - 1)
-            if len(self.runs) > element.first_run:
+            if len(self.runs) > element.first:
                 self.runs[-1].text = self.runs[-1].text.rstrip("\r\n")
         elif tag in CELLS:
-            self._close_cell(element)
+            if flatten_cell(self.runs[element.first :], element.gap, _SPACE_GAP):
+                self._gap = min(self._gap, _CELL)
+            if self._tables:
+                self._tables[-1].end_cell(len(self.runs))
+        elif tag == "table" and self._tables:
+            table = self._tables.pop()
+            self.runs[table.first :] = table.named(self.runs)
         elif tag == "dt":
-            self._after_term = len(self.runs) > element.first_run
+            self._after_term = len(self.runs) > element.first
         elif tag == "dl":
             self._after_term = False
             self._lists = max(0, self._lists - 1)
             self._closes = TERM_LEVEL + self._lists
-        self._tables.end(tag, self.runs)
         if element.heading:
             self._level = 0
-        if element.zone >= 0:
-            self.zones.leave()
+        if element.zone:
+            self._zones.leave()
         if tag not in _NO_END:
             self._separate(tag)
 
     def _separate(self, tag: str) -> None:
-        if tag in _PARAGRAPHS:
-            self._gap = _PARAGRAPH
-        elif tag in _LINES:
-            self._gap = max(self._gap, _LINE)
+        self._gap = max(self._gap, _PARAGRAPH if tag in _PARAGRAPHS else _LINE if tag in _LINES else 0)
 
     def _drop_permalink(self, element: _Element) -> None:
         """Drop links from a heading to itself (``¶``, ``#``) and back from a footnote (``↩``)."""
-        text = "".join(run.text for run in self.runs[element.first_run :])
+        text = "".join(run.text for run in self.runs[element.first :])
         if "#" in element.link and len(text) <= 4 and not any(letter.isalnum() for letter in text):
-            for run in self.runs[element.first_run :]:
-                self._gap = max(self._gap, run.gap)
-            del self.runs[element.first_run :]
-
-    def _close_cell(self, element: _Element) -> None:
-        """Put a short cell on one line, whatever blocks are in it; a long one is layout and keeps them."""
-        runs = self.runs[element.first_run :]
-        if not runs or any(run.level or run.preformatted for run in runs):
-            return
-        if sum(len(run.text) for run in runs) <= CELL_LETTERS:
-            runs[0].gap = min(runs[0].gap, element.gap) if element.gap else runs[0].gap
-            for run in runs[1:]:
-                run.gap = min(run.gap, _INLINE_SPACE)
-            self._gap = min(self._gap, _CELL)
+            self._gap = max(self._gap, *(run.gap for run in self.runs[element.first :]), 0)
+            del self.runs[element.first :]
 
     # --- text ------------------------------------------------------------------------------------------------------
 
@@ -295,10 +294,10 @@ class _PageReader:
             return
         collapsed = _SPACE.sub(" ", text)
         if collapsed.startswith(" "):
-            self._gap = max(self._gap, _INLINE_SPACE)
+            self._gap = max(self._gap, _SPACE_GAP)
         self._emit(collapsed.strip(" "))
         if collapsed.endswith(" ") and collapsed != " ":
-            self._gap = max(self._gap, _INLINE_SPACE)
+            self._gap = max(self._gap, _SPACE_GAP)
 
     def _emit(self, text: str) -> None:
         if not text:
@@ -306,63 +305,39 @@ class _PageReader:
         if self._after_term:  # a term and its definition are one paragraph, so that no cut separates them
             self._gap, self._after_term = _LINE, False
         link = self._links[-1] if self._links else None
-        kept = self._headings if self._level else 0
-        run = TextRun(self._gap, text, self.zones.current, link, self._level, kept, self._preformatted > 0)
-        run.closes, self._gap, self._closes = self._closes, 0, 0
-        self.runs.append(run)
+        heading, pre = self._headings if self._level else 0, self._preformatted > 0
+        self.runs.append(TextRun(self._gap, text, self._zones.current, link, self._level, heading, pre, self._closes))
+        self._gap = self._closes = 0
 
     def result(self) -> Extracted:
         """Return the page's text without its navigation."""
-        written = _Written()
-        gap = closes = 0
-        for run, keep in zip(self.runs, self.zones.kept(self.runs), strict=True):
+        pieces: list[str] = []
+        headings: list[Heading] = []
+        gap = closes = length = start = first = open_ = level = 0  # open_: number of the heading being written
+
+        def end_heading() -> None:
+            if open_ and (label := one_line("".join(pieces[first:]))):
+                headings.append(Heading(start, length, level, label))
+
+        for run, keep in zip(self.runs, self._zones.kept(self.runs), strict=True):
             gap = max(gap, run.gap)
             closes = min(closes or run.closes, run.closes or closes)
-            if keep:
-                written.add(run, gap, closes)
-                gap = closes = 0
-            else:
+            if not keep:
                 gap = max(gap, _LINE)
-        title = one_line("".join(self._title))
-        text, headings = written.finish()
-        first = next((h.label for h in headings if h.level < TERM_LEVEL), "")
-        return Extracted(text, title or first, headings)
-
-
-class _Written:
-    """The text so far; counts code points, so that headings get their offsets."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._length = 0
-        self._heading: TextRun | None = None  # the first run of the open heading
-        self._start = self._first_piece = 0
-        self._headings: list[Heading] = []
-
-    def add(self, run: TextRun, gap: int, closes: int) -> None:
-        """Add a run with the separator before it; headings of level ``closes`` and below end there, if it is not 0."""
-        if self._heading is not None and run.heading != self._heading.heading:
-            self._end_heading()
-        self._write(_SEPARATORS[gap] if self._pieces else "")
-        if closes and not run.heading:
-            self._headings.append(Heading(self._length, self._length, closes, ""))
-        if run.heading and self._heading is None:
-            self._heading, self._start, self._first_piece = run, self._length, len(self._pieces)
-        self._write(run.text.lstrip("\r\n") if gap == _PARAGRAPH else run.text)
-
-    def finish(self) -> tuple[str, tuple[Heading, ...]]:
-        """Return the text and its headings."""
-        self._end_heading()
-        return "".join(self._pieces), tuple(self._headings)
-
-    def _write(self, text: str) -> None:
-        if text:
-            self._pieces.append(text)
-            self._length += len(text)
-
-    def _end_heading(self) -> None:
-        if self._heading is not None:
-            label = one_line("".join(self._pieces[self._first_piece :]))
-            if label:
-                self._headings.append(Heading(self._start, self._length, self._heading.level, label))
-            self._heading = None
+                continue
+            if run.heading != open_:
+                end_heading()
+                open_ = 0
+            between = _SEPARATORS[gap] if pieces else ""
+            length += len(between)
+            pieces.append(between)
+            if closes and not run.heading:
+                headings.append(Heading(length, length, closes, ""))
+            if run.heading and not open_:
+                open_, level, start, first = run.heading, run.level, length, len(pieces)
+            pieces.append(run.text.lstrip("\r\n") if gap == _PARAGRAPH else run.text)
+            length += len(pieces[-1])
+            gap = closes = 0
+        end_heading()
+        title = one_line("".join(self._title)) or next((h.label for h in headings if 0 < h.level < TERM_LEVEL), "")
+        return Extracted("".join(pieces), title, tuple(headings))

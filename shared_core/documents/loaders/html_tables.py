@@ -9,96 +9,93 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from shared_core.documents.loaders.extracted import one_line
 from shared_core.documents.loaders.html_zones import TextRun
 
 CELLS = frozenset(("td", "th"))
-CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
-LONGEST_NAME = 40  # characters of a column's name
+_CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table
+_LONGEST_NAME = 40  # characters of a column's name
 _LEAST_COLUMNS, _LEAST_ROWS = 2, 2
 _LEAST_UNMARKED = 3  # columns, and rows, of a table whose header row is not marked
 _DIGIT = re.compile(r"\d")
 
 
+def flatten_cell(runs: Sequence[TextRun], gap: int, within: int) -> bool:
+    """Put a short cell on one line, whatever blocks are in it; a long one is layout and keeps them.
+
+    Args:
+        runs: of the cell.
+        gap: the separator due before it; 0 if there is none.
+        within: the strongest separator within it.
+    """
+    if not runs or not _is_plain(runs):
+        return False
+    runs[0].gap = min(runs[0].gap, gap) if gap else runs[0].gap
+    for run in runs[1:]:
+        run.gap = min(run.gap, within)
+    return True
+
+
+def _is_plain(runs: Sequence[TextRun]) -> bool:
+    return sum(len(run.text) for run in runs) <= _CELL_LETTERS and not any(r.level or r.preformatted for r in runs)
+
+
+@dataclass(slots=True)
 class _Cell:
     """A cell with the runs ``runs[first:end]``."""
 
-    __slots__ = ("end", "first", "header", "wide")
-
-    def __init__(self, first: int, header: bool, wide: bool) -> None:
-        self.first = self.end = first
-        self.header, self.wide = header, wide
-
-
-class _Table:
-    __slots__ = ("first", "holds_tables", "rows")
-
-    def __init__(self, first: int) -> None:
-        self.first, self.holds_tables = first, False
-        self.rows: list[list[_Cell]] = []
+    first: int
+    end: int
+    header: bool
+    wide: bool
 
 
-class Tables:
-    """The tables that are open at a point of a page. The page's reader reports their elements in order."""
+@dataclass(slots=True)
+class Table:
+    """A table whose first run is ``runs[first]``."""
 
-    def __init__(self) -> None:
-        self._open: list[_Table] = []
+    first: int
+    holds_tables: bool = False
+    rows: list[list[_Cell]] = field(default_factory=list)
 
-    def start(self, tag: str, attributes: Mapping[str, str], runs: Sequence[TextRun]) -> None:
-        """Handle the start of ``<table>``, ``<tr>``, ``<th>`` or ``<td>``; other elements are ignored."""
-        if tag == "table":
-            if self._open:
-                self._open[-1].holds_tables = True
-            self._open.append(_Table(len(runs)))
-        elif self._open and tag == "tr":
-            self._open[-1].rows.append([])
-        elif self._open and tag in CELLS and self._open[-1].rows:
+    def start_cell(self, tag: str, attributes: Mapping[str, str], at: int) -> None:
+        """Begin a cell of the last row, before the run ``at``."""
+        if self.rows:
             wide = attributes.get("colspan", "1").strip() not in {"", "1"}
-            self._open[-1].rows[-1].append(_Cell(len(runs), tag == "th", wide))
+            self.rows[-1].append(_Cell(at, at, tag == "th", wide))
 
-    def end(self, tag: str, runs: list[TextRun]) -> None:
-        """Handle the end of an element. At a table's end the names of its columns are added to its rows in ``runs``."""
-        if not self._open:
-            return
-        rows = self._open[-1].rows
-        if tag in CELLS and rows and rows[-1]:
-            rows[-1][-1].end = len(runs)
-        elif tag == "table":
-            table = self._open.pop()
-            if not table.holds_tables:
-                _name_cells(table, runs)
+    def end_cell(self, at: int) -> None:
+        """End the last cell."""
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1].end = at
 
-
-def _name_cells(table: _Table, runs: list[TextRun]) -> None:
-    rows = [row for row in table.rows if any(cell.end > cell.first for cell in row)]
-    names = _column_names(rows, runs)
-    if not names:
-        return
-    named = [_can_name(row, len(names), runs) for row in rows[1:]]
-    if not any(named):
-        return
-    prefixes: dict[int, str] = {}
-    for row in (row for row, fits in zip(rows[1:], named) if fits):
-        filled = [(name, cell.first) for name, cell in zip(names, row) if cell.end > cell.first]
-        for i, (name, first) in enumerate(filled):
-            prefixes[first] = ("; " if i else "") + (f"{name}: " if name else "")
-    start, stop = rows[0][0].first, rows[0][-1].end
-    gap = runs[start].gap
-    out = []
-    # If some row could not take the names, the row of names stays, so that nothing is lost.
-    dropped = range(start, stop) if all(named) else range(0)
-    for i in range(table.first, len(runs)):
-        if i in dropped:
-            continue
-        run = runs[i]
-        if dropped and i == stop:
-            run.gap = max(run.gap, gap)
-        if text := prefixes.get(i):
-            out.append(TextRun(0 if text.startswith("; ") else run.gap, text, run.zone, None, 0, 0, False))
-            run.gap = 0
-        out.append(run)
-    runs[table.first :] = out
+    def named(self, runs: Sequence[TextRun]) -> list[TextRun]:
+        """Return the table's runs with the names of the columns in its rows."""
+        rows = [row for row in self.rows if any(cell.end > cell.first for cell in row)]
+        names = [] if self.holds_tables else _column_names(rows, runs)
+        fits = [_can_name(row, len(names), runs) for row in rows[1:]] if names else []
+        if not any(fits):
+            return list(runs[self.first :])
+        prefixes: dict[int, str] = {}
+        for row in (row for row, fit in zip(rows[1:], fits) if fit):
+            filled = [(name, cell.first) for name, cell in zip(names, row) if cell.end > cell.first]
+            prefixes |= {at: "; " * (i > 0) + f"{name}: " * bool(name) for i, (name, at) in enumerate(filled)}
+        start, stop = rows[0][0].first, rows[0][-1].end
+        # If some row could not take the names, the row of names stays, so that nothing is lost.
+        dropped = range(start, stop) if all(fits) else range(0)
+        if dropped and stop < len(runs):
+            runs[stop].gap = max(runs[stop].gap, runs[start].gap)
+        out = []
+        for i in range(self.first, len(runs)):
+            run = runs[i]
+            if text := prefixes.get(i):
+                out.append(TextRun(0 if text.startswith("; ") else run.gap, text, run.zone))
+                run.gap = 0
+            if i not in dropped:
+                out.append(run)
+        return out
 
 
 def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> list[str]:
@@ -110,7 +107,7 @@ def _column_names(rows: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> l
     if all(cell.header for cell in rows[1]) or not (marked or _names_columns(names, rows[1:], runs)):
         return []
     given = [name for name in names if name]
-    return names if given and len(set(given)) == len(given) and max(map(len, given)) <= LONGEST_NAME else []
+    return names if given and len(set(given)) == len(given) and max(map(len, given)) <= _LONGEST_NAME else []
 
 
 def _names_columns(names: Sequence[str], body: Sequence[Sequence[_Cell]], runs: Sequence[TextRun]) -> bool:
@@ -129,10 +126,4 @@ def _texts(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
 
 def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[TextRun]) -> bool:
     """Return whether a row has one plain cell for each column."""
-    if len(row) != columns or any(cell.wide for cell in row):
-        return False
-    for cell in row:
-        inside = runs[cell.first : cell.end]
-        if sum(len(run.text) for run in inside) > CELL_LETTERS or any(r.level or r.preformatted for r in inside):
-            return False
-    return True
+    return len(row) == columns and all(not c.wide and _is_plain(runs[c.first : c.end]) for c in row)

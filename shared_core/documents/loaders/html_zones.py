@@ -8,10 +8,11 @@ than a missing article.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 _ROLES = {
     "main": "main", "navigation": "nav", "banner": "header", "contentinfo": "footer", "complementary": "aside",
-    "search": "nav", "doc-toc": "toc", "directory": "toc", "menu": "nav", "menubar": "nav", "article": "article",
+    "search": "nav", "doc-toc": "box", "directory": "box", "menu": "nav", "menubar": "nav", "article": "article",
 }  # fmt: skip
 _TAGS = {"main": "main", "nav": "nav", "header": "header", "footer": "footer", "aside": "aside", "article": "article",
          "ul": "list", "ol": "list", "menu": "list"}  # fmt: skip
@@ -23,15 +24,10 @@ _NAMES = {
             "breadcrumbs", "related", "pagination", "pager", "menu", "toolbar", "topbar", "skip-link", "skiplink",
             "skip-to-content", "mw-jump-link", "mw-editsection", "mw-navigation", "prev-next", "site-footer",
             "page-footer", "navheader", "navfooter", "catlinks", "printfooter", "wy-nav-side", "md-sidebar",
-        ),
-        "box",
-    ),
-    **dict.fromkeys(
-        (
             "toc", "toctree-wrapper", "table-of-contents", "tableofcontents", "table_of_contents", "contents",
             "localtoc", "page-toc", "minitoc", "list-of-tables", "list-of-figures", "indextable", "genindextable",
         ),
-        "toc",
+        "box",
     ),
     **dict.fromkeys(
         ("linenos", "lineno", "linenodiv", "line-numbers", "gutter", "headerlink", "header-anchor"), "marks"
@@ -42,11 +38,11 @@ _MOSTLY_LINKS = 0.5
 _MANY_LINKS = 0.3
 _ALL_LINKS = 0.85
 _SHARE = 0.25  # of the page's text: with less, an element marked as its content is not
-_CONTENT_LETTERS = 500
 _LEFT_SHARE, _LEFT_LETTERS = 0.05, 200
 _FOOTER_SHARE = 0.3
 
 
+@dataclass(slots=True)
 class TextRun:
     """A stretch of text within one block.
 
@@ -60,125 +56,129 @@ class TextRun:
         closes: level of the headings that do not hold from here on; 0 if all do.
     """
 
-    __slots__ = ("closes", "gap", "heading", "level", "link", "preformatted", "text", "zone")
-
-    def __init__(
-        self, gap: int, text: str, zone: int, link: str | None, level: int, heading: int, preformatted: bool
-    ) -> None:
-        self.gap, self.text, self.zone, self.link = gap, text, zone, link
-        self.level, self.heading, self.preformatted = level, heading, preformatted
-        self.closes = 0
+    gap: int
+    text: str
+    zone: int
+    link: str | None = None
+    level: int = 0
+    heading: int = 0
+    preformatted: bool = False
+    closes: int = 0
 
 
 def zone_kind(tag: str, attributes: Mapping[str, str]) -> str:
     """Return the kind of zone that an element opens; empty for most."""
     kind = _ROLES.get(attributes.get("role", ""), "")
-    if kind:
-        return kind
-    if tag not in _NEVER_BOXES and ("class" in attributes or "id" in attributes):
-        for word in f"{attributes.get('class', '')} {attributes.get('id', '')}".split():
-            if kind := _NAMES.get(word.lower(), ""):
-                return kind
-    return _TAGS.get(tag, "")
+    if not kind and tag not in _NEVER_BOXES and ("class" in attributes or "id" in attributes):
+        words = f"{attributes.get('class', '')} {attributes.get('id', '')}".lower().split()
+        kind = next((_NAMES[word] for word in words if word in _NAMES), "")
+    return kind or _TAGS.get(tag, "")
 
 
+@dataclass(slots=True)
+class _Zone:
+    """An element that may not be content, with figures of all within it.
+
+    Attributes:
+        letters, links, inner: letters of its text, of that in links, and in links within the page.
+        titled: whether it contains a heading.
+        content: whether it is within the page's marked content (``main``, else articles).
+        dropped: whether it is left out.
+    """
+
+    kind: str
+    parent: int
+    letters: int = 0
+    links: int = 0
+    inner: int = 0
+    titled: bool = False
+    content: bool = False
+    dropped: bool = False
+
+    def is_aside(self, page: int) -> bool:
+        """Return whether it is not content; ``page`` counts the letters of the whole page."""
+        links, inner = (count / max(1, self.letters) for count in (self.links, self.inner))
+        small = self.letters < _FOOTER_SHARE * max(1, page)
+        match self.kind:
+            case "marks":
+                return True
+            case "nav":
+                return links > 0 or small
+            case "box":
+                return links >= _MANY_LINKS
+            case "list":
+                return inner >= _ALL_LINKS or (links >= _ALL_LINKS and not self.content)
+            case "aside" | "footer":
+                return links >= _MOSTLY_LINKS or (not self.content and small)
+            case "header":
+                return links >= _MOSTLY_LINKS or not (self.content or self.titled)
+        return False
+
+
+@dataclass(slots=True)
 class Zones:
-    """The page's zones as a tree, numbered in document order; zone 0 is the page."""
+    """The page's zones as a tree, numbered in document order (a parent before its children); zone 0 is the page."""
 
-    def __init__(self) -> None:
-        self._kinds = ["page"]
-        self._parents = [0]
-        self.current = 0
+    current: int = 0
+    _zones: list[_Zone] = field(default_factory=lambda: [_Zone("page", 0)])
 
-    def enter(self, kind: str) -> int:
-        """Begin a zone within the current one; return its number."""
-        self._kinds.append(kind)
-        self._parents.append(self.current)
-        self.current = len(self._kinds) - 1
-        return self.current
+    def enter(self, kind: str) -> None:
+        """Begin a zone within the current one."""
+        self._zones.append(_Zone(kind, self.current))
+        self.current = len(self._zones) - 1
 
     def leave(self) -> None:
         """End the current zone."""
-        self.current = self._parents[self.current]
+        self.current = self._zones[self.current].parent
 
     def kept(self, runs: Sequence[TextRun]) -> list[bool]:
         """Return for each run whether it is content."""
-        letters, links, inner_links, titled = self._figures(runs)
-        content = self._content(letters)
-        dropped = [False] * len(self._kinds)
-        for zone in range(1, len(self._kinds)):  # parents come first: a zone's number is larger than its parent's
-            share = links[zone] / letters[zone] if letters[zone] else 0.0
-            to_page = inner_links[zone] / letters[zone] if letters[zone] else 0.0
-            dropped[zone] = dropped[self._parents[zone]] or self._is_aside(
-                self._kinds[zone], share, to_page, letters[zone] / max(1, letters[0]), content[zone], titled[zone]
-            )
-        kept = [not dropped[run.zone] for run in runs]
-        if True in content:
-            chosen = [keep and content[run.zone] for run, keep in zip(runs, kept, strict=True)]
+        page, *zones = self._zones
+        self._count(runs)
+        marked = self._mark_content()
+        for zone in zones:
+            zone.dropped = self._zones[zone.parent].dropped or zone.is_aside(page.letters)
+        kept = [not self._zones[run.zone].dropped for run in runs]
+        if marked:
+            chosen = [keep and self._zones[run.zone].content for run, keep in zip(runs, kept, strict=True)]
             if _letters(runs, chosen) >= max(1, _SHARE * _letters(runs, kept)):
                 kept = chosen
         left = _letters(runs, kept)
         # The page may be nothing but a list of links, or its theme may name its content like a menu.
-        return kept if left >= min(_LEFT_LETTERS, letters[0]) or left > _LEFT_SHARE * letters[0] else [True] * len(runs)
+        return (
+            kept
+            if left >= min(_LEFT_LETTERS, page.letters) or left > _LEFT_SHARE * page.letters
+            else [True] * len(kept)
+        )
 
-    def _figures(self, runs: Sequence[TextRun]) -> tuple[list[int], list[int], list[int], list[bool]]:
-        """Count for each zone with all within it: letters, letters in links, in links within the page; any heading?"""
-        size = len(self._kinds)
-        letters, links, inner, titled = [0] * size, [0] * size, [0] * size, [False] * size
+    def _count(self, runs: Sequence[TextRun]) -> None:
         for run in runs:
-            letters[run.zone] += len(run.text)
+            zone, letters = self._zones[run.zone], len(run.text)
+            zone.letters += letters
+            zone.titled |= run.level > 0
             if run.link is not None:
-                links[run.zone] += len(run.text)
-                inner[run.zone] += len(run.text) if run.link.startswith("#") else 0
-            titled[run.zone] |= run.level > 0
-        for zone in range(size - 1, 0, -1):
-            parent = self._parents[zone]
-            letters[parent] += letters[zone]
-            links[parent] += links[zone]
-            inner[parent] += inner[zone]
-            titled[parent] |= titled[zone]
-        return letters, links, inner, titled
+                zone.links += letters
+                zone.inner += letters if run.link.startswith("#") else 0
+        for zone in self._zones[:0:-1]:
+            parent = self._zones[zone.parent]
+            parent.letters += zone.letters
+            parent.links += zone.links
+            parent.inner += zone.inner
+            parent.titled |= zone.titled
 
-    def _content(self, letters: Sequence[int]) -> list[bool]:
-        """Return for each zone whether it is in the marked content (``main``, else articles with most of the text)."""
-        for kind, share in (("main", 0.0), ("article", 0.5)):
-            marked = [False] * len(self._kinds)
+    def _mark_content(self) -> bool:
+        """Mark what is within ``main``, else within articles that hold most of the text; return whether any is."""
+        total = self._zones[0].letters
+        for kind, least in (("main", 0.0), ("article", 0.5 * total)):
             held = 0
-            for zone in range(1, len(self._kinds)):
-                inside = marked[self._parents[zone]]
-                marked[zone] = inside or self._kinds[zone] == kind
-                held += letters[zone] if marked[zone] and not inside else 0
-            if held and (held >= share * letters[0] or (held >= _CONTENT_LETTERS and share == 0.0)):
-                return marked
-        return [False] * len(self._kinds)
-
-    @staticmethod
-    def _is_aside(kind: str, links: float, to_page: float, share: float, in_content: bool, titled: bool) -> bool:
-        """Return whether a zone is not content.
-
-        Args:
-            kind: of the zone.
-            links, to_page: shares of its letters in links, and in links within the page.
-            share: of the page's letters that are in it.
-            in_content: whether it is within the page's marked content.
-            titled: whether it contains a heading.
-        """
-        if kind == "marks":
-            return True
-        if kind == "nav":
-            return links > 0 or share < _FOOTER_SHARE
-        if kind == "toc":
-            return links >= _MANY_LINKS
-        if kind == "box":
-            return links >= _MANY_LINKS
-        if kind == "list":
-            return to_page >= _ALL_LINKS or (links >= _ALL_LINKS and not in_content)
-        if kind == "aside":
-            return links >= _MOSTLY_LINKS or (not in_content and share < _FOOTER_SHARE)
-        if kind == "header":
-            return links >= _MOSTLY_LINKS or (not in_content and not titled)
-        if kind == "footer":
-            return links >= _MOSTLY_LINKS or (not in_content and share < _FOOTER_SHARE)
+            for zone in self._zones[1:]:
+                inside = self._zones[zone.parent].content
+                zone.content = inside or zone.kind == kind
+                held += zone.letters if zone.content and not inside else 0
+            if held and held >= least:
+                return True
+        for zone in self._zones:
+            zone.content = False
         return False
 
 
