@@ -140,6 +140,19 @@ def test_a_first_row_that_tells_no_columns_apart_names_none(header: str) -> None
     assert table("<tr><td>-v</td><td>loud</td></tr>", header).endswith("-v\tloud")
 
 
+def test_the_first_cell_heads_a_row_of_prose_as_a_term_heads_its_definition() -> None:
+    """Else the neighbour's default would stand in the same passage."""
+    rows = "".join(f"<tr><td>limit_{i}</td><td>Sets limit {i}. The default is {i}.</td></tr>" for i in range(3))
+    document = read(f"<h1>Limits</h1><table>{HEADER}{rows}</table><p>See also: files.</p>", "a.html")
+    assert [(p.metadata["section"], p.text.split("\n")[-1]) for p in chunk_document(document)] == [
+        *(
+            (f"Limits > Flag: limit_{i}", f"Flag: limit_{i}; Its meaning: Sets limit {i}. The default is {i}.")
+            for i in range(3)
+        ),
+        ("Limits", "See also: files."),
+    ]
+
+
 HEADED = [["Mill", "Built", "Miller"], ["North", "1871", "Ila Venn"], ["South", "1902", "Tom Hale"]]
 
 

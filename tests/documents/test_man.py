@@ -62,7 +62,22 @@ def test_sections_options_and_examples() -> None:
         "ferry --all \\\n    --pier=north",
     ]
     assert (document.title, document.format) == ("ferry(1)", "man")
-    assert headings(document) == [(1, "NAME"), (1, "OPTIONS FOR ALL"), (2, "Examples")]
+    assert headings(document) == [
+        (1, "NAME"),
+        (1, "OPTIONS FOR ALL"),
+        *((10, term) for term in ("-a, --all", "--pier=NAME", "-n")),
+        (2, "Examples"),
+    ]
+
+
+def test_a_term_holds_until_its_list_ends() -> None:
+    page = ".TH A 1\n.SH OPTIONS\n.TP\n.B \\-a\nAll.\n.sp\nOf the first day.\n.PP\nSee also the log.\n.SH FILES\nNone."
+    sections = {p.text.split("\n")[-1]: p.metadata["section"] for p in chunk_document(read(page, "a.man"))}
+    assert sections == {
+        "Of the first day.": "OPTIONS > -a",
+        "See also the log.": "OPTIONS",
+        "None.": "FILES",
+    }
 
 
 def test_an_option_and_its_definition_are_one_passage() -> None:

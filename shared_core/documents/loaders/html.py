@@ -261,7 +261,11 @@ class _PageReader:
                 self._tables[-1].end_cell(len(self.runs))
         elif tag == "table" and self._tables:
             table = self._tables.pop()
-            self.runs[table.first :] = table.named(self.runs)
+            level = TERM_LEVEL + self._lists
+            if named := table.named(self.runs, level, self._headings):
+                self.runs[table.first :] = named
+                if (last := max(run.heading for run in named)) > self._headings:
+                    self._headings, self._closes = last, level
         elif tag == "dt":
             self._after_term = len(self.runs) > element.first
         elif tag == "dl":

@@ -19,6 +19,7 @@ _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to
 _LONGEST_NAME = 40  # characters of a column's name
 _LEAST_COLUMNS, _LEAST_ROWS = 2, 2
 _LEAST_UNMARKED = 3  # columns, and rows, of a table whose header row is not marked
+_SENTENCE = re.compile(r"[.!?](?:\s|$)")
 _DIGIT = re.compile(r"\d")
 
 
@@ -71,17 +72,24 @@ class Table:
         if self.rows and self.rows[-1]:
             self.rows[-1][-1].end = at
 
-    def named(self, runs: Sequence[TextRun]) -> list[TextRun]:
-        """Return the table's runs with the names of the columns in its rows."""
+    def named(self, runs: Sequence[TextRun], level: int, number: int) -> list[TextRun]:
+        """Return the table's runs with the names of the columns in its rows; none if nothing is to change.
+
+        If the rows hold prose, the first cell of each heads a section of this level, as a term does; headings are
+        numbered from ``number`` on.
+        """
         rows = [row for row in self.rows if any(cell.end > cell.first for cell in row)]
         names = [] if self.holds_tables else _column_names(rows, runs)
         fits = [_can_name(row, len(names), runs) for row in rows[1:]] if names else []
         if not any(fits):
-            return list(runs[self.first :])
+            return []
         prefixes: dict[int, str] = {}
+        prose = all(row[0].end > row[0].first and any(map(_SENTENCE.search, _texts(row[1:], runs))) for row in rows[1:])
         for row in (row for row, fit in zip(rows[1:], fits) if fit):
             filled = [(name, cell.first) for name, cell in zip(names, row) if cell.end > cell.first]
             prefixes |= {at: "; " * (i > 0) + f"{name}: " * bool(name) for i, (name, at) in enumerate(filled)}
+            for run in runs[row[0].first : row[0].end] if prose else ():
+                run.level, run.heading = level, number + len(prefixes)
         start, stop = rows[0][0].first, rows[0][-1].end
         # If some row could not take the names, the row of names stays, so that nothing is lost.
         dropped = range(start, stop) if all(fits) else range(0)
@@ -91,7 +99,8 @@ class Table:
         for i in range(self.first, len(runs)):
             run = runs[i]
             if text := prefixes.get(i):
-                out.append(TextRun(0 if text.startswith("; ") else run.gap, text, run.zone))
+                gap = 0 if text.startswith("; ") else run.gap
+                out.append(TextRun(gap, text, run.zone, level=run.level, heading=run.heading))
                 run.gap = 0
             if i not in dropped:
                 out.append(run)

@@ -1,14 +1,14 @@
 r"""Read manual pages (man(7), and mdoc(7) as far as it resembles running text) without roff's markup.
 
 Sections become headings. A term of an option list (``.TP``, ``.IP``, ``.It``) begins a paragraph and is followed by its
-definition on the next line, so that the two are not separated.
+definition on the next line, and heads a section, so that the two are not separated.
 """
 
 from __future__ import annotations
 
 import re
 
-from shared_core.documents.loaders.extracted import Extracted, Heading, decode, one_line
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, decode, one_line
 from shared_core.documents.loaders.limits import Budget
 
 _ROFF = re.compile(r"""\s*(?:[.']?\\"|\.(?:TH|Dd|ig|de|if|ie|so|nh|SH|Sh|tr|ds|EX)\b)""")
@@ -37,6 +37,7 @@ _TERM = 300  # characters of the longest term
 _ALTERNATING = frozenset(("BR", "RB", "BI", "IB", "IR", "RI"))
 _FONTS = frozenset(("B", "I", "SB", "SM", "R", "MT", "UR"))
 _VERBATIM, _FILLED = frozenset(("nf", "EX", "Vb", "Bd")), frozenset(("fi", "EE", "Ve", "Ed"))
+_ENDS_DEFINITION = frozenset(("PP", "P", "LP", "HP", "SH", "SS", "Sh", "Ss", "El"))
 _PARAGRAPHS = frozenset(("PP", "P", "LP", "HP", "Pp", "sp", "RE", "Bl", "El", "YS")) | _VERBATIM | _FILLED
 _IGNORED = frozenset(
     (
@@ -79,12 +80,14 @@ def _outside_definitions(lines: list[str]) -> list[str]:
 
 class _Page:
     def __init__(self) -> None:
-        self._blocks: list[tuple[str, int]] = []  # (text, heading level or 0)
+        self._blocks: list[tuple[str, int]] = []  # (text, level of its first line as a heading, or 0)
         self._lines: list[list[str]] = []  # of the open paragraph, each in pieces
         self._title = self._name = ""
         self._next = ""  # the next line of text is a heading or a term
         self._filled = True
         self._fresh = False  # the next text begins a line of its own
+        self._term = False  # the open paragraph begins with a term
+        self._definition = ""  # open: paragraphs belong to the last term; ended: they no longer do
 
     def line(self, line: str) -> None:
         """Read a line of the source."""
@@ -93,10 +96,12 @@ class _Page:
             return
         name, _, rest = line[1:].strip().partition(" ")
         words = [_plain(quoted.replace('""', '"') or bare) for quoted, bare in _ARGUMENT.findall(rest)]
+        if name in _ENDS_DEFINITION:
+            self._close()
+            self._definition = "ended" if self._definition and name[0] != "S" else ""
         if name in ("TH", "Dt"):
             self._title = f"{words[0].lower()}({words[1]})" if len(words) > 1 else "".join(words)
         elif name in ("SH", "SS", "Sh", "Ss"):
-            self._close()
             self._next = "1" if name[1] in "Hh" else "2"
             if words:
                 self._text(" ".join(words))
@@ -108,7 +113,7 @@ class _Page:
                 self._next = "term"
                 self._text(words[0] if name == "IP" else _mdoc(" ".join(words)))
         elif name == "RS" and self._is_term():
-            self._fresh = True  # generated pages indent a definition below its term
+            self._fresh = self._term = True  # generated pages indent a definition below its term
         elif name in _PARAGRAPHS or name == "RS":
             self._close()
             self._filled = name not in _VERBATIM and (self._filled or name in _FILLED)
@@ -132,8 +137,9 @@ class _Page:
         headings: list[Heading] = []
         length = 0
         for text, level in self._blocks:
+            first = text.split("\n", 1)[0] if level > 0 else ""
             if level:
-                headings.append(Heading(length, length + len(text), level, one_line(text)))
+                headings.append(Heading(length, length + len(first), abs(level), one_line(first)))
             length += len(text) + 2
         return Extracted("\n\n".join(text for text, _ in self._blocks), self._title, tuple(headings))
 
@@ -147,6 +153,7 @@ class _Page:
             self._lines.append([text.strip() if self._filled else text.rstrip()])
             # A bullet or a number is no term: its text goes on in its line.
             self._fresh = self._next == "term" and any(map(str.isalpha, text))
+            self._term = self._term or self._fresh
             self._next = ""
         else:
             self._lines[-1].append(text.strip())
@@ -165,8 +172,9 @@ class _Page:
     def _close(self) -> None:
         text = "\n".join(" ".join(line) for line in self._lines).strip("\n")
         if text:
-            self._blocks.append((text, 0))
-        self._lines, self._fresh = [], False
+            self._blocks.append((text, TERM_LEVEL if self._term else -TERM_LEVEL if self._definition == "ended" else 0))
+            self._definition = "open" if self._term else self._definition.removeprefix("ended")
+        self._lines, self._fresh, self._term = [], False, False
 
 
 def _plain(text: str) -> str:
