@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -175,12 +176,18 @@ print("shared", flush=True)
 
 def test_processes_share_the_mean_of_their_gradients(tmp_path: Path) -> None:
     (tmp_path / "sharing.py").write_text(SHARING, "utf-8")
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    command = [*launch, str(tmp_path / "sharing.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": paths})
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("shared") == 2
+    with socket.socket() as free:  # as torchrun launches them, but without a third process that imports torch
+        free.bind(("127.0.0.1", 0))
+        group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    command = [sys.executable, str(tmp_path / "sharing.py")]
+    started = [
+        subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+        for rank in "01"
+        for environment in [os.environ | group | {"PYTHONPATH": paths, "RANK": rank, "LOCAL_RANK": rank}]
+    ]
+    said = [process.communicate(timeout=300)[0] for process in started]
+    assert ["shared" in text for text in said] == [True, True], said
 
 
 def interrupted(draw, after: int):  # type: ignore[no-untyped-def]
