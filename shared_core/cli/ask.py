@@ -21,7 +21,7 @@ from shared_core.cli.common import (
     reports_errors,
 )
 from shared_core.cli.console import JsonList, cell, note, out, show_error, write_json
-from shared_core.cli.options import AnswerOptions
+from shared_core.cli.options import AnswerOptions, Html, Json, Trace
 from shared_core.errors import AbstainedError, InputError, SelfReflectError
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.sanitize import to_printable_line
@@ -42,9 +42,9 @@ def ask_command(
         typer.Argument(metavar="QUESTION...", help="The question, or several; - reads them from standard input."),
     ] = None,
     on_abstain: Annotated[str, typer.Option(help="say, show, raise or fallback.")] = _DEFAULTS.on_abstain,
-    as_json: Annotated[bool, typer.Option("--json", help="Print whole answers as JSON (a list if several).")] = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
+    as_json: Json = False,
+    html: Html = None,
+    trace: Trace = False,
     trace_prompts: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write every prompt and reply of the model to a text file.")
     ] = None,

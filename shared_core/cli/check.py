@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +19,7 @@ from shared_core.cli.common import (
     reports_errors,
 )
 from shared_core.cli.console import err, note, out, question_progress, write_json
-from shared_core.cli.options import Calibration, DocumentOptions
+from shared_core.cli.options import Calibration, DocumentOptions, Html, Json, Trace
 from shared_core.errors import InputError
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.sanitize import to_printable_line
@@ -52,9 +51,9 @@ def check_command(
             "the quote and with nothing else (needs --model, or a server that scores given texts).",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
+    as_json: Json = False,
+    html: Html = None,
+    trace: Trace = False,
 ) -> None:
     """Check an answer made elsewhere against documents: which of its claims do they support?
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from shared_core.cli.ask import show
 from shared_core.cli.common import ABSTAINED, reports_errors
 from shared_core.cli.console import out, write_json
+from shared_core.cli.options import Trace
 from shared_core.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def tour_command(
     seed: Seed = 0,
     brief: Annotated[bool, typer.Option("--brief", help="Only one question through each pipeline.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Show every decision.")] = False,
+    trace: Trace = False,
 ) -> None:
     """Show what the lab's model knows, and run one question through every pipeline.
 

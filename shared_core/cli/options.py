@@ -76,6 +76,9 @@ Set = Annotated[
     list[str],
     typer.Option("--set", metavar="NAME=VALUE", help="Any setting, repeatable: research.samples=4."),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON (a list if several).")]
+Html = Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.")]
+Trace = Annotated[bool, typer.Option("--trace", help="Show every decision.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")]
 Guarantee = Annotated[
     str | None,

@@ -20,8 +20,8 @@ from shared_core.support.files import replace_file
 from shared_core.types import Answer
 
 __all__ = [
-    "TARGETS", "AnswersMany", "Evaluation", "Progress", "Record", "describe_fitted_on", "digests_of", "evaluate",
-    "fitted_on", "judge", "metrics", "warn_fitted_on", "warn_no_recall",
+    "TARGETS", "AnswersMany", "Evaluation", "Progress", "Record", "ask_batch", "describe_fitted_on", "digests_of",
+    "evaluate", "fitted_on", "judge", "metrics", "warn_fitted_on", "warn_no_recall",
 ]  # fmt: skip
 
 Progress = Callable[[int, int], None]
@@ -127,16 +127,22 @@ def evaluate(
     records: list[Record] = []
     for start in range(0, len(questions), batch_size):
         batch = questions[start : start + batch_size]
-        began = time.perf_counter()
-        answers = engine.answer_many([q.question for q in batch])
-        seconds = (time.perf_counter() - began) / len(batch)
-        if len(answers) != len(batch):
-            raise InputError(f"The engine gave {len(answers)} answers to {len(batch)} questions.")
+        answers, seconds = ask_batch("The engine", engine, batch)
         records += [judge(q, a, seconds) for q, a in zip(batch, answers)]
         if progress is not None:
             progress(len(records), len(questions))
     warn_no_recall(records)
     return Evaluation(metrics(records, targets), tuple(records), seen)
+
+
+def ask_batch(name: str, system: AnswersMany, batch: Sequence[Question]) -> tuple[Sequence[Answer | Exception], float]:
+    """Ask a batch and return the answers and the seconds of each; InputError if there is not one for each question."""
+    began = time.perf_counter()
+    answers = system.answer_many([q.question for q in batch])
+    seconds = (time.perf_counter() - began) / len(batch)
+    if len(answers) != len(batch):
+        raise InputError(f"{name} gave {len(answers)} answers to {len(batch)} questions.")
+    return answers, seconds
 
 
 def metrics(records: Sequence[Record], targets: Sequence[float] = TARGETS) -> dict[str, float]:

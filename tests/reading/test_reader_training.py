@@ -186,7 +186,11 @@ def test_processes_share_the_mean_of_their_gradients(tmp_path: Path) -> None:
         for rank in "01"
         for environment in [os.environ | group | {"PYTHONPATH": paths, "RANK": rank, "LOCAL_RANK": rank}]
     ]
-    said = [process.communicate(timeout=300)[0] for process in started]
+    try:
+        said = [process.communicate(timeout=300)[0] for process in started]
+    finally:
+        for process in started:
+            process.kill()
     assert ["shared" in text for text in said] == [True, True], said
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ from shared_core.evaluation.compare.run_folder import (
     write_run,
 )
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.runner import AnswersMany, Progress, Record, warn_fitted_on, warn_no_recall
+from shared_core.evaluation.runner import AnswersMany, Progress, Record, ask_batch, warn_fitted_on, warn_no_recall
 from shared_core.support.run_log import require_same
 
 Shard = tuple[int, int]
@@ -251,11 +250,7 @@ def _warm_up(systems: Mapping[str, AnswersMany]) -> None:
 
 
 def _ask(name: str, system: AnswersMany, batch: _Batch, measures: Mapping[str, Measure]) -> list[ComparisonRow]:
-    began = time.perf_counter()
-    answers = system.answer_many([q.question for _, q in batch])
-    seconds = (time.perf_counter() - began) / len(batch)
-    if len(answers) != len(batch):
-        raise InputError(f"{name} gave {len(answers)} answers to {len(batch)} questions.")
+    answers, seconds = ask_batch(name, system, [q for _, q in batch])
     return [row_of(name, at, q, answer, seconds, measures) for (at, q), answer in zip(batch, answers)]
 
 
