@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from shared_core.errors import CalibrationError
 from shared_core.lm.identity import WEIGHTS
@@ -21,9 +22,15 @@ def question_digest(question: str) -> str:
     return hashlib.sha256(" ".join(question.split()).casefold().encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def plain_questions(digests: Sequence[str]) -> dict[str, list[str]]:
-    """Return the file entry for the questions; empty without any, so that hashes of older files stay valid."""
-    return {"questions": list(digests)} if digests else {}
+def plain_questions(digests: Sequence[str], signals: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """Return the file entries for the questions; empty without any, so that hashes of older files stay valid.
+
+    Args:
+        digests: of the questions (``question_digest``).
+        signals: drift signals, one value a question.
+    """
+    values = {name: list(some) for name, some in signals.items()}
+    return {**({"questions": list(digests)} if digests else {}), **({"signals": values} if values else {})}
 
 
 _BY_NAME = " It identifies the model by name or path only, as earlier versions did; its weights may have been others."

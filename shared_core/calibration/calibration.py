@@ -58,6 +58,7 @@ class Calibration:
         metrics: figures of the fit: ``auroc``, ``brier_constant`` (the base rate for every row), ``brier`` and ``ece``
             (both out of fold), and ``brier_before``, ``ece_before`` if the raw scores already lie in [0, 1].
         questions: digests of the questions it was fitted on (``binding.question_digest``), if known.
+        signals: drift signals of these questions (``DriftWatch``).
     """
 
     method: Method
@@ -79,6 +80,7 @@ class Calibration:
     floor: float = 0.0
     ceiling: float = 1.0
     questions: tuple[str, ...] = ()
+    signals: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that the map is monotone and within [0, 1], and keep read-only copies."""
@@ -86,6 +88,7 @@ class Calibration:
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
         object.__setattr__(self, "points", tuple((float(x), float(y)) for x, y in self.points))
         object.__setattr__(self, "questions", tuple(self.questions))
+        object.__setattr__(self, "signals", MappingProxyType({n: tuple(v) for n, v in self.signals.items()}))
         problem = self._problem()
         if problem:
             raise CalibrationError(f"Invalid calibration: {problem}.", hint=_REFIT)
@@ -155,13 +158,14 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "questions"}
+        left_out = ("questions", "signals")
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in left_out}
         return {
             **plain,
             "bound_to": dict(self.bound_to),
             "metrics": dict(self.metrics),
             "points": [list(p) for p in self.points],
-            **plain_questions(self.questions),
+            **plain_questions(self.questions, self.signals),
         }
 
     @classmethod
@@ -222,8 +226,9 @@ def fit_calibration(
     x, y, unknown = _rows(scores, labels)
     positives = int(y.sum())
     if len(x) < min_rows or min(positives, len(x) - positives) < LEAST_EACH:
+        more = f": {unknown} more have an unknown score" if len(x) else f": every score, of {unknown} rows, is unknown"
         raise CalibrationInputError(
-            f"{len(x)} rows with {positives} positives are not enough to calibrate{_unknown(unknown, len(x))}.",
+            f"{len(x)} rows with {positives} positives are not enough to calibrate{more if unknown else ''}.",
             hint=f"Give at least {min_rows} questions: {LEAST_EACH} or more answered right, and as many wrong.",
         )
     if method == "auto":
@@ -262,11 +267,6 @@ def held_out(
     """
     found = _held_out(scores, labels, method, increasing, groups)
     return None if found is None else [float(p) if math.isfinite(p) else None for p in found]
-
-
-def _unknown(unknown: int, known: int) -> str:
-    told = f": {unknown} more have an unknown score" if known else f": every score, of {unknown} rows, is unknown"
-    return told if unknown else ""
 
 
 def choose_threshold(

@@ -148,7 +148,7 @@ class FittedGuarantee:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("questions", "reused")}
         plain["threshold"] = self.threshold if math.isfinite(self.threshold) else str(self.threshold)
         signals = {name: list(values) for name, values in self.signals.items()}
-        known = {**plain_questions(self.questions), **({"reused": self.reused} if self.reused else {})}
+        known = {**plain_questions(self.questions, {}), **({"reused": self.reused} if self.reused else {})}
         return {**plain, "signals": signals, "bound_to": dict(self.bound_to), **known}
 
     @classmethod
@@ -318,6 +318,11 @@ class DriftWatch:
     def drifted(self) -> dict[str, float]:
         """Signals that drifted in the last full window, with their p-values."""
         return dict(self._drifted)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the signals watched."""
+        return tuple(self._reference)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}

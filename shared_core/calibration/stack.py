@@ -55,6 +55,7 @@ class Stack:
         n, positives: claims it was fitted on, and right ones among them. No probability is nearer to 0 or 1 than one
             more claim of the other kind would put it: 1 / (n + before + 2).
         before: claims that the signal it starts from was fitted on.
+        signals: drift signals of the questions (``DriftWatch``).
         metrics: out of fold: ``auroc``, ``brier``, ``ece``; also ``brier_constant`` (the base rate for every claim) and
             ``brier_before`` (the support that the stack replaces).
         questions: digests of the questions it was fitted on (``binding.question_digest``), if known.
@@ -71,12 +72,14 @@ class Stack:
     version: int = VERSION
     questions: tuple[str, ...] = ()
     before: int = 0
+    signals: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that the numbers fit together, and keep read-only copies."""
         object.__setattr__(self, "bound_to", MappingProxyType(dict(self.bound_to)))
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
         object.__setattr__(self, "questions", tuple(self.questions))
+        object.__setattr__(self, "signals", MappingProxyType({n: tuple(v) for n, v in self.signals.items()}))
         numbers = (*self.weights, *self.missing, self.intercept)
         whole = len(self.names) == len(self.weights) == len(self.missing) and self.names
         if self.version != VERSION or not whole or not all(map(math.isfinite, numbers)) or min(self.n, self.before) < 0:
@@ -113,10 +116,11 @@ class Stack:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold."""
-        left_out = ("questions", "missing", *(() if self.before else ("before",)))  # hashes of older files stay valid
+        # Without what older files do not have, so that their hashes stay valid.
+        left_out = ("questions", "missing", "signals", *(() if self.before else ("before",)))
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         lists = {"names": list(self.names), "weights": list(self.weights), "silent": list(self.missing)}
-        known = plain_questions(self.questions)
+        known = plain_questions(self.questions, self.signals)
         return {**plain, **lists, "bound_to": dict(self.bound_to), "metrics": dict(self.metrics), **known}
 
     @classmethod

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from shared_core.cli.calibrate_budget import BudgetOptions, tell_estimate
+from shared_core.cli.calibrate_label import Labelled, label_claims
+from shared_core.cli.calibrate_options import (
+    Alpha,
+    CalibrateOptions,
+    ClaimsFile,
+    FlagOptions,
+    LabelSource,
+    PromisedAccuracy,
+    Questions,
+    Rule,
+    RuleTarget,
+    tell_estimate,
+)
 from shared_core.cli.common import (
     FAILED,
     DefaultGroup,
@@ -21,7 +32,6 @@ from shared_core.cli.common import (
     reports_errors,
 )
 from shared_core.cli.console import err, note, out, question_progress
-from shared_core.cli.options import EngineOptions, Limit
 from shared_core.errors import InputError
 from shared_core.settings import GuaranteeName, SelfReflectSettings
 
@@ -37,68 +47,6 @@ if TYPE_CHECKING:
 _DEFAULTS = SelfReflectSettings()
 _RULES = ("balanced_accuracy", "target_accuracy")
 _ORDER = ("confidence", "claims", "gate", "answer", "support", "self_evaluation")  # the gate before its answers
-
-Questions = Annotated[Path, typer.Argument(help="Questions, with answers where known: jsonl, json, csv or tsv.")]
-LabelSource = Annotated[
-    str,
-    typer.Option(
-        "--labels",
-        help="gold (known answers), self (agreement of the model's answer from memory with its answer from passages), "
-        "or auto: gold where answers are known, self elsewhere.",
-    ),
-]
-Rule = Annotated[str, typer.Option(help="How the threshold is chosen: balanced_accuracy or target_accuracy.")]
-RuleTarget = Annotated[
-    float | None, typer.Option("--target", help="For --rule target_accuracy: share right below the threshold.")
-]
-ClaimsFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--write-claims",
-        help="Also write the questions with all claims made and their labels; corrected, the file can be given as "
-        "QUESTIONS.",
-    ),
-]
-PromisedAccuracy = Annotated[
-    float, typer.Option("--target-accuracy", "-t", help="Share of the claims shown that is promised to be right.")
-]
-Alpha = Annotated[float, typer.Option(help="Probability that the promise may fail.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CalibrateOptions(EngineOptions, BudgetOptions):
-    """Options of every purpose: the engine, the method, and where the result goes.
-
-    >>> CalibrateOptions(model="smollm2").output
-    PosixPath('calibration.json')
-    """
-
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("calibration.json")
-    update: Annotated[bool, typer.Option("--update", help="Keep the file's other calibrations.")] = False
-    method: Annotated[str, typer.Option(help="isotonic or platt; auto takes platt below 200 questions.")] = "auto"
-    plots: Annotated[Path | None, typer.Option(help="Folder for the reliability and risk–coverage plots.")] = None
-    limit: Limit = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlagOptions:
-    """Flags of ``calibrate`` before it had subcommands; each still works, with a warning that names the new form."""
-
-    purpose: Annotated[list[str], typer.Option(hidden=True)] = field(default_factory=list)
-    labels: Annotated[str, typer.Option(hidden=True)] = "auto"
-    rule: Annotated[str, typer.Option(hidden=True)] = "balanced_accuracy"
-    target: Annotated[float | None, typer.Option(hidden=True)] = None
-    support_rows: Annotated[Path | None, typer.Option(hidden=True)] = None
-    guarantee: Annotated[str | None, typer.Option(hidden=True)] = None
-    target_accuracy: Annotated[float, typer.Option("--target-accuracy", "-t", hidden=True)] = _DEFAULTS.target_accuracy
-    alpha: Annotated[float, typer.Option(hidden=True)] = _DEFAULTS.guarantee_alpha
-    claims_file: Annotated[Path | None, typer.Option("--write-claims", hidden=True)] = None
-
-    @property
-    def given(self) -> bool:
-        """Whether any of them was used."""
-        return self != FlagOptions()
-
 
 calibrate_app = typer.Typer(
     cls=DefaultGroup,
@@ -220,6 +168,17 @@ def guarantee_command(
     _fit_guarantee(run, questions, kind, target_accuracy, alpha, claims_file)
 
 
+@calibrate_app.command("label")
+@reports_errors
+def label_command(questions: Questions, run: CalibrateOptions, labelled: Labelled = Path("labelled.jsonl")) -> None:
+    """Label claims yourself: shows each question, the claim and its quote, and asks whether it is a right answer.
+
+    Only claims that known answers or passages do not judge are shown. Quit when you like: the same command goes on.
+    Then calibrate with --labelled's file as QUESTIONS; what was asked here is not asked again.
+    """
+    label_claims(run, questions, labelled)
+
+
 # --- what they share --------------------------------------------------------------------------------------------------
 
 
@@ -319,14 +278,14 @@ def _fit(
     if purposes == ["guarantee"]:  # the promise is about scores as the other calibrations leave them
         before.pop("guarantee", None)
         settings = settings.replace(calibration=run.output) if before else settings
-    asked = RunLog(run.output.with_name(f"{run.output.name}.rows"))
+    asked = RunLog(run.log_path)
     if len(asked.rows):
         note(
             f"{len(asked.rows)} rows of a run that did not end are in {asked.path}; these are not asked again "
             "(delete it to ask anew)."
         )
     engine = run.build(settings).engine
-    labels = ClaimLabels(rows if {"guarantee", "self_evaluation"}.intersection(purposes) else [])
+    labels = ClaimLabels(rows)
     options = dataclasses.replace(options, label=labels)
     try:
         fitted = _fit_each(engine, rows, purposes, options, asked)

@@ -156,7 +156,7 @@ def is_right(question: Question, text: str, short: str | None = None) -> bool:
     return judge == WORDS and (contains_answer(text, question.answers) or contains_answer(short, question.answers))
 
 
-def holds_answer(question: Question, claim: Claim) -> bool:
+def holds_answer(question: Question, claim: Claim) -> bool | None:
     """Return whether a claim is a right answer; no claim about an unanswerable question is."""
     return is_right(question, claim.text, claim.short_answer)
 
@@ -177,10 +177,16 @@ def _polarity(text: str | None) -> str | None:
     return found[1].lower() if found else None
 
 
-def _recall(question: Question, answer: Answer) -> float | None:
+def gold_passages(question: Question) -> tuple[str, ...]:
+    """Return the ids of the passages that the question's row names (``passage_id`` or ``passage_ids``)."""
     gold = question.metadata.get("passage_ids", question.metadata.get("passage_id"))
     gold = [gold] if isinstance(gold, str) else gold
-    if not isinstance(gold, (list, tuple)) or not gold or question.answerable is False:
+    return tuple(gold) if isinstance(gold, (list, tuple)) and question.answerable is not False else ()
+
+
+def _recall(question: Question, answer: Answer) -> float | None:
+    gold = gold_passages(question)
+    if not gold:
         return None
     return ranking.recall_at_k([p.id for p in answer.passages], gold, max(1, len(answer.passages)))
 

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from fastapi import HTTPException
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from shared_core.calibration import DriftWatch
 from shared_core.conversation import Asked
 from shared_core.errors import AbstainedError, InputError, QuestionError, RetrievalError
 from shared_core.facades.engine import SelfReflectEngine
@@ -38,8 +39,10 @@ class Metrics:
     True
     """
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, drift: DriftWatch | None = None) -> None:
         self._registry = CollectorRegistry()
+        if drift is not None:
+            self._watch(drift)
         self._counts = Counter("selfreflect_requests", "Requests.", ["endpoint", "outcome"], registry=self._registry)
         self._seconds = Histogram(
             "selfreflect_request_seconds",
@@ -50,6 +53,12 @@ class Metrics:
         )
         inside = Gauge("selfreflect_requests_inside", "Requests worked on or waiting.", registry=self._registry)
         inside.set_function(lambda: gate.inside)
+
+    def _watch(self, drift: DriftWatch) -> None:
+        told = "1 if the questions of the last full window differ from the calibration's in this signal."
+        gauge = Gauge("selfreflect_drift", told, ["signal"], registry=self._registry)
+        for name in drift.names:
+            gauge.labels(name).set_function(lambda name=name: float(name in drift.drifted))
 
     @contextmanager
     def measure(self, endpoint: str) -> Iterator[list[str]]:
@@ -94,7 +103,7 @@ class Service:
     def __init__(self, engine: SelfReflectEngine, index: DocumentIndex | None, limits: Limits) -> None:
         self._engine, self._index, self.limits = engine, index, limits
         self._gate = Gate(limits)
-        self.metrics = Metrics(self._gate)
+        self.metrics = Metrics(self._gate, engine.context.drift)
         self._updating = asyncio.Lock()
         self._folder: Path | None = None
 
@@ -182,6 +191,7 @@ class Service:
             "has_model": model is not None,
             "target_accuracy": self._engine.settings.target_accuracy,
             "needs_key": self.limits.key is not None,
+            "drift": sorted(self._engine.context.drift.drifted) if self._engine.context.drift is not None else [],
             "max_upload": self.limits.max_upload if self._index is not None else 0,
         }
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from shared_core.calibration import Stack, fit_stack
 from shared_core.calibration.held_out import auroc
+from shared_core.cli import app
 from shared_core.errors import CalibrationInputError, InputError
-from shared_core.evaluation.fitting import Budget, FitOptions, Prices, estimate, fit
+from shared_core.evaluation.dataset import Question, read_questions
+from shared_core.evaluation.fitting import Budget, ClaimLabels, FitOptions, Prices, estimate, fit
+from shared_core.evaluation.fitting.asking import FitJob
 from shared_core.evaluation.fitting.budget import wilson_interval
+from shared_core.evaluation.fitting.observe import claims_to_label
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.support.run_log import RunLog
 from shared_core.types import Usage
@@ -172,3 +178,60 @@ def test_the_command_tells_estimate_cost_and_budget(monkeypatch: pytest.MonkeyPa
     refused = items.invoke(monkeypatch, tmp_path, "gate", "--model", "x", "-o", file, "--budget", "3EUR")
     assert refused.exit_code == 2
     assert "needs the prices" in refused.output
+
+
+# --- labels of the user's own --------------------------------------------------------------------------------------
+
+
+def label(monkeypatch: pytest.MonkeyPatch, folder: Path, replies: str, engine: Any) -> Any:
+    """Run the labelling command over three questions without answers; replies as typed."""
+    questions = folder / "q.jsonl"
+    questions.write_text("\n".join(json.dumps({"question": q.question}) for q in lamps.QUESTIONS[1:4]))
+    monkeypatch.setattr("shared_core.cli.common.build", lambda **options: items.Built(engine))
+    command = ["calibrate", "label", str(questions), "-o", str(folder / "c.json"), "--model", "x"]
+    return CliRunner().invoke(app, [*command, "--labelled", str(folder / "labelled.jsonl")], input=replies)
+
+
+def test_claims_are_labelled_in_the_terminal_and_resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    engine = lamps.engine()
+    first = label(monkeypatch, tmp_path, "y\nwhat\ns\nq\n", engine)
+    assert first.exit_code == 0, first.output
+    assert "claim: It was in 1801." in first.output
+    assert "quote (p1): Lamp 1 was lit in 1801." in first.output
+    before = asked(engine)
+    second = label(monkeypatch, tmp_path, "n\ny\n", engine)
+    assert "lamp 1 lit" not in second.output  # it has its label
+    assert asked(engine) == before  # nothing is asked twice
+    rows = read_questions(tmp_path / "labelled.jsonl")
+    assert [[one["label"] for one in q.metadata["claims"]] for q in rows] == [[True], [False], [True]]
+    (tmp_path / "labelled.jsonl").write_text('{"id": "1", "question": "Another one?", "claims": []}\n')
+    assert "holds another question '1'" in label(monkeypatch, tmp_path, "", engine).output
+
+
+def test_a_fit_takes_the_users_labels_and_asks_nothing_again(tmp_path: Path) -> None:
+    log, engine = RunLog(tmp_path / "rows"), lamps.engine()
+    bare = [Question(q.id, q.question) for q in lamps.QUESTIONS]
+    with pytest.raises(CalibrationInputError, match="None of 60 questions can be judged"):
+        fit("claims", engine, bare, kept=log)
+    job = FitJob(engine, bare, FitOptions(), log)
+    labelled = [
+        Question(
+            q.id, q.question, metadata={"claims": [{"claim": c.text, "label": "lit" in q.question} for c in claims]}
+        )
+        for q, claims in claims_to_label(job)
+    ]
+    before = asked(engine)
+    mine = fit("claims", engine, labelled, kept=log).calibration
+    assert asked(engine) == before
+    assert mine.weights == fit("claims", lamps.engine(), lamps.QUESTIONS).calibration.weights
+
+
+def test_passages_label_claims_too() -> None:
+    named = [
+        Question(q.id, q.question, metadata={"passage_ids": [f"p{i}" if q.answers else "elsewhere"]})
+        for i, q in enumerate(lamps.QUESTIONS)
+    ]
+    labels = ClaimLabels(named)
+    fitted = fit("claims", lamps.engine(), named, FitOptions(label=labels))
+    assert (fitted.calibration.n, fitted.calibration.positives) == (60, 40)
+    assert labels.summary() == "labels: 60 by the passages that answer"

@@ -95,3 +95,25 @@ def test_the_pictures_and_the_summary(tmp_path: Any) -> None:
     fitted = fit("claims", engine(), QUESTIONS)
     assert all(path.exists() for path in fitted.plot(tmp_path))
     assert "stack of signals on 60 rows, 40" in fitted.summary()
+
+
+@pytest.mark.parametrize("model", [True, False])
+def test_drift_of_the_questions_is_told(model: bool, tmp_path: Any) -> None:
+    def lamps(**settings: Any) -> SelfReflectEngine:
+        return (
+            engine(**settings)
+            if model
+            else SelfReflectEngine(Lamps(), None, SelfReflectSettings(**settings), reader=FirstSentenceReader())
+        )
+
+    file = tmp_path / "c.json"
+    name = "claims" if model else "confidence"
+    calibration_io.save(file, {name: fit(name, lamps(), QUESTIONS).calibration})
+    calibrated = lamps(calibration=str(file))
+    alike = calibrated.answer_many([q.question for q in QUESTIONS])
+    assert all("drift" not in answer.metadata for answer in alike)
+    other = calibrated.answer_many([f"{q.question} Tell me all about it." for q in QUESTIONS])
+    assert "words of the question" in other[-1].metadata["drift"]
+    assert any(d.kind == "drift" and "calibrate again" in d.reason for d in other[-1].trace)
+    over = calibrated.over(Lamps())
+    assert over.context.drift is calibrated.context.drift

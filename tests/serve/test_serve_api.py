@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+from shared_core.calibration import DriftWatch
 from shared_core.documents.store import DocumentIndex
 from shared_core.errors import BackendUnavailableError
 from shared_core.lm import ScriptedLM
@@ -136,3 +138,18 @@ def test_metrics_count_outcomes(client: MakeClient) -> None:
         assert f'selfreflect_requests_total{{endpoint="ask",outcome="{outcome}"}} 1.0' in text
     assert 'selfreflect_request_seconds_count{endpoint="ask"} 3.0' in text
     assert "selfreflect_requests_inside 0.0" in text
+
+
+def test_drift_from_the_calibrations_questions_is_a_metric(client: MakeClient) -> None:
+    engine = make_engine()
+    engine.context = dataclasses.replace(
+        engine.context, drift=DriftWatch({"words of the question": [5.0] * 60}, window=2)
+    )
+    asked = client(engine)
+    assert 'selfreflect_drift{signal="words of the question"} 0.0' in asked.get("/metrics").text
+    assert asked.get("/api/health").json()["drift"] == []
+    for _ in range(6):
+        assert asked.post("/api/ask", json={"question": f"{QUESTION} Please tell me all."}).status_code == 200
+    assert client().get("/api/health").json()["drift"] == []
+    assert 'selfreflect_drift{signal="words of the question"} 1.0' in asked.get("/metrics").text
+    assert asked.get("/api/health").json()["drift"] == ["words of the question"]

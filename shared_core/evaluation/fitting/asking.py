@@ -24,7 +24,7 @@ from shared_core.errors import (
 )
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.budget import Budget, Preview
-from shared_core.evaluation.fitting.labels import Label
+from shared_core.evaluation.fitting.labels import Label, can_be_judged
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow
@@ -160,7 +160,7 @@ class Observed:
         questions: digests of the questions that were asked.
         failed: number of questions that failed.
         notes: remarks for the summary.
-        answered: of ``guarantee``: keys of the answered questions, each with its drift signals.
+        answered: keys of the answered questions, each with its drift signals.
         reused: of ``guarantee``: questions that the engine's other calibrations were fitted on.
     """
 
@@ -257,8 +257,9 @@ def check_questions(purpose: str, questions: Sequence[Question], options: FitOpt
         return _check_claims(options.claims)
     if purpose in ("self_evaluation", "guarantee"):  # labelled claims may do without answers
         return None
-    labels = options.labels if purpose in ("gate", "answer") else "gold"
-    known = [q for q in questions if q.judgeable]
+    of_model = purpose in ("gate", "answer")
+    labels = options.labels if of_model else "gold"
+    known = [q for q in questions if (q.judgeable if of_model else can_be_judged(q))]
     usable = known if labels == "gold" else list(questions)
     least = LEAST_QUESTIONS if purpose == "claims" else LEAST_ROWS
     if not usable:

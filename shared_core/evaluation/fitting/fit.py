@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PURPOSES", "FitOptions", "Fitted", "estimate", "fit"]
 
+_WATCHED = 1000  # questions whose drift signals a calibration keeps
 _ROUND = 8
 """Questions asked before the budget is looked at again, while there are few."""
 _HeldOut = list[tuple[float | None, bool]]
@@ -260,7 +261,12 @@ def _fit_once(purpose: str, job: FitJob) -> Fitted:
     chosen = PURPOSES[purpose]
     observed = chosen.observe(job)
     target = job.engine.settings.target_accuracy
-    return Fitted(purpose, chosen.fit(job, observed, chosen), observed, target=target)
+    calibration = chosen.fit(job, observed, chosen)
+    if observed.answered and isinstance(calibration, (Calibration, Stack)):
+        watched = list(observed.answered.values())[:_WATCHED]
+        signals = {name: tuple(round(one[name], 4) for one in watched) for name in watched[0]}
+        calibration = dataclasses.replace(calibration, signals=signals)
+    return Fitted(purpose, calibration, observed, target=target)
 
 
 def _fit_within(purpose: str, job: FitJob, budget: Budget) -> Fitted:

@@ -1,4 +1,4 @@
-"""Labels of claims: from the user's own rows where there are any, else from the accepted answers.
+"""Labels of claims: from the user's own rows where there are any, else from accepted answers, else from passages.
 
 A question may carry labels of claims that answers to it make, ``"claims": [{"claim": "…", "label": true}, …]``, with
 ``null`` for an unknown label. Claims are matched by their words (``claim_key``).
@@ -15,8 +15,8 @@ from typing import Any
 from shared_core.abstention import claim_key
 from shared_core.errors import DocumentError, InputError
 from shared_core.evaluation.dataset import Question, line_rows, read_text
-from shared_core.evaluation.metrics.qa import contains_answer
-from shared_core.types import Claim
+from shared_core.evaluation.judging import gold_passages, holds_answer
+from shared_core.types import Claim, iter_spans
 
 FIELD = "claims"
 _SHAPE = '{"question": "…", "claims": [{"claim": "…", "label": true}]}; null for an unknown label.'
@@ -26,11 +26,6 @@ _FALSE = ("false", "0", "no", "unsupported", "not supported", "contradiction", "
 
 Label = Callable[[Question, Claim], bool | None]
 """Judge of a claim: right, wrong, or ``None`` if unknown. Unknown claims are left out of a fit."""
-
-
-def holds_answer(question: Question, claim: Claim) -> bool | None:
-    """Return whether the claim contains an accepted answer; no claim about an unanswerable question is right."""
-    return question.answerable is not False and contains_answer(claim.text, question.answers)
 
 
 def labels_of(question: Question) -> dict[str, bool | None]:
@@ -55,8 +50,8 @@ def labels_of(question: Question) -> dict[str, bool | None]:
 
 
 def can_be_judged(question: Question) -> bool:
-    """Return whether a question has answers, is known to be unanswerable, or has labelled claims."""
-    return question.judgeable or bool(question.metadata.get(FIELD))
+    """Return whether a question has answers, is known to be unanswerable, or has labelled claims or passages."""
+    return question.judgeable or bool(question.metadata.get(FIELD)) or bool(gold_passages(question))
 
 
 @dataclass
@@ -74,8 +69,8 @@ class ClaimLabels:
         otherwise: judge of claims without a label of their own.
 
     Attributes:
-        by: number of claims labelled by ``you``, by ``answer``, or not at all (``unknown``).
-        seen: labelled claims by question id, each with its label and the label's source.
+        seen: labelled claims by question id and ``claim_key``, each with its label and the label's source: ``you``,
+            ``answer``, ``passage`` (it quotes one that the question's row names) or ``unknown``.
 
     Raises:
         InputError: see ``labels_of``.
@@ -83,8 +78,7 @@ class ClaimLabels:
 
     questions: Sequence[Question]
     otherwise: Label = holds_answer
-    by: Counter[str] = field(default_factory=Counter)
-    seen: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    seen: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     _own: dict[str, dict[str, bool | None]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -99,15 +93,22 @@ class ClaimLabels:
             label, source = own[key], "you"
         elif question.judgeable:
             label, source = self.otherwise(question, claim), "answer"
+        elif gold := gold_passages(question):
+            label, source = any(span.passage_id in gold for span in iter_spans((claim,))), "passage"
         source = "unknown" if label is None else source
-        self.by[source] += 1
-        self.seen.setdefault(question.id, []).append({"claim": claim.text, "label": label, "by": source})
+        self.seen.setdefault(question.id, {})[key] = {"claim": claim.text, "label": label, "by": source}
         return label
+
+    @property
+    def by(self) -> Counter[str]:
+        """Number of claims by the source of their label."""
+        return Counter(one["by"] for claims in self.seen.values() for one in claims.values())
 
     def summary(self) -> str:
         """Count the labels by source, in one line."""
-        named = {"you": "by your labels", "answer": "by the accepted answers", "unknown": "left out as unknown"}
-        counts = ", ".join(f"{self.by[source]} {words}" for source, words in named.items() if self.by[source])
+        named = {"you": "by your labels", "answer": "by the accepted answers", "passage": "by the passages that answer"}
+        by, named = self.by, {**named, "unknown": "left out as unknown"}
+        counts = ", ".join(f"{by[source]} {words}" for source, words in named.items() if by[source])
         return f"labels: {counts or '0'}"
 
     def rows(self) -> list[dict[str, Any]]:
@@ -118,7 +119,7 @@ class ClaimLabels:
                 "question": q.question,
                 "answers": list(q.answers),
                 **({"answerable": q.answerable} if q.answerable is not None else {}),
-                FIELD: self.seen.get(q.id, []),
+                FIELD: list(self.seen.get(q.id, {}).values()),
             }
             for q in self.questions
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared_core.calibration.stack import Stack
@@ -16,7 +16,7 @@ from shared_core.errors import CalibrationError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.asking import BATCH, FitJob, Observation, Observed, digest_of
 from shared_core.evaluation.fitting.labels import ClaimLabels, can_be_judged
-from shared_core.evaluation.judging import holds_answer, is_right, judge
+from shared_core.evaluation.judging import is_right, judge
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.runner import digests_of
 from shared_core.pipelines.confidence import GENERAL, models_in_general, signal_values
@@ -63,13 +63,16 @@ def _require_some(found: Sequence[object]) -> int:
 
 def observe_confidence(job: FitJob) -> Observed:
     """Observe the confidence of each answer, and whether it is right."""
-
-    def read(question: Question, answer: Answer) -> list[Observation]:
+    label = job.options.label or ClaimLabels(job.questions)
+    rows = []
+    known, found = _ask_answers(job, "confidence answers", BATCH)
+    for question, answer in _answered(known, found):
         record = judge(question, answer)
+        labels = [label(question, claim) for claim in _shown(answer)] or [record.correct]
+        held = True if any(labels) else None if None in labels else False
         score = math.nan if record.confidence is None else record.confidence
-        return [Observation(question.question, score, record.correct, record.prediction)]
-
-    return _observe_answers(job, "confidence", read, BATCH)
+        rows.append(Observation(question.question, score, held, record.prediction))
+    return Observed(tuple(rows), digests_of(known), _require_some(found), answered=_drift_signals(known, found))
 
 
 def _with_the_models_claims_only(job: FitJob) -> FitJob:
@@ -80,57 +83,92 @@ def _with_the_models_claims_only(job: FitJob) -> FitJob:
     return dataclasses.replace(job, engine=engine.over(engine.resources.retriever, settings))
 
 
-def observe_claims(job: FitJob) -> Observed:
-    """Observe the signals of each cited claim, shown or not, and whether it is a right answer.
+def _as_beside_a_stack(job: FitJob) -> FitJob:
+    """Answer as beside the stack to be fitted: by the shipped stack's support, without the default's own quotes.
 
-    The engine answers as it will beside the fitted stack: by the shipped stack's support, which depends on nothing but
-    the question, and without the default's own quotes.
+    That support depends on nothing but the question.
     """
     job = _with_the_models_claims_only(job)
     first = Stack((GENERAL,), (1.0,), (0.0,), 0.0, before=models_in_general().n)
     job.engine.context = dataclasses.replace(job.engine.context, stack=first)
-
-    def read(question: Question, answer: Answer) -> list[Observation]:
-        return [_observe_claim(question, claim) for claim in answer.claims if claim.citations]
-
-    return _observe_answers(job, "claims", read, _LONG_BATCH)
+    return job
 
 
-def _observe_claim(question: Question, claim: Claim) -> Observation:
-    signals = tuple(signal_values(claim.signals))
-    before = math.nan if claim.support is None else claim.support
-    return Observation(question.question, before, holds_answer(question, claim), claim.text, signals)
+def observe_claims(job: FitJob) -> Observed:
+    """Observe the signals of each cited claim, shown or not, and whether it is a right answer."""
+    job = _as_beside_a_stack(job)
+
+    label = job.options.label or ClaimLabels(job.questions)
+    known, found = _ask_answers(job, "claims answers", _LONG_BATCH)
+    rows = [
+        Observation(
+            question.question,
+            math.nan if claim.support is None else claim.support,
+            label(question, claim),
+            claim.text,
+            tuple(signal_values(claim.signals)),
+        )
+        for question, answer in _answered(known, found)
+        for claim in answer.claims
+        if claim.citations
+    ]
+    return Observed(tuple(rows), digests_of(known), _require_some(found), answered=_drift_signals(known, found))
 
 
-def _observe_answers(
-    job: FitJob, part: str, read: Callable[[Question, Answer], list[Observation]], together: int
-) -> Observed:
-    known = [q for q in job.questions if q.judgeable]
-
-    def ask(batch: Sequence[Question]) -> list[list[Observation] | Exception]:
-        answers = job.answers(batch)
-        return [read(q, a) if isinstance(a, Answer) else a for q, a in zip(batch, answers, strict=True)]
-
-    def load(rows: list[dict[str, Any]]) -> list[Observation]:
-        return [Observation(**{**row, "signals": tuple(row["signals"])}) for row in rows]
-
-    def dump(rows: list[Observation]) -> list[dict[str, Any]]:
-        return [dataclasses.asdict(row) for row in rows]
-
-    found = job.ask(part, known, ask, dump=dump, load=load, together=together)
-    failed = _require_some(found)
-    rows = tuple(row for rows in found if not isinstance(rows, Exception) for row in rows)
-    return Observed(rows, digests_of(known), failed)
+def _answered(known: Sequence[Question], found: Sequence[Answer | Exception]) -> list[tuple[Question, Answer]]:
+    return [(q, answer) for q, answer in zip(known, found, strict=True) if isinstance(answer, Answer)]
 
 
-def observe_guarantee(job: FitJob) -> Observed:
-    """Observe the score and the label of every claim, and the drift signals of every answer.
+def _drift_signals(known: Sequence[Question], found: Sequence[Answer | Exception]) -> dict[str, dict[str, float]]:
+    """Return the drift signals of each answered question, without supports: the fit is about to change these."""
+    watched = dict[str, dict[str, float]]()
+    for number, (question, answer) in enumerate(_answered(known, found)):
+        signals = signals_of(question.question, [c.support for c in answer.claims], answer.metadata["answerable"])
+        watched[str(number)] = {name: value for name, value in signals.items() if not name.endswith("support")}
+    return watched
+
+
+def _ask_answers(
+    job: FitJob, part: str, together: int, known: Sequence[Question] | None = None
+) -> tuple[Sequence[Question], list[Answer | Exception]]:
+    """Return the questions that can be judged (or those given), and what came of each.
 
     Answers are logged rather than labels, so that corrected labels cost no question.
     """
+    known = [q for q in job.questions if can_be_judged(q)] if known is None else known
+
+    def dump(answer: Answer) -> dict[str, Any]:
+        return dataclasses.replace(answer, passages=(), trace=()).to_dict()
+
+    return known, job.ask(part, known, job.answers, dump=dump, load=Answer.from_dict, together=together)
+
+
+def claims_to_label(job: FitJob) -> Iterator[tuple[Question, Sequence[Claim]]]:
+    """Ask one question after the other, as ``claims`` does (without a model ``confidence``), and yield its claims.
+
+    The answers are logged as those of the fit, which then does not ask again. A question that fails has no claims.
+    """
+    model = bool(job.engine.resources.models)
+    part = "claims answers" if model else "confidence answers"
+    job = _as_beside_a_stack(job) if model else job
+    for question in job.questions:
+        answer = _ask_answers(job, part, 1, [question])[1][0]
+        claims: Sequence[Claim] = ()
+        if isinstance(answer, Answer):
+            claims = [c for c in answer.claims if c.citations] if model else _shown(answer)
+        yield question, claims
+
+
+def _shown(answer: Answer) -> Sequence[Claim]:
+    """Return the claims shown, or an abstention's nearest one."""
+    return answer.kept_claims or sorted(answer.claims, key=lambda c: -(c.support or 0.0))[:1]
+
+
+def observe_guarantee(job: FitJob) -> Observed:
+    """Observe the score and the label of every claim, and the drift signals of every answer."""
     job = _with_the_models_claims_only(job)
     label = job.options.label or ClaimLabels(job.questions)
-    known = [q for q in job.questions if can_be_judged(q)]
+    known, found = _ask_answers(job, "guarantee", _LONG_BATCH)
     digests = digests_of(known)
     before = {digest for c in job.engine.context.every_calibration.values() for digest in c.questions}
     reused = len(before.intersection(digests))
@@ -141,10 +179,6 @@ def observe_guarantee(job: FitJob) -> Observed:
             len(known),
         )
 
-    def dump(answer: Answer) -> dict[str, Any]:
-        return dataclasses.replace(answer, passages=(), trace=()).to_dict()
-
-    found = job.ask("guarantee", known, job.answers, dump=dump, load=Answer.from_dict, together=_LONG_BATCH)
     failed = _require_some(found)
     rows: list[Observation] = []
     answered: dict[str, dict[str, float]] = {}

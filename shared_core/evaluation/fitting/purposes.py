@@ -56,13 +56,14 @@ def _fit_gate(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibrati
 
 
 def _fit_stack(job: FitJob, observed: Observed, purpose: Purpose) -> AnyCalibration:
+    rows = [r for r in observed.rows if r.held is not None]
     return fit_stack(
         SIGNALS,
-        [r.signals for r in observed.rows],
-        [bool(r.held) for r in observed.rows],
+        [r.signals for r in rows],
+        [bool(r.held) for r in rows],
         bound_to=purpose.bind(job),
-        before=[r.score if math.isfinite(r.score) else None for r in observed.rows],
-        groups=[r.id for r in observed.rows],
+        before=[r.score if math.isfinite(r.score) else None for r in rows],
+        groups=[r.id for r in rows],
         questions=observed.questions,
         start=models_in_general(),
     )

@@ -34,7 +34,9 @@ class Abilities:
         trust: how much the model's replies have meant so far, beside the reader's.
         stack: combines the signals of a claim into its support, where one was fitted.
         measured: a cache of uncertainties; calibrations measure the same prompt more than once.
-        guarantee: fitted for answers, applied where the settings ask for it; ``drift`` watches that it still fits.
+        guarantee: fitted for answers, applied where the settings ask for it.
+        drift: watches whether questions still look like those of the guarantee, else of the stack, else of the
+            calibration of confidences.
 
     Example:
         >>> from shared_core.lm import ScriptedLM
@@ -81,7 +83,14 @@ class Abilities:
             stack=stack,
             guarantee=guarantee,
             # One watch for the engine's life: drift shows over many questions.
-            drift=DriftWatch(guarantee.signals) if guarantee is not None else None,
+            drift=next(
+                (
+                    DriftWatch(fitted.signals)
+                    for fitted in (guarantee, stack, (calibrations or {}).get("confidence"))
+                    if fitted is not None and fitted.signals
+                ),
+                None,
+            ),
         )
 
     @property

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from shared_core.abstention import expected_utility
-from shared_core.pipelines.decision.guarantees import describe_guarantee, note_guarantee
+from shared_core.pipelines.decision.guarantees import describe_guarantee, note_drift
 from shared_core.pipelines.decision.keeping import standing
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import BELOW_GUARANTEE, DOCUMENTS_DISAGREE, explain, reason_of
@@ -114,9 +114,11 @@ def decide(request: DecisionRequest, run: QuestionRun) -> Flow[Answer]:
         "answerable": request.answerable,
         "claim_scores": list(choice.scores),
     }
+    yield from note_drift(request.question, [c.support for c in request.claims], request.answerable, run)
     if run.guarantee is not None:
-        yield from note_guarantee(request.question, [c.support for c in request.claims], request.answerable, run)
         metadata["guarantee"] = describe_guarantee(run.guarantee, run.abilities.drift)
+    elif run.abilities.drift is not None and run.abilities.drift.drifted:
+        metadata["drift"] = run.abilities.drift.drifted
     finish = _show if choice.kept else _abstain
     return (yield from finish(request, choice, metadata, run))
 

@@ -1,4 +1,4 @@
-"""A guarantee and an answer: the signals that drift is measured on, and the guarantee's entry in the metadata."""
+"""Drift from a calibration's questions: its signals, and the entries in trace and metadata, a guarantee's included."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ def signals_of(question: str, supports: Sequence[float | None], answerable: floa
     }
 
 
-def note_guarantee(
+def note_drift(
     question: str, supports: Sequence[float | None], answerable: float | None, run: QuestionRun
 ) -> Flow[None]:
-    """Add the question to the drift watch, and note in the trace whether the guarantee of the run still holds."""
+    """Add the question to the drift watch, and note in the trace if a calibration or guarantee is in doubt."""
     guarantee, watch = run.guarantee, run.abilities.drift
-    if guarantee is None:
-        return
     # Exchangeability with the calibration's questions is the one assumption of every conformal promise (Vovk et al.
     # 2005), and it cannot be proved; drift in these signals refutes it.
     if watch is not None:
         watch.see(signals_of(question, supports, answerable))
     drifted = watch.drifted if watch is not None else {}
+    if guarantee is None:
+        if drifted:
+            why = f"questions differ from the calibration's in {', '.join(drifted)}: calibrate again"
+            yield run.note("drift", "the calibration is in doubt", why)
+        return
     yield run.note(
         "guarantee",
         "in doubt" if drifted else "vacuous" if guarantee.vacuous else "holds",
