@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ class Metrics:
         told = "1 if the questions of the last full window differ from the calibration's in this signal."
         gauge = Gauge("selfreflect_drift", told, ["signal"], registry=self._registry)
         for name in drift.names:
-            gauge.labels(name).set_function(lambda name=name: float(name in drift.drifted))
+            gauge.labels(name).set_function(partial(_holds, drift, name))
 
     @contextmanager
     def measure(self, endpoint: str) -> Iterator[list[str]]:
@@ -84,6 +85,10 @@ class Metrics:
     def text(self) -> str:
         """Write the figures in Prometheus' text format."""
         return generate_latest(self._registry).decode()
+
+
+def _holds(drift: DriftWatch, name: str) -> float:
+    return float(name in drift.drifted)
 
 
 class Service:
