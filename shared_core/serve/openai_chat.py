@@ -52,6 +52,11 @@ class ChatRequest(BaseModel):
     stream_options: StreamOptions | None = None
     n: int | None = 1
     response_format: dict[str, Any] | None = None
+    logprobs: bool | None = False
+    top_logprobs: int | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    function_call: str | dict[str, Any] | None = None
+    modalities: list[str] | None = None
 
     def require_supported(self) -> None:
         """Raise OptionError for what would change the answer's form, and cannot be done."""
@@ -59,6 +64,14 @@ class ChatRequest(BaseModel):
             raise OptionError("n must be 1: there is one answer.", hint="Leave n out.")
         if (self.response_format or {}).get("type", "text") != "text":
             raise OptionError("Answers are text with quotes, not JSON.", hint="Leave response_format out.")
+        if self.logprobs or self.top_logprobs:
+            hint = "Leave logprobs out: each reply has selfreflect.confidence."
+            raise OptionError("A checked answer has no log-probabilities of tokens.", hint=hint)
+        forced = [choice for choice in (self.tool_choice, self.function_call) if choice not in (None, "auto", "none")]
+        if forced:
+            raise OptionError("No tool is called here, so none can be demanded.", hint='Use tool_choice="auto".')
+        if set(self.modalities or ()) - {"text"}:
+            raise OptionError("Answers are text only.", hint="Leave modalities out.")
 
 
 def chat_router(service: Service) -> APIRouter:
