@@ -50,7 +50,9 @@ Vectors = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model", "-m", help="transformers model: hub name, path, GGUF file, smollm2; or the name on the server."
+        "--model",
+        "-m",
+        help="transformers model: hub name, path, GGUF file, small, smollm2; or the name on the server.",
     ),
 ]
 Dtype = Annotated[

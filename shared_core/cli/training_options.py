@@ -72,6 +72,7 @@ class TrainingOptions:
     lora_rank: Annotated[int | None, _how("Rank of adapters (16).")] = None
     lora_alpha: Annotated[float | None, _how("Scale of adapters (32).")] = None
     lora_dropout: Annotated[float | None, _how("Of adapters (0.05).")] = None
+    lora_layers: Annotated[int | None, _how("Adapters on the last so many layers only (all).")] = None
     seed: Annotated[int | None, _how("Of everything random (0).")] = None
     micro_batch_size: Annotated[
         int | None,
@@ -79,8 +80,8 @@ class TrainingOptions:
     ] = None
     max_length: Annotated[int | None, _memory("Tokens; longer rows are left out, never cut.")] = None
     batches: Annotated[
-        Literal["random", "length", "packed"] | None,
-        _memory("Rows of a batch: any, of about one length, or packed (random)."),
+        Literal["random", "length", "packed", "trees"] | None,
+        _memory("Rows of a batch: any, of about one length, packed, or merged where they begin alike (random)."),
     ] = None
     gradient_checkpointing: Annotated[
         bool | None, _memory("Less memory, a third more time; on for large models on an accelerator.")

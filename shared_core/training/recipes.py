@@ -21,6 +21,7 @@ from shared_core.training.folder import CARD
 from shared_core.training.rows import Grouped, Trainable
 from shared_core.training.settings import TrainingSettings
 from shared_core.training.trainer import Progress, Setup, TrainingResult, make_config, prepare, run, steady
+from shared_core.training.trees import collate_tree, plant_trees, tree_loss
 
 __all__ = [
     "CARD",
@@ -187,6 +188,8 @@ def _make_trainer(
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
+    if setup.settings.batches == "trees":
+        return _make_tree_trainer(setup, data, held, progress)
     packs = setup.settings.batches == "packed"
     arguments = {
         **setup.arguments(evaluates=bool(held)),
@@ -199,6 +202,42 @@ def _make_trainer(
         args=make_config(SFTConfig, arguments),
         train_dataset=Dataset.from_list(data),
         eval_dataset=Dataset.from_list(held) if held else None,
+        processing_class=setup.base.tokenizer,
+        callbacks=setup.callbacks(progress, vocabulary=setup.base.vocabulary),
+    )
+
+
+def _make_tree_trainer(
+    setup: Setup,
+    data: list[dict[str, list[int]]],
+    held: list[dict[str, list[int]]],
+    progress: Progress | None,
+) -> Any:
+    """Make a trainer of transformers on trees: TRL's computes all logits, and masks of its own."""
+    from datasets import Dataset
+    from transformers import Trainer, TrainingArguments
+
+    class TreeTrainer(steady(Trainer)):  # type: ignore[misc]  # transformers is not typed
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            loss = tree_loss(model, inputs, num_items_in_batch)
+            if num_items_in_batch is not None and self.args.average_tokens_across_devices:
+                loss = loss * self.accelerator.num_processes  # the gradients of processes are averaged
+            return (loss, {}) if return_outputs else loss
+
+    arguments = {
+        **setup.arguments(evaluates=bool(held)),
+        "remove_unused_columns": False,
+        "prediction_loss_only": True,
+        "label_names": ["labels"],
+    }
+    return TreeTrainer(
+        model=setup.model,
+        args=make_config(TrainingArguments, arguments),
+        train_dataset=Dataset.from_list(plant_trees(data, setup.limit)),
+        eval_dataset=Dataset.from_list(plant_trees(held, setup.limit)) if held else None,
+        data_collator=collate_tree,
         processing_class=setup.base.tokenizer,
         callbacks=setup.callbacks(progress, vocabulary=setup.base.vocabulary),
     )

@@ -50,15 +50,19 @@ class TrainingSettings(Settings):
     too_long: Literal["drop", "raise"] = Field(
         "drop", description="Longer rows: left out and counted, or refused. They are never cut."
     )
-    batches: Literal["random", "length", "packed"] = Field(
+    batches: Literal["random", "length", "packed", "trees"] = Field(
         "random",
-        description="Rows of a batch: any; of about one length, so that little is padded; or packed one after another "
-        "up to max_length, none attending to another (batch_size then counts packs).",
+        description="Rows of a batch: any; of about one length, so that little is padded; packed one after another "
+        "up to max_length, none attending to another; or trees up to max_length, in which the beginning that rows "
+        "share is encoded once (batch_size then counts packs or trees).",
     )
     lora_rank: int = Field(16, ge=1)
     lora_alpha: float = Field(32, gt=0)
     lora_dropout: float = Field(0.05, ge=0, lt=1)
     lora_modules: str | tuple[str, ...] = Field("all-linear", description="Names of modules, or all linear ones.")
+    lora_layers: int | None = Field(
+        None, ge=1, description="Adapters on the last so many layers only: those below cost no backward pass."
+    )
     weights: Literal["auto", "base", "float32"] = Field(
         "auto",
         description="Type of the weights in memory. auto: the base's own under adapters, float32 where all are trained "
@@ -89,6 +93,10 @@ class TrainingSettings(Settings):
             raise ValueError("save_every is a number of steps, or a share below 1")
         if self.eval_share and not self.save_every:
             raise ValueError("eval_share needs checkpoints to choose the best of: save_every is 0")
+        if self.lora_layers and not self.adapts:
+            raise ValueError("lora_layers is for adapters: method='lora'")
+        if self.batches == "trees" and self.micro_batch_size not in (None, 1):
+            raise ValueError("a tree is a batch in memory by itself: micro_batch_size=1")
         if self.method == "qlora" and self.weights == "float32":
             raise ValueError("qlora holds the base in 4 bits, not in float32")
         return self
@@ -114,6 +122,8 @@ class TrainingSettings(Settings):
                 f"A batch of {self.batch_size} rows cannot be shared by {processes} processes.",
                 hint=f"Give a batch_size that {processes} divides.",
             )
+        if self.batches == "trees":
+            return 1
         if self.micro_batch_size is None:
             most = 1 if weights >= LARGE else _SMALL_MICRO
             return max(n for n in range(1, min(most, share) + 1) if share % n == 0)

@@ -1,0 +1,29 @@
+"""Rebuild the adapter that ships: ``python -m benchmarks.small train``, then ``python -m benchmarks.small pack``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.small.train import STEPS, pack, run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> None:
+    """Run one stage."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stage", choices=["train", "pack"])
+    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
+    parser.add_argument("--work", type=Path, default=ROOT / ".small", help="folder of the training")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of the optimiser, two trees of 1,024 tokens each")
+    parser.add_argument("--file", type=Path, default=ROOT / "shared_core/lm/weights/small.safetensors", help="of pack")
+    given = parser.parse_args()
+    if given.stage == "train":
+        print(run(given.data, given.work, given.steps).output)
+    else:
+        print(pack(given.data, given.work, given.file))
+
+
+if __name__ == "__main__":
+    main()

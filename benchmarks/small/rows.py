@@ -1,0 +1,271 @@
+"""The rows that selfreflect-small is trained on: prompts that pipelines send, with the replies to learn."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from benchmarks.small.sources import SUPPORT_SOURCES, Group, Sources, answering, same
+from shared_core.citation import split_sentences
+from shared_core.conversation.condense import condense_request
+from shared_core.conversation.rules import Exchange
+from shared_core.evaluation.baselines import plain_prompt
+from shared_core.pipelines.evidence import titled
+from shared_core.pipelines.gating.demonstrations import demonstrations
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, step_prompt
+from shared_core.pipelines.reclaim.prompts import (
+    CLAIM_END,
+    REFERENCE_END,
+    REFERENCE_LEAD,
+    WrittenPair,
+    claim_prompt,
+    numbered_prompt,
+    reference_prompt,
+)
+from shared_core.pipelines.support import judge_prompt
+from shared_core.reflection.tokens import (
+    FULLY_SUPPORTED,
+    IRRELEVANT,
+    NO_RETRIEVAL,
+    NO_SUPPORT,
+    PARAGRAPH_END,
+    PARAGRAPH_START,
+    RELEVANT,
+    RETRIEVAL,
+)
+from shared_core.training.rows import Trainable, TrainingRow
+from shared_core.training.self_rag.rows import GeneratorRow
+from shared_core.types import Passage, Span
+
+_WORDS = (
+    "river", "stone", "lamp", "cloud", "garden", "winter", "paper", "bridge", "music", "copper", "forest", "window",
+)  # fmt: skip
+MIXTURE = {
+    "quote": 400, "short": 240, "read": 130, "numbered": 40, "claim": 110, "judge": 700, "self_rag": 620,
+    "condense": 200, "hops": 200,
+}  # fmt: skip
+"""Groups of questions for each skill, or rows where a skill has no groups. Answering, declining and quoting are two
+thirds of the tokens: they make the composed pipeline useful."""
+EACH = 8
+"""Questions on the same passages."""
+DECLINES, UNKNOWN, NO_ANSWER = "I do not know.", " unknown.", "NO ANSWER"
+_BRACKETS = re.compile(r"\s*\([^()]*\)")
+_BEGINNING = re.compile(r"(?:\S+\s*){0,4}(?<!\s)")
+_BEHIND = (
+    r"(?=\?|,| (?:was|were|is|are|did|do|does|has|had|have|can|could|in|on|at|for|from|by|to|during|after|before)\b)"
+)
+
+
+def claim_of(sentence: str, answer: str = "") -> str:
+    """State what a quoted sentence says: itself, without brackets that the answer does not need."""
+    said = _BRACKETS.sub("", sentence)
+    return said if answer in said and len(said) > 10 else sentence
+
+
+def quote_rows(group: Group) -> Iterator[TrainingRow]:
+    """Quote the sentence that answers, and end after its claim; end at once where there is none.
+
+    Decoding copies a quote once it is begun: the choice is in its first words. Only one quote of a group is whole.
+    """
+    whole = next((a for a in group.asked if a.answer), None)
+    for a in group.asked:
+        if not a.answer:
+            yield TrainingRow("reference", reference_prompt(a.question, group.passages, ()), "", True, group.id)
+            continue
+        prompt = reference_prompt(a.question, group.passages, ())
+        if a is not whole:
+            begun = REFERENCE_LEAD + _BEGINNING.match(a.sentence)[0]  # type: ignore[index]  # it matches every text
+            yield TrainingRow("reference", prompt, begun, source=group.id)
+            continue
+        said = f"{REFERENCE_LEAD}{a.sentence}{REFERENCE_END}"
+        yield TrainingRow("reference", prompt, said, source=group.id)
+        pair = WrittenPair(a.sentence, claim_of(a.sentence, a.answer))
+        yield TrainingRow("reference", reference_prompt(a.question, group.passages, [pair]), "", True, group.id)
+
+
+def claim_rows(group: Group) -> Iterator[TrainingRow]:
+    """Say what a quote says, seeing nothing else."""
+    for a in [a for a in group.asked if a.answer][:2]:
+        claim = f" {claim_of(a.sentence, a.answer)}{CLAIM_END}"
+        yield TrainingRow("claim", claim_prompt((), a.sentence), claim, True, group.id)
+
+
+def short_rows(group: Group) -> Iterator[TrainingRow]:
+    """Answer briefly, or say that the passages do not."""
+    for a in group.asked:
+        yield TrainingRow("short", plain_prompt(a.question, group.passages), a.answer or DECLINES, True, group.id)
+
+
+def read_rows(group: Group) -> Iterator[TrainingRow]:
+    """Give the short answer that reading again asks for."""
+    shown = demonstrations("simple")
+    for a in group.asked:
+        prompt = step_prompt(a.question, (), group.passages, shown, ANSWER_LEAD)
+        yield TrainingRow("read", prompt, f" {a.answer.rstrip('.')}." if a.answer else UNKNOWN, True, group.id)
+
+
+def numbered_rows(group: Group) -> Iterator[TrainingRow]:
+    """Name the sentence that answers by its number."""
+    spans = [Span(p.id, s, e, p.text[s:e]) for p in group.passages for s, e in split_sentences(p.text)]
+    for a in group.asked:
+        at = next((i for i, s in enumerate(spans, 1) if s.text == a.sentence and s.passage_id == a.passage), 0)
+        if a.answer and not at:
+            continue
+        said = f"<reference>S{at}</reference><claim>{claim_of(a.sentence, a.answer)}</claim>" if at else NO_ANSWER
+        yield TrainingRow("numbered", numbered_prompt(a.question, spans, group.passages), said, True, group.id)
+
+
+def self_rag_rows(group: Group, rng: random.Random) -> Iterator[GeneratorRow]:
+    """Retrieve; say whether the passage answers; answer and judge the answer by it."""
+    known = [a for a in group.asked if a.answer]
+    for a in rng.sample(known, min(2, len(known))):
+        gold = next(p for p in group.passages if p.id == a.passage)
+        yield GeneratorRow(a.question, _segment(_around(gold, a.sentence), a.answer), group.id)
+    for a in rng.sample(group.asked, min(2, len(group.asked))):
+        others = [p for p in group.passages if p.id != a.passage or not a.answer]
+        if others:
+            yield GeneratorRow(a.question, _segment(_start(rng.choice(others)), ""), group.id)
+
+
+def _segment(passage: Passage, answer: str) -> str:
+    shown = f"{RETRIEVAL}{PARAGRAPH_START}{titled(passage)}{PARAGRAPH_END}"
+    if not answer:
+        return f"{shown}{IRRELEVANT}The passage does not say.{NO_SUPPORT}[Utility:1]"
+    said = answer if answer.endswith(".") else f"{answer}."
+    return f"{shown}{RELEVANT}{said}{FULLY_SUPPORTED}[Utility:5]"
+
+
+def _around(passage: Passage, sentence: str) -> Passage:
+    """Keep the sentence with the one before it and the one behind."""
+    ends = split_sentences(passage.text)
+    at = next(i for i, (s, e) in enumerate(ends) if passage.text[s:e] == sentence)
+    first, last = max(0, at - 1), min(len(ends) - 1, at + 1)
+    return Passage(passage.id, passage.text[ends[first][0] : ends[last][1]], passage.title)
+
+
+def _start(passage: Passage) -> Passage:
+    ends = split_sentences(passage.text)
+    return Passage(passage.id, passage.text[: ends[min(2, len(ends) - 1)][1]], passage.title)
+
+
+def without_passages(rng: random.Random) -> GeneratorRow:
+    """Do a small task that needs no documents."""
+    a, b = rng.randint(2, 60), rng.randint(2, 60)
+    words = rng.sample(_WORDS, 4)
+    task, answer = rng.choice(
+        [
+            (f"What is {a} plus {b}?", str(a + b)),
+            (f"Calculate {a + b} minus {b}.", str(a)),
+            (f"Sort these words: {', '.join(words)}.", ", ".join(sorted(words))),
+            (f"Write the word “{words[0]}” in capital letters.", words[0].upper()),
+            (f"How many words are in this list: {', '.join(words)}?", "4"),
+            (f"Write a short sentence with the word “{words[1]}”.", f"We talked about the {words[1]} yesterday."),
+            ("Say hello.", "Hello! How can I help you?"),
+            (f"Which of these words comes first in the alphabet: {', '.join(words)}?", min(words)),
+        ]
+    )
+    return GeneratorRow(task, f"{NO_RETRIEVAL}{answer.rstrip('.')}.[Utility:5]", "tasks")
+
+
+def judge_rows(sources: Sources, groups: Sequence[Group], count: int) -> Iterator[TrainingRow]:
+    """Say yes or no: does a quote support a claim, does it show that a claim is a right answer."""
+    rng = sources.rng
+    labels = {"supported": "yes", "refuted": "no", "not_supported": "no"}
+    pairs = [
+        row
+        for row in sources.read("support/train")
+        if row["source"] in SUPPORT_SOURCES and row["label"] in labels and len(row["premise"]) < 700
+    ]
+    yes = [p for p in pairs if p["label"] == "supported"]
+    no = [p for p in pairs if p["label"] != "supported"]
+    for row in [*rng.sample(yes, count // 4), *rng.sample(no, count // 4)]:
+        prompt = judge_prompt(rng.choice(("score", "logprobs")), row["premise"], row["hypothesis"])
+        yield TrainingRow("judge", prompt, labels[row["label"]], True, row["source"])
+    for group in groups[: count // 4]:
+        known = [a for a in group.asked if a.answer]
+        if len(known) < 2 or known[0].answer == known[1].answer:
+            continue
+        a, b = known[:2]
+        for claim, reply in ((a, "yes"), (b, "no")):
+            prompt = judge_prompt(rng.choice(("score", "logprobs")), a.sentence, claim.answer, a.question)
+            yield TrainingRow("judge", prompt, reply, True, group.id)
+
+
+def condense_rows(sources: Sources, count: int) -> Iterator[TrainingRow]:
+    """Put the name back for the pronoun of a follow-up."""
+    rng, found = sources.rng, 0
+    ids = list(sources.asked)
+    rng.shuffle(ids)
+    for passage_id in ids:
+        title = sources.squad1[passage_id].title
+        name = re.compile(rf"(?<!the )(?<!The )\b{re.escape(title)}{_BEHIND}")
+        naming = [a for a in sources.asked[passage_id] if name.search(a.question)]
+        if len(title) < 4 or len(naming) < 2:
+            continue
+        before, last = rng.sample(naming, 2)
+        text = f" {sources.squad1[passage_id].text.casefold()} "
+        counts = {p: text.count(f" {p} ") for p in ("he", "she", "they", "it")}
+        follow_up = name.sub(max(counts, key=lambda p: counts[p]), last.question, count=1)
+        if follow_up[0].islower():
+            continue
+        request = condense_request(follow_up, [Exchange(before.question, f"{before.answer}.")])
+        yield TrainingRow("condense", request.prompt, f" {last.question}", True, passage_id)
+        found += 1
+        if found == count:
+            return
+
+
+def hop_rows(sources: Sources) -> Iterator[TrainingRow]:
+    """Quote the facts of a question of several hops one after another, and give its answer in steps of the passages."""
+    for row in json.loads((sources.data / "rag/hotpotqa_train.json").read_text(encoding="utf-8")):
+        facts = [(t, s) for t, s in row["supporting_facts"]]
+        texts = {title: [x.strip() for x in some] for title, some in row["context"]}
+        if same(row["question"]) in sources.measured or any(t not in texts or s >= len(texts[t]) for t, s in facts):
+            continue
+        gold = list(dict.fromkeys(t for t, _ in facts))
+        others = [t for t in texts if t not in gold][:1]
+        passages = tuple(
+            Passage(t, " ".join(texts[t][:4]), t) for t in sources.rng.sample(gold + others, len(gold + others))
+        )
+        if any(s >= 4 for _, s in facts):
+            continue
+        done: list[WrittenPair] = []
+        for title, at in facts[:3]:
+            quote = answering(texts[title][at], [texts[title][at]], "")[0]
+            if not quote:
+                break
+            said = ("\n" if done else "") + f"{REFERENCE_LEAD}{quote}{REFERENCE_END}"
+            yield TrainingRow("reference", reference_prompt(row["question"], passages, done), said, source=row["_id"])
+            done.append(WrittenPair(quote, claim_of(quote)))
+        else:
+            yield TrainingRow("reference", reference_prompt(row["question"], passages, done), "", True, row["_id"])
+        yield TrainingRow("short", plain_prompt(row["question"], passages), row["answer"], True, row["_id"])
+
+
+def make_rows(sources: Sources, share: float = 1.0) -> list[Trainable]:
+    """Make the whole mixture, or a share of it; deterministic for the sources' seed."""
+    n = {skill: max(1, round(count * share)) for skill, count in MIXTURE.items()}
+    rows: list[Trainable] = []
+    grouped: Sequence[tuple[str, Callable[[Group], Iterator[Any]]]] = (
+        ("quote", quote_rows),
+        ("short", short_rows),
+        ("read", read_rows),
+        ("numbered", numbered_rows),
+        ("claim", claim_rows),
+    )
+    groups: list[Group] = []
+    for skill, make in grouped:
+        some = [*sources.groups2(n[skill] * 6 // 10, EACH), *sources.groups1(n[skill] * 4 // 10, EACH)]
+        groups += some
+        rows += [row for group in some for row in make(group)]
+    for group in sources.groups1(n["self_rag"] // 4, EACH):
+        rows += self_rag_rows(group, sources.rng)
+    rows += [without_passages(sources.rng) for _ in range(n["self_rag"] // 4)]
+    sources.rng.shuffle(groups)
+    rows += judge_rows(sources, groups, n["judge"])
+    rows += condense_rows(sources, n["condense"])
+    rows += hop_rows(sources)
+    return rows

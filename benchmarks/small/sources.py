@@ -1,0 +1,188 @@
+"""Questions with their passages, from the training splits only, without any question that is measured elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared_core.citation import split_sentences
+from shared_core.types import Passage
+
+MEASURED = (
+    "rag/squad2_tune.jsonl.gz",
+    "rag/squad2_test.jsonl.gz",
+    "rag/nq_gold_passage.jsonl.gz",
+    "ood/subjqa_questions.jsonl.gz",
+    "ood/policyqa_questions.jsonl.gz",
+    "ood/covidqa_questions.jsonl.gz",
+    "ood/twowiki_questions.jsonl.gz",
+    "ood/xquad_de.jsonl.gz",
+)
+"""Files whose questions are measured; none of them is trained on."""
+SUPPORT_SOURCES = ("fool_me_twice", "begin_v1")
+"""Sources of support/train whose licence allows weights to be published."""
+_GOLD, _OTHER = 900, 260  # characters of the paragraph that is asked about, and of the others beside it
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question; the sentence of its passage that answers it, and the answer (both empty: unanswerable)."""
+
+    question: str
+    sentence: str = ""
+    answer: str = ""
+    passage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Questions on the same passages."""
+
+    id: str
+    passages: tuple[Passage, ...]
+    asked: tuple[Asked, ...]
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a compressed file of JSON lines."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+def same(question: str) -> str:
+    """Normalise a question, to find it again: its words in lower case."""
+    return " ".join(re.findall(r"\w+", question.casefold()))
+
+
+def measured(data: Path) -> set[str]:
+    """Return the questions that are measured, as ``same`` writes them."""
+    return {same(row["question"]) for name in MEASURED if (data / name).exists() for row in read(data / name)}
+
+
+def answering(text: str, answers: Sequence[str], question: str, start: int | None = None) -> tuple[str, str]:
+    """Return the sentence of a text that answers, and the answer as it stands there; ("", "") if there is none.
+
+    Args:
+        text: of the passage.
+        answers: right ones; the shortest that a sentence holds is taken.
+        question: its words decide between several sentences.
+        start: offset of the answer, where it is known.
+    """
+    sentences = [(a, b, text[a:b]) for a, b in split_sentences(text)]
+    for answer in sorted(answers, key=len):
+        if start is not None:
+            found = [s for a, b, s in sentences if a <= start and start + len(answer) <= b]
+        else:
+            found = [s for _, _, s in sentences if re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", s)]
+        if found:
+            asked = set(same(question).split())
+            return max(found, key=lambda s: len(asked & set(same(s).split()))), answer
+    return "", ""
+
+
+class Sources:
+    """SQuAD's paragraphs and questions, grouped; deterministic for a seed.
+
+    Args:
+        data: folder of the data.
+        seed: of every choice.
+    """
+
+    def __init__(self, data: Path, seed: int = 0) -> None:
+        self.data, self.rng = data, random.Random(seed)
+        self.measured = measured(data)
+        self.squad1 = {
+            p["id"]: Passage(p["id"], p["text"], p["title"]) for p in self.read("reading/squad1_train_passages")
+        }
+        every = {p["id"]: Passage(p["id"], p["text"], p["title"]) for p in self.read("rag/corpus")}
+        taught = {every[row["passage_id"]].title for row in self.read("rag/squad2_train")}
+        self.squad2 = {i: p for i, p in every.items() if i.startswith("squad2/") and p.title in taught}
+        self.by_title: dict[str, list[Passage]] = defaultdict(list)
+        for passage in self.squad1.values():
+            self.by_title[passage.title].append(passage)
+        self.asked: dict[str, list[Asked]] = defaultdict(list)
+        for row in self._questions("reading/squad1_train"):
+            first = next((starts[0] for starts in row["starts"] if starts), None)
+            self._add(row, self.squad1[row["passage_id"]], row["answers"][:1], first)
+        self.asked2: dict[str, list[Asked]] = defaultdict(list)
+        for row in self._questions("rag/squad2_train"):
+            passage = self.squad2[row["passage_id"]]
+            if row["answerable"]:
+                sentence, answer = answering(passage.text, row["answers"], row["question"])
+                if sentence:
+                    self.asked2[passage.id].append(Asked(row["question"].strip(), sentence, answer, passage.id))
+            else:
+                self.asked2[passage.id].append(Asked(row["question"].strip(), passage=passage.id))
+
+    def read(self, name: str) -> Iterator[dict[str, Any]]:
+        return read(self.data / f"{name}.jsonl.gz")
+
+    def _questions(self, name: str) -> Iterator[dict[str, Any]]:
+        return (row for row in self.read(name) if same(row["question"]) not in self.measured)
+
+    def _add(self, row: dict[str, Any], passage: Passage, answers: Sequence[str], start: int | None) -> None:
+        sentence, answer = answering(passage.text, answers, row["question"], start)
+        if sentence and len(sentence) < 400:
+            self.asked[passage.id].append(Asked(row["question"].strip(), sentence, answer, passage.id))
+
+    def groups1(self, count: int, each: int) -> list[Group]:
+        """Group questions of SQuAD 1.1: a paragraph with others beside it, half the questions of another paragraph.
+
+        Args:
+            count: number of groups.
+            each: questions of a group at most.
+        """
+        groups = []
+        ids = [i for i, some in self.asked.items() if len(some) >= 3 and len(self.squad1[i].text) <= _GOLD]
+        for gold_id in self.rng.sample(ids, min(count, len(ids))):
+            gold = self.squad1[gold_id]
+            others = [p for p in self.by_title[gold.title] if p.id != gold_id and self.asked.get(p.id)]
+            absent = self.rng.sample(others, min(3, len(others)))
+            beside = [p for p in others if p not in absent]
+            passages = self._beside(gold, beside, self.squad1)
+            shown = same(" ".join(f"{p.title} {p.text}" for p in passages))
+            foreign = [a for p in absent for a in self.asked[p.id] if f" {same(a.answer)} " not in f" {shown} "]
+            groups.append(self._group(gold, passages, self.asked[gold_id], foreign, each))
+        return groups
+
+    def groups2(self, count: int, each: int) -> list[Group]:
+        """Group questions of SQuAD 2.0, about half of them written to have no answer; arguments as ``groups1``."""
+        groups = []
+        ids = [i for i, some in self.asked2.items() if len(some) >= 3]
+        self.rng.shuffle(ids)
+        for gold_id in [ids[n % len(ids)] for n in range(count)]:
+            gold, some = self.squad2[gold_id], self.asked2[gold_id]
+            beside = [p for p in self.squad2.values() if p.title == gold.title and p.id != gold_id]
+            passages = self._beside(gold, beside, self.squad2)
+            absent = [Asked(a.question) for a in some if not a.answer]
+            groups.append(self._group(gold, passages, [a for a in some if a.answer], absent, each))
+        return groups
+
+    def _beside(self, gold: Passage, beside: Sequence[Passage], all_of: dict[str, Passage]) -> tuple[Passage, ...]:
+        """Put a paragraph among the beginnings of others: of its article, and of any."""
+        near = self.rng.sample(list(beside), min(len(beside), self.rng.choice((1, 1, 2, 2, 3))))
+        far = [all_of[i] for i in self.rng.sample(list(all_of), self.rng.choice((0, 1, 1, 2)))]
+        cut = [Passage(p.id, _beginning(p.text, _OTHER), p.title) for p in [*near, *far] if p.id != gold.id]
+        some = [gold, *{p.id: p for p in cut}.values()]
+        self.rng.shuffle(some)
+        return tuple(some)
+
+    def _group(
+        self, gold: Passage, passages: tuple[Passage, ...], some: Sequence[Asked], absent: Sequence[Asked], each: int
+    ) -> Group:
+        right = self.rng.sample(list(some), min(len(some), (each + 1) // 2))
+        wrong = [Asked(a.question) for a in self.rng.sample(list(absent), min(len(absent), max(1, each - len(right))))]
+        return Group(gold.id, passages, tuple(right + wrong))
+
+
+def _beginning(text: str, most: int) -> str:
+    """Return the first sentences of a text, as many as fit, at least one."""
+    ends = [end for _, end in split_sentences(text)]
+    return text[: max([ends[0], *(e for e in ends if e <= most)])] if ends else text[:most]

