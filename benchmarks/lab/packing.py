@@ -1,8 +1,7 @@
 """Pack rows for training: shared beginnings are computed once, and several trees of rows fill a sequence.
 
-Rows of a group mostly share a long beginning (demonstrations, passages). They become a tree: an unlearned token with
-the same tokens before it occurs once, and learned tokens branch off. Each token attends to its ancestors only, at the
-positions it would have in its own row, so the loss is the same as that of separate rows.
+Rows of a group mostly share a long beginning (demonstrations, passages). They become a tree
+(``shared_core.training.trees``), whose loss is the same as that of separate rows.
 """
 
 from __future__ import annotations
@@ -13,91 +12,38 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lab.rows.row import IGNORED, LabRow
+from benchmarks.lab.rows.row import LabRow
 from benchmarks.lab.rows.source import RowSource
 from shared_core.errors import InputError
 from shared_core.lm.encoding import Encoder
+from shared_core.training.trees import Tree
 
-__all__ = ["Batch", "Cursor", "Packer", "Step", "Tree", "grow"]
+__all__ = ["Batch", "Cursor", "LabTree", "Packer", "Step", "grow"]
 
 _MISSES = 6
 """Number of trees that may not fit before a step counts as full; they come first in the next step."""
 
 
 @dataclass
-class Tree:
-    """Rows that share their beginnings, as a prefix tree.
+class LabTree(Tree):
+    """A tree of rows, with the family of each."""
 
-    Attributes:
-        ids: n tokens, parents before children.
-        parents: parent of each token, -1 for the first ones.
-        targets: (token before, token to predict, row) for every learned token.
-        families: family of each row.
-    """
-
-    ids: list[int] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    targets: list[tuple[int, int, int]] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
-    _known: dict[tuple[int, int], int] = field(default_factory=dict)
-
-    def add(self, row: LabRow, ids: Sequence[int], labels: Sequence[int]) -> None:
-        """Add a row's tokens and labels."""
-        at = -1
-        for token, label in zip(ids, labels):
-            learned = label != IGNORED
-            if learned:
-                self.targets.append((at, label, len(self.families)))
-            # A learned token is never shared: each row needs its own target, and its own loss, there.
-            found = None if learned else self._known.get((at, token))
-            if found is None:
-                self.ids.append(token)
-                self.parents.append(at)
-                found = len(self.ids) - 1
-                if not learned:
-                    self._known[at, token] = found
-            at = found
-        self.families.append(row.family)
-
-    def growth(self, ids: Sequence[int], labels: Sequence[int]) -> int:
-        """Return the number of tokens that a row would add."""
-        at, shared = -1, 0
-        for token, label in zip(ids, labels):
-            found = self._known.get((at, token)) if label == IGNORED else None
-            if found is None:
-                break
-            at, shared = found, shared + 1
-        return len(ids) - shared
-
-    def seen(self) -> NDArray[np.bool_]:
-        """Return the (n, n) mask: each token attends to itself and its ancestors."""
-        mask = np.zeros((len(self.ids), len(self.ids)), dtype=bool)
-        for i, parent in enumerate(self.parents):
-            if parent >= 0:
-                mask[i] = mask[parent]  # parents come first, so the row of the mask is complete
-            mask[i, i] = True
-        return mask
-
-    def positions(self) -> list[int]:
-        """Return the position of each token in its row."""
-        found: list[int] = []
-        for parent in self.parents:
-            found.append(found[parent] + 1 if parent >= 0 else 0)
-        return found
 
 
-def grow(rows: Sequence[LabRow], encoder: Encoder, length: int) -> tuple[list[Tree], int]:
+def grow(rows: Sequence[LabRow], encoder: Encoder, length: int) -> tuple[list[LabTree], int]:
     """Make trees of at most ``length`` tokens; also return the number of rows left out because they are longer."""
-    trees: list[Tree] = []
+    trees: list[LabTree] = []
     dropped = 0
     for row in rows:
         ids, labels = row.encode(encoder)
         if len(ids) > length:
             dropped += 1
             continue
-        if not trees or len(trees[-1].ids) + trees[-1].growth(ids, labels) > length:
-            trees.append(Tree())
-        trees[-1].add(row, ids, labels)
+        if not trees or len(trees[-1].ids) + trees[-1].growth(ids) > length:
+            trees.append(LabTree())
+        trees[-1].add(ids, labels)
+        trees[-1].families.append(row.family)
     return trees, dropped
 
 
@@ -165,10 +111,10 @@ class _Bins:
     """Sequences while they are filled, within a budget of tokens."""
 
     budget: int
-    bins: dict[int, list[list[Tree]]] = field(default_factory=dict)
+    bins: dict[int, list[list[LabTree]]] = field(default_factory=dict)
     room: dict[int, list[int]] = field(default_factory=dict)
 
-    def put(self, tree: Tree, length: int) -> bool:
+    def put(self, tree: LabTree, length: int) -> bool:
         """Put a tree into the fullest sequence of that length with room, or a new one; False if neither is possible."""
         size = len(tree.ids)
         room = self.room.setdefault(length, [])
@@ -211,7 +157,7 @@ class Packer:
         if not lengths or min(lengths) < 1 or tokens < max(lengths):
             raise InputError(f"A step of {tokens!r} tokens cannot hold sequences of {list(lengths)} tokens.")
         self.source, self.encoder, self.lengths, self.tokens = source, encoder, sorted(lengths), tokens
-        self._trees: dict[int, list[Tree]] = {}
+        self._trees: dict[int, list[LabTree]] = {}
 
     def step(self, cursor: Cursor) -> tuple[Step, Cursor]:
         """Make the step at a cursor; also return the cursor after it."""
@@ -236,7 +182,7 @@ class Packer:
         self._trees = {g: t for g, t in self._trees.items() if g in kept}
         return Step(self._batches(bins), dropped), after
 
-    def _grown(self, group: int) -> tuple[list[Tree], int]:
+    def _grown(self, group: int) -> tuple[list[LabTree], int]:
         dropped = 0
         if group not in self._trees:
             rows = self.source.group(group).rows
@@ -251,7 +197,7 @@ class Packer:
         return tuple(replace(b, weight=(b.weight / total).astype(np.float32)) for b in made)
 
 
-def _assemble(bins: Sequence[Sequence[Tree]], length: int, pad: int) -> Batch:
+def _assemble(bins: Sequence[Sequence[LabTree]], length: int, pad: int) -> Batch:
     shape = (len(bins), length)
     ids = np.full(shape, pad, dtype=np.int64)
     positions = np.zeros(shape, dtype=np.int64)

@@ -214,7 +214,6 @@ def _make_tree_trainer(
     progress: Progress | None,
 ) -> Any:
     """Make a trainer of transformers on trees: TRL's computes all logits, and masks of its own."""
-    from datasets import Dataset
     from transformers import Trainer, TrainingArguments
 
     class TreeTrainer(steady(Trainer)):  # type: ignore[misc]  # transformers is not typed
@@ -235,8 +234,8 @@ def _make_tree_trainer(
     return TreeTrainer(
         model=setup.model,
         args=make_config(TrainingArguments, arguments),
-        train_dataset=Dataset.from_list(plant_trees(data, setup.limit)),
-        eval_dataset=Dataset.from_list(plant_trees(held, setup.limit)) if held else None,
+        train_dataset=plant_trees(data, setup.limit),
+        eval_dataset=plant_trees(held, setup.limit) if held else None,
         data_collator=collate_tree,
         processing_class=setup.base.tokenizer,
         callbacks=setup.callbacks(progress, vocabulary=setup.base.vocabulary),

@@ -8,48 +8,91 @@ while its beginning is paid for once. Five questions on one passage cost a third
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shared_core.training.rows import IGNORED
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["collate_tree", "plant_trees", "tree_loss"]
+__all__ = ["Tree", "collate_tree", "plant_trees", "tree_loss"]
 
-Tree = dict[str, list[int]]
-"""``input_ids``; ``parents`` (index of the token before, -1 for none); ``nodes`` and ``targets`` of equal length: the
-tokens at which the loss counts, and the ids that should follow."""
+
+@dataclass
+class Tree:
+    """Rows that share their beginnings, as a prefix tree.
+
+    Attributes:
+        ids: n tokens, parents before children. A row's last token is only a target.
+        parents: parent of each token, -1 for the first ones.
+        targets: (token before, token to predict, row) for every learned token of every row.
+        rows: number of rows.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    targets: list[tuple[int, int, int]] = field(default_factory=list)
+    rows: int = 0
+    _known: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
+
+    def add(self, ids: Sequence[int], labels: Sequence[int]) -> None:
+        """Add a row: its tokens, and its labels of the same length (``IGNORED`` where nothing is learned)."""
+        at = -1
+        for place, (token, label) in enumerate(zip(ids, labels, strict=True)):
+            if label != IGNORED and place:
+                self.targets.append((at, label, self.rows))
+            if place == len(ids) - 1:
+                break
+            found = self._known.setdefault((at, token), len(self.ids))
+            if found == len(self.ids):
+                self.ids.append(token)
+                self.parents.append(at)
+            at = found
+        self.rows += 1
+
+    def growth(self, ids: Sequence[int]) -> int:
+        """Return the number of tokens that a row would add."""
+        at = -1
+        for shared, token in enumerate(ids[:-1]):
+            found = self._known.get((at, token))
+            if found is None:
+                return len(ids) - 1 - shared
+            at = found
+        return 0
+
+    def seen(self) -> NDArray[np.bool_]:
+        """Return the (n, n) mask: each token attends to itself and its ancestors."""
+        mask = np.zeros((len(self.ids), len(self.ids)), dtype=bool)
+        for i, parent in enumerate(self.parents):
+            if parent >= 0:
+                mask[i] = mask[parent]  # parents come first, so the row of the mask is complete
+            mask[i, i] = True
+        return mask
+
+    def positions(self) -> list[int]:
+        """Return the position of each token in its row."""
+        found: list[int] = []
+        for parent in self.parents:
+            found.append(found[parent] + 1 if parent >= 0 else 0)
+        return found
 
 
 def plant_trees(rows: Sequence[Mapping[str, list[int]]], most: int) -> list[Tree]:
-    """Merge rows into trees of at most ``most`` tokens, in a fixed order; a longer row is a tree by itself.
+    """Merge rows into trees of at most ``most`` tokens, in an order of their own; a longer row is a tree by itself.
 
     Args:
         rows: ``input_ids`` and ``labels`` of equal length, as ``encode_rows`` makes them.
         most: tokens of a tree.
     """
     trees: list[Tree] = []
-    before: list[int] = []
-    path: list[int] = []  # nodes of the row before, in the current tree
-    for row in sorted(rows, key=lambda row: row["input_ids"]):
-        ids, labels = row["input_ids"][:-1], row["labels"][1:]  # the last token is only ever a target
-        shared = 0
-        while shared < min(len(ids), len(path)) and ids[shared] == before[shared]:
-            shared += 1
-        if not trees or len(trees[-1]["input_ids"]) + len(ids) - shared > most:
-            trees.append({"input_ids": [], "parents": [], "nodes": [], "targets": []})
-            path, shared = [], 0
-        tree = trees[-1]
-        path = path[:shared]
-        for token in ids[shared:]:
-            tree["parents"].append(path[-1] if path else -1)
-            path.append(len(tree["input_ids"]))
-            tree["input_ids"].append(token)
-        taught = [(node, label) for node, label in zip(path, labels, strict=True) if label != IGNORED]
-        tree["nodes"] += [node for node, _ in taught]
-        tree["targets"] += [label for _, label in taught]
-        before = ids
+    for row in sorted(rows, key=lambda row: row["input_ids"]):  # what begins alike is side by side
+        if not trees or len(trees[-1].ids) + trees[-1].growth(row["input_ids"]) > most:
+            trees.append(Tree())
+        trees[-1].add(row["input_ids"], row["labels"])
     return trees
 
 
@@ -63,20 +106,12 @@ def collate_tree(trees: Sequence[Tree]) -> dict[str, Tensor]:
     import torch
 
     (tree,) = trees
-    count = len(tree["input_ids"])
-    mask = torch.zeros(count, count, dtype=torch.bool)
-    depths = [0] * count
-    for node, parent in enumerate(tree["parents"]):
-        if parent >= 0:
-            mask[node] = mask[parent]
-            depths[node] = depths[parent] + 1
-        mask[node, node] = True
     return {
-        "input_ids": torch.tensor([tree["input_ids"]]),
-        "position_ids": torch.tensor([depths]),
-        "attention_mask": mask[None, None],
-        "nodes": torch.tensor(tree["nodes"]),
-        "labels": torch.tensor([[IGNORED, *tree["targets"]]]),
+        "input_ids": torch.tensor([tree.ids]),
+        "position_ids": torch.tensor([tree.positions()]),
+        "attention_mask": torch.from_numpy(tree.seen())[None, None],
+        "nodes": torch.tensor([node for node, _, _ in tree.targets]),
+        "labels": torch.tensor([[IGNORED, *(target for _, target, _ in tree.targets)]]),
     }
 
 

@@ -32,8 +32,8 @@ def walks(tree: Tree, node: int) -> list[int]:
     """The tokens that a node attends to, from the root on."""
     found: list[int] = []
     while node >= 0:
-        found.append(tree["input_ids"][node])
-        node = tree["parents"][node]
+        found.append(tree.ids[node])
+        node = tree.parents[node]
     return found[::-1]
 
 
@@ -42,18 +42,18 @@ def test_every_row_is_taught_what_it_would_be_alone(given_rows: list[tuple[list[
     rows = [row(tokens, min(prompt, len(tokens) - 1)) for tokens, prompt in given_rows]
     trees = plant_trees(rows, most)
     expected = [(r["input_ids"][:i], label) for r in rows for i, label in enumerate(r["labels"]) if i and label >= 0]
-    taught = [(walks(t, n), target) for t in trees for n, target in zip(t["nodes"], t["targets"], strict=True)]
+    taught = [(walks(t, node), target) for t in trees for node, target, _ in t.targets]
     assert sorted(taught) == sorted(expected)
-    assert sum(len(t["input_ids"]) for t in trees) <= sum(len(r["input_ids"]) - 1 for r in rows)
+    assert sum(len(t.ids) for t in trees) <= sum(len(r["input_ids"]) - 1 for r in rows)
     longest = max(len(r["input_ids"]) - 1 for r in rows)
-    assert all(len(t["input_ids"]) <= max(most, longest) for t in trees)
+    assert all(len(t.ids) <= max(most, longest) for t in trees)
 
 
 def test_five_rows_of_one_beginning_cost_it_once() -> None:
     rows = [row([*range(100, 140), i, i + 1], 40) for i in range(5)]
     [tree] = plant_trees(rows, 1000)
-    assert len(tree["input_ids"]) == 40 + 5
-    assert len(tree["targets"]) == 10
+    assert len(tree.ids) == 40 + 5
+    assert len(tree.targets) == 10
 
 
 def test_loss_and_gradient_are_those_of_rows_apart(tiny_model: Any) -> None:
