@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import threading
 import uuid
@@ -27,9 +26,7 @@ from shared_core.documents.manifest_file import (
     _MANY,
     _TEXT_BLOCK,
     RESTORE,
-    SCHEMA_VERSION,
     FileRecord,
-    OutdatedIndexError,
     _connect,
     _dump,
     _kept,
@@ -37,7 +34,6 @@ from shared_core.documents.manifest_file import (
     _record,
     _retire,
     _unpack,
-    _upgrade_from_2,
     _verify,
     _write_schema,
     tokenizer,
@@ -49,7 +45,7 @@ from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, StoreError
 from shared_core.types import Passage
 
-__all__ = ["RESTORE", "FileRecord", "Manifest", "OutdatedIndexError", "tokenizer", "words_of", "writable"]
+__all__ = ["RESTORE", "FileRecord", "Manifest", "tokenizer", "words_of", "writable"]
 
 
 class Manifest:
@@ -100,13 +96,12 @@ class Manifest:
 
         Args:
             folder: folder of the index.
-            update: check every page, and upgrade the manifest if it is of format 2.
+            update: check every page.
             trust: skip the checks because they were made a moment ago.
 
         Raises:
             IndexMissingError: there is none.
             IndexCorruptedError: the file is damaged or not a manifest. Nothing is changed or deleted.
-            OutdatedIndexError: it is of format 2 and ``update`` is false.
             StoreError: it has another format, or cannot be opened (permissions, another program's lock).
         """
         path = folder / INDEX_MARK
@@ -119,11 +114,9 @@ class Manifest:
         with translated(str(folder)):
             connection = _connect(path)
             try:
-                version = SCHEMA_VERSION if trust else _verify(connection, folder, update=update)
-                opened = cls(_prepared(connection), str(folder), folder)
-                if version < SCHEMA_VERSION:
-                    opened._upgrade()
-                return opened
+                if not trust:
+                    _verify(connection, folder, update=update)
+                return cls(_prepared(connection), str(folder), folder)
             except BaseException:
                 connection.close()
                 raise
@@ -372,22 +365,8 @@ class Manifest:
         if self.rows("SELECT count(*) FROM words")[0][0] > 2 * self.counts()[1]:
             with self.transaction() as connection:
                 connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
-                self._fill_words(connection)
-
-    def _fill_words(self, connection: sqlite3.Connection) -> None:
-        rows = [int(row) for (row,) in connection.execute("SELECT row FROM passages ORDER BY row")]
-        for first in range(0, len(rows), _MANY):
-            for row, passage in self.passages_at(rows[first : first + _MANY]).items():
-                words = words_of(passage)
-                connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", (row, " ".join(words)))
-                connection.execute("UPDATE passages SET words = ? WHERE row = ?", (len(words), row))
-
-    def _upgrade(self) -> None:
-        """Upgrade from format 2, which kept words in tables of its own; texts, passages and vectors stay."""
-        with self.transaction() as connection:
-            _upgrade_from_2(connection, self._fill_words)
-        if self._folder is not None:  # a copy of the vectors that format 2 wrote and never read
-            shutil.rmtree(self._folder / "chroma", ignore_errors=True)
-
-
-# --- the file ---------------------------------------------------------------------------------------------------
+                rows = [int(row) for (row,) in connection.execute("SELECT row FROM passages ORDER BY row")]
+                for first in range(0, len(rows), _MANY):
+                    for row, passage in self.passages_at(rows[first : first + _MANY]).items():
+                        values = row, " ".join(words_of(passage))
+                        connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", values)

@@ -10,7 +10,7 @@ import tempfile
 import uuid
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,34 +24,14 @@ from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Passage
 
 APPLICATION_ID = 0x53524658
-
-
 SCHEMA_VERSION = 3
-
-
-"""Raise it also when ``Tokenizer`` changes: an update then computes all words anew."""
-
-
+"""Raise it also when ``Tokenizer`` changes: the words of indexes made before no longer fit."""
 RESTORE = "Restore the index from a backup, or delete its folder and run `selfreflect index` again."
-
-
 _TEXT_BLOCK = 32_768  # code points compressed together, so that a passage is read without the rest of its file
-
-
 _MANY = 500  # values in one statement; older SQLite versions allow 999
-
-
-_WORD_TABLES = """
-    CREATE VIRTUAL TABLE words USING fts5(word, content='', tokenize='ascii');
-    CREATE VIRTUAL TABLE places USING fts5vocab(words, 'instance');
-"""
-
-
-"""``ascii`` splits at ASCII punctuation and spaces only, so words of ours joined by spaces come out unchanged."""
-
-
+# ``ascii`` splits at ASCII punctuation and spaces only, so words of ours joined by spaces come out unchanged.
 # AUTOINCREMENT: an id is never used again, so readers cannot mistake a new file or passage for a deleted one.
-_SCHEMA = f"""
+_SCHEMA = """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
     CREATE TABLE files (
         id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL UNIQUE, location TEXT NOT NULL,
@@ -68,21 +48,11 @@ _SCHEMA = f"""
     CREATE TABLE retired (id TEXT PRIMARY KEY);
     CREATE UNIQUE INDEX texts_of_file ON texts (file_id, start);
     CREATE INDEX passages_of_file ON passages (file_id, start);
-    {_WORD_TABLES}
+    CREATE VIRTUAL TABLE words USING fts5(word, content='', tokenize='ascii');
+    CREATE VIRTUAL TABLE places USING fts5vocab(words, 'instance');
 """
-
-
-_KEPT_META = ("identity", "embedder", "collection", "settings")
-
-
 _CHECKED = ("meta", "files", "passages")  # read in full by every reader
-
-
 _UNAVAILABLE = ("locked", "busy", "readonly", "read-only", "unable to open", "full", "interrupted", "disk i/o error")
-
-
-class OutdatedIndexError(StoreError):
-    """The index has an earlier format, which an update upgrades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,55 +174,27 @@ def _uri(path: Path, options: str) -> str:
     return f"{path.resolve().as_uri()}?{options}"
 
 
-def _verify(connection: sqlite3.Connection, folder: Path, *, update: bool) -> int:
-    """Check the file and return its format."""
+def _verify(connection: sqlite3.Connection, folder: Path, *, update: bool) -> None:
+    """Check the file: every page for an update, else the tables that a reader reads in full."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if application != APPLICATION_ID:
         raise IndexCorruptedError(f"{folder / INDEX_MARK} is not the manifest of an index.", hint=RESTORE)
-    if version == 2 and not update:
-        raise OutdatedIndexError(
-            f"The index {folder} was created by selfreflect 0.1.0 and has to be upgraded.",
-            hint=f"Run: selfreflect index DOCUMENTS --index {folder} (texts and vectors are kept).",
-        )
-    if version == 1:
+    if version in (1, 2):
         raise StoreError(
-            f"The index {folder} was created by an early version of selfreflect, whose format is no longer read.",
+            f"The index {folder} was created by selfreflect 0.1.0, whose format is no longer read.",
             hint=f"Delete the folder, then index the documents again: selfreflect index DOCUMENTS --index {folder}",
         )
-    if version not in (2, SCHEMA_VERSION):
+    if version != SCHEMA_VERSION:
         raise StoreError(
             f"The index {folder} has format {version}; this version of selfreflect reads format {SCHEMA_VERSION}.",
             hint="Upgrade selfreflect, or index the documents again into another folder.",
         )
-    # Readers check the tables that they read in full. SQLite checks pages of the large tables as it reads them.
+    # SQLite checks pages of the large tables as it reads them.
     for check in ("1",) if update else _CHECKED:
         result = connection.execute(f"PRAGMA quick_check({check})").fetchone()[0]
         if result != "ok":
             raise IndexCorruptedError(f"The index {folder} is damaged: {result}.", hint=RESTORE)
-    return version
-
-
-def _upgrade_from_2(connection: sqlite3.Connection, fill_words: Callable[[sqlite3.Connection], None]) -> None:
-    """Bring the tables of format 2 into today's form, in the caller's transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    for statement in (
-        "DROP INDEX passages_of_block",
-        "DROP TABLE postings",
-        "DROP TABLE blocks",
-        "ALTER TABLE passages RENAME COLUMN block TO words",
-        *filter(str.strip, _WORD_TABLES.split(";")),
-    ):
-        connection.execute(statement)
-    fill_words(connection)
-    old = dict(connection.execute("SELECT key, value FROM meta"))
-    settings = json.loads(old.get("settings") or "{}")
-    if old.get("dense") in ("none", "server"):
-        settings["vectors"] = "none" if old["dense"] == "none" else f"chroma:{old.get('chroma_url', '')}"
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('settings', ?)", (json.dumps(settings),))
-    marks = ", ".join("?" * len(_KEPT_META))
-    connection.execute(f"DELETE FROM meta WHERE key NOT IN ({marks})", _KEPT_META)
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 @contextmanager

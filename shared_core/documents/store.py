@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from shared_core.documents.chunking import Splitter, default_splitter
 from shared_core.documents.load import Failure
-from shared_core.documents.manifest import Manifest, OutdatedIndexError, writable
+from shared_core.documents.manifest import Manifest, writable
 from shared_core.documents.scan import INDEX_MARK, scan
 from shared_core.documents.store_types import (
     IndexProgress,
@@ -367,13 +367,7 @@ class DocumentIndex(Remade):
     def _opened(self, *, update: bool = False) -> Manifest:
         if self._manifest is None:
             assert self.path is not None
-            try:
-                self._manifest = Manifest.open(self.path, update=update)
-            except OutdatedIndexError:
-                if not writable(self.path):
-                    raise
-                with self._writing():
-                    self._manifest = Manifest.open(self.path, update=True)
+            self._manifest = Manifest.open(self.path, update=update)
         return self._manifest
 
 

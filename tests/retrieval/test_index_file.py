@@ -16,7 +16,7 @@ from hashing_embedder import HashingEmbedder
 from typer.testing import CliRunner
 
 from shared_core.cli import app
-from shared_core.documents import DocumentIndex, manifest, manifest_file, store
+from shared_core.documents import DocumentIndex, manifest, store
 from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, StoreError
 
@@ -275,126 +275,14 @@ def test_a_retriever_sees_no_later_updates(tmp_path: Path, docs: Path, in_memory
 
 # --- earlier versions -----------------------------------------------------------------------------------------------
 
-FORMAT_2 = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE files (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL UNIQUE, location TEXT NOT NULL,
-    content_hash TEXT NOT NULL, config_hash TEXT NOT NULL, title TEXT NOT NULL, format TEXT NOT NULL,
-    characters INTEGER NOT NULL, problems TEXT NOT NULL);
-CREATE TABLE texts (
-    id INTEGER PRIMARY KEY, file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, start INTEGER NOT NULL,
-    text BLOB NOT NULL);
-CREATE TABLE passages (
-    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
-    file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, start INTEGER NOT NULL, stop INTEGER NOT NULL,
-    title TEXT NOT NULL, metadata TEXT NOT NULL, block INTEGER);
-CREATE TABLE vectors (row INTEGER PRIMARY KEY REFERENCES passages ON DELETE CASCADE, data BLOB NOT NULL);
-CREATE TABLE blocks (id INTEGER PRIMARY KEY AUTOINCREMENT, rows BLOB NOT NULL, lengths BLOB NOT NULL);
-CREATE TABLE postings (
-    block INTEGER NOT NULL REFERENCES blocks ON DELETE CASCADE, word TEXT NOT NULL, places BLOB NOT NULL,
-    PRIMARY KEY (block, word)) WITHOUT ROWID;
-CREATE TABLE retired (id TEXT PRIMARY KEY);
-CREATE UNIQUE INDEX texts_of_file ON texts (file_id, start);
-CREATE INDEX passages_of_file ON passages (file_id, start);
-CREATE INDEX passages_of_block ON passages (block);
-"""
 
-
-def to_format_2(folder: Path, dense: str) -> None:
-    """Rewrite an index's file as 0.1.0 would have written it, its embedded Chroma included."""
-    new = sqlite3.connect(folder / INDEX_MARK)
-    kept = {name: new.execute(f"SELECT * FROM {name}").fetchall() for name in ("files", "texts", "vectors", "meta")}
-    passages = new.execute("SELECT row, id, file_id, start, stop, title, metadata FROM passages").fetchall()
-    new.close()
-    for file in folder.iterdir():
-        file.unlink()
-    old = sqlite3.connect(folder / INDEX_MARK)
-    old.executescript(FORMAT_2)
-    meta = dict(kept["meta"])
-    settings = json.loads(meta["settings"])
-    del settings["vectors"]
-    meta |= {"settings": json.dumps(settings), "dense": dense, "words": "english 1"}
-    if dense == "server":
-        meta |= {"chroma_url": "http://127.0.0.1:9"}
-    old.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-    old.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", kept["files"])
-    old.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", kept["texts"])
-    old.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, 1)", passages)
-    old.executemany("INSERT INTO vectors VALUES (?, ?)", kept["vectors"])
-    old.execute("INSERT INTO blocks VALUES (1, x'00', x'00')")
-    old.execute("INSERT INTO postings VALUES (1, 'ferry', x'00')")
-    old.execute(f"PRAGMA application_id = {manifest_file.APPLICATION_ID}")
-    old.execute("PRAGMA user_version = 2")
-    old.commit()
-    old.close()
-    if dense == "own":
-        (folder / "chroma").mkdir()
-        (folder / "chroma" / "chroma.sqlite3").write_bytes(b"a copy that nobody reads")
-
-
-@pytest.mark.parametrize("by", ["asking", "indexing"])
-@pytest.mark.parametrize("dense", [True, False])
-def test_an_index_of_0_1_0_is_upgraded_without_embedding(tmp_path: Path, docs: Path, dense: bool, by: str) -> None:
-    make(tmp_path / "i", docs, dense=dense)
-    expected = ask(tmp_path / "i")
-    with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
-        passages = index.passages()
-    to_format_2(tmp_path / "i", "own" if dense else "none")
-    embedder = HashingEmbedder()
-    with DocumentIndex(tmp_path / "i", embedder=embedder) as index:
-        if by == "indexing":
-            report = index.update(docs)
-            assert (report.unchanged, report.added) == (("birds.txt", "boats.txt"), ())
-        assert [p.id for p in index.retriever().retrieve("a ferry to the island", 5)] == expected
-        assert index.passages() == passages
-        assert index.document_text("boats.txt") == (docs / "boats.txt").read_text()
-        assert index.stats().embedder == (embedder.name if dense else "none")
-    assert len(embedder.batches) == dense, "the question only"
-    assert not (tmp_path / "i" / "chroma").exists()
-    assert ask(tmp_path / "i") == expected
-
-
-def test_an_index_of_0_1_0_remembers_its_server(tmp_path: Path, docs: Path) -> None:
-    make(tmp_path / "i", docs)
-    to_format_2(tmp_path / "i", "server")
-    with DocumentIndex(tmp_path / "i", embedder=HashingEmbedder()) as index:
-        with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:9 failed"):
-            index.retriever()
-        assert index.sources() == ["birds.txt", "boats.txt"]
-
-
-def test_an_index_of_0_1_0_that_may_not_be_written_names_the_command(open_place: Path, docs: Path) -> None:
-    make(open_place / "i", docs)
-    to_format_2(open_place / "i", "own")
-    make_read_only(open_place / "i")
-
-    def refused() -> str:
-        with pytest.raises(StoreError) as caught:
-            DocumentIndex(open_place / "i", embedder=HashingEmbedder()).retriever()
-        return f"{caught.value.message} {caught.value.hint}"
-
-    message = str(without_rights(refused))
-    assert "created by selfreflect 0.1.0" in message
-    assert f"selfreflect index DOCUMENTS --index {open_place / 'i'}" in message
-
-
-def test_a_damaged_index_of_0_1_0_is_left_as_it_is(tmp_path: Path, docs: Path) -> None:
-    make(tmp_path / "i", docs, dense=False)
-    to_format_2(tmp_path / "i", "none")
-    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        connection.execute("UPDATE texts SET text = x'00'")
-    for _ in range(2):
-        with DocumentIndex(tmp_path / "i", dense=False) as index, pytest.raises(IndexCorruptedError):
-            index.update(docs)
-    with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-        assert connection.execute("SELECT count(*) FROM postings").fetchone() == (1,)
-
-
-def test_an_index_of_format_1_is_refused(tmp_path: Path, docs: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_index_of_0_1_0_is_refused_with_the_command_that_makes_it_anew(
+    tmp_path: Path, docs: Path, version: int
+) -> None:
     make(tmp_path / "i", docs, dense=False)
     with sqlite3.connect(tmp_path / "i" / INDEX_MARK) as connection:
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute(f"PRAGMA user_version = {version}")
     for use in (lambda i: i.retriever(), lambda i: i.update(docs)):
         with DocumentIndex(tmp_path / "i", dense=False) as index, pytest.raises(StoreError) as caught:
             use(index)
