@@ -3,7 +3,8 @@
 Two sets. The demo's conversations (``examples/demo_conversations.jsonl``, written for this) are held turn by turn over
 the demo documents, each with our own replies as its history. MTRAG-UN's tasks (``mtragun_tune``, with ``--data``) are
 given with their history; all their contexts together are the documents, and an answer is right if it cites one of the
-task's own contexts. The part ``tune`` of each set was used to choose rules; figures are of the part ``test``.
+task's own contexts. The part ``tune`` of each set was used to choose rules. Wrong answers of the demo's part ``test``
+were read too; ``fresh`` was written afterwards and run once.
 
 ``--model`` condenses: a released model, or ``scripted``, which writes the full questions given with the demo's
 conversations (``full``). ``conversation_rewritten.json`` holds the last question of 40 answerable tasks of the part
@@ -59,7 +60,7 @@ class Outcome:
 def load_conversations(part: str) -> list[Mapping[str, Any]]:
     """Load the demo's conversations of a part."""
     rows = map(json.loads, (EXAMPLES / "demo_conversations.jsonl").read_text(encoding="utf-8").splitlines())
-    return [row for row in rows if part in ("all", row["split"])]
+    return [row for row in rows if part == row["split"] or (part == "all" and row["split"] != "fresh")]
 
 
 def ask(
@@ -220,7 +221,7 @@ def key_of(context: Mapping[str, Any] | str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="12 conversations and 20 tasks")
-    parser.add_argument("--part", default="test", choices=("tune", "test", "all"), help="part of both sets")
+    parser.add_argument("--part", default="test", choices=("tune", "test", "fresh", "all"), help="part of both sets")
     parser.add_argument("--model", help="model that condenses: scripted, smollm2, a path, a GGUF file")
     parser.add_argument("--limit", type=int, help="conversations and tasks at most")
     parser.add_argument("--demo-only", action="store_true", help="leave MTRAG-UN out")

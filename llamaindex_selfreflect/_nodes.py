@@ -8,6 +8,7 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, TextNode
 
+from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.types import MetadataValue, Passage
 
 TITLE_KEYS = ("title", "document_title", "file_name")
@@ -61,6 +62,11 @@ def document_place(node: BaseNode) -> tuple[int, int] | None:
     if not isinstance(start, int) or not isinstance(end, int) or end - start != len(own_text(node)):
         return None
     return start, end
+
+
+def without_abstentions(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """Leave out nodes that are abstentions of ours, also as a sub-question's response: they are no evidence."""
+    return [n for n in nodes if not is_abstention(own_text(n.node).rpartition("\nResponse: ")[2])]
 
 
 def node_of(passage: Passage) -> NodeWithScore:

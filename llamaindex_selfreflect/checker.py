@@ -13,7 +13,7 @@ from llama_index.core.schema import NodeWithScore
 from pydantic import ConfigDict, Field
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
-from llamaindex_selfreflect._nodes import NodeBook
+from llamaindex_selfreflect._nodes import NodeBook, without_abstentions
 from llamaindex_selfreflect._sources import NodeSource, fit_settings, framework_retriever
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.calibration.stack import AnyCalibration
@@ -274,4 +274,4 @@ def _nodes(response: Response | None) -> list[Passage] | None:
     if response is None:
         return None
     nodes: list[NodeWithScore] = response.source_nodes
-    return NodeBook().enter(nodes)
+    return NodeBook().enter(without_abstentions(nodes))

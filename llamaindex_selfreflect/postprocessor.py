@@ -13,7 +13,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from llamaindex_selfreflect._events import dispatcher
-from llamaindex_selfreflect._nodes import annotate, own_text, passage_of
+from llamaindex_selfreflect._nodes import annotate, own_text, passage_of, without_abstentions
 from llamaindex_selfreflect._whole import Whole
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.errors import InputError
@@ -60,7 +60,8 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
 
     Metadata added (and kept from what models and embeddings see): ``selfreflect_reason``; ``selfreflect_probability``
     that it answers and ``selfreflect_quote``, the sentence that speaks most for it, where the method gives them; with
-    ``keep_retrieval_score`` the old score as ``retrieval_score``. Scores compare within one result only.
+    ``keep_retrieval_score`` the old score as ``retrieval_score``. Scores compare within one result only. Nodes that are
+    our own abstentions (responses to sub-questions) are left out.
 
     Its fields can be set later; what then cannot work is refused at that, as it is when the object is made.
 
@@ -164,7 +165,7 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise InputError("Re-ranking needs the query.", hint="postprocess_nodes(nodes, query_str=…)")
-        if not nodes:
+        if not (nodes := without_abstentions(nodes)):
             return []
         self._announce(nodes, query_bundle)
         with self.callback_manager.event(CBEventType.RERANKING, payload=self._payload(nodes, query_bundle)) as event:
@@ -180,7 +181,7 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise InputError("Re-ranking needs the query.", hint="apostprocess_nodes(nodes, query_str=…)")
-        if not nodes:
+        if not (nodes := without_abstentions(nodes)):
             return []
         self._announce(nodes, query_bundle)
         with self.callback_manager.event(CBEventType.RERANKING, payload=self._payload(nodes, query_bundle)) as event:

@@ -131,7 +131,7 @@ BEFORE = [HumanMessage(FIRST), AIMessage(REPLY)]
 ODD: dict[str, list[Any]] = {
     "10,000 messages": [HumanMessage("When was the Old Mill closed?"), AIMessage("In 1833.")] * 5_000 + BEFORE,
     "images": [HumanMessage([PICTURE]), HumanMessage([{"type": "text", "text": FIRST}, PICTURE]), AIMessage(REPLY)],
-    "other roles": [*BEFORE, ChatMessage("The Old Mill is meant.", role="critic"),
+    "other roles": [*BEFORE, ChatMessage(content="The Old Mill is meant.", role="critic"),
                     SystemMessage("Speak of the Old Mill."),
                     ToolMessage("The Old Mill was closed in 1833.", tool_call_id="1"),
                     FunctionMessage(content="x", name="f")],

@@ -19,6 +19,7 @@ from llamaindex_selfreflect import (
     SelfReflectChecker,
     SelfReflectGuard,
     SelfReflectQueryEngine,
+    SelfReflectRerank,
     SelfReflectTool,
 )
 from shared_core import Passage
@@ -63,6 +64,15 @@ def test_our_abstention_passes_every_policy_and_evaluation() -> None:
         evaluation = SelfReflectChecker(score=score).evaluate_response(UNKNOWN, said)  # type: ignore[arg-type]
         assert (evaluation.passing, evaluation.score) == (True, None)
         assert "abstention" in (evaluation.feedback or "")
+
+
+def test_our_abstention_is_no_evidence() -> None:
+    said = str(SelfReflectQueryEngine(SHELF).query(UNKNOWN))
+    for text in (said, f"Sub question: {UNKNOWN}\nResponse: {said}", "NO ANSWER: No passage matches."):
+        silent = NodeWithScore(node=TextNode(text=text))
+        assert SelfReflectRerank().postprocess_nodes([silent, *NODES], query_str=QUESTION)[0].node.node_id == "lamp"
+        assert SelfReflectRerank().postprocess_nodes([silent], query_str=QUESTION) == []
+        assert str(SelfReflectGuard("flag").check(FALSE, nodes=[silent])) == f"{FALSE} (unverified)"
 
 
 async def test_a_guard_is_a_step_of_a_workflow() -> None:
