@@ -70,8 +70,8 @@ class Sample:
             known (thoughts taken off a reply); ``None`` after the end of the sequence, which nothing follows.
 
     Example:
-        >>> Sample("In 1841.", logprobs=(-0.5, -0.25)).cumulative_logprob
-        -0.75
+        >>> Sample("In 1841.", logprobs=(-0.5, -0.25)).finish_reason
+        'eos'
     """
 
     text: str
@@ -88,11 +88,6 @@ class Sample:
     stop_token_id: int | None = None
     next_verdict_logprobs: NDArray[np.float64] | None = None
     alternatives: tuple[tuple[Alternative, ...], ...] | None = None
-
-    @property
-    def cumulative_logprob(self) -> float | None:
-        """Sum of the token log-probabilities, ``None`` if unknown."""
-        return None if self.logprobs is None else float(sum(self.logprobs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class TracingLM:
         return self._model.capabilities
 
     def __getattr__(self, name: str) -> Any:
-        # ``identity``, ``count_tokens`` and whatever else a backend has; never called for what is defined here.
+        # ``identity``, ``encoder`` and whatever else a backend has; never called for what is defined here.
         if name == "_model":  # while it is copied or unpickled
             raise AttributeError(name)
         return getattr(self._model, name)

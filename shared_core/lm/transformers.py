@@ -241,10 +241,6 @@ class TransformersLM(Remade, BaseLanguageModel):
         states = iter(self._all(single, self._states_job, read_state))
         return [stack_states([next(states) for _ in r.sequences]) for r in requests]
 
-    def count_tokens(self, prompt: Prompt) -> int:
-        """Count the tokens of a prompt for this model."""
-        return len(self.encoder.encode(prompt))
-
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
         """Return the id of each string that is one token and has an embedding; ``None`` for the others."""
         return self.encoder.single_ids(strings, self._outputs)

@@ -33,7 +33,6 @@ from shared_core.lm.base import (
     Generation,
     HiddenKind,
     HiddenStates,
-    Prompt,
     SamplingParams,
     Score,
     ScoreResult,
@@ -177,10 +176,6 @@ class VLLM(Remade, BaseLanguageModel):
         with self._lock:
             self._engine.check_open()
             return [self._result(r, self._states) for r in requests]
-
-    def count_tokens(self, prompt: Prompt) -> int:
-        """Count the tokens of a prompt for this model."""
-        return len(self.encoder.encode(prompt))
 
     def token_ids(self, strings: Sequence[str]) -> list[int | None]:
         """Return the id of each string that is one token known to the model; ``None`` for the others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from shared_core.errors import InputError
@@ -42,21 +42,13 @@ _CONTROL = re.compile("|".join(re.escape(t) for t in (*REFLECTION_TOKENS, *_ENDS
 _BEFORE_MARK = re.compile(rf"[ \t]*(?:{_CONTROL.pattern})(?=[.,;:!?)])")
 
 
-def reflection_ids(
-    convert: Callable[[str], int | None] | Mapping[str, int], unknown_id: int | None = None
-) -> dict[str, int]:
+def reflection_ids(vocabulary: Mapping[str, int]) -> dict[str, int]:
     """The id of each reflection token in a model's vocabulary.
-
-    Args:
-        convert: from token to id, ``None`` if it is not one token there (a tokenizer's lookup, or a mapping).
-        unknown_id: the id the lookup gives for what it does not know.
 
     Raises:
         InputError: a token is missing, or two share an id: the model was not trained for Self-RAG.
     """
-    look = convert.get if isinstance(convert, Mapping) else convert
-    found = {t: look(t) for t in REFLECTION_TOKENS}
-    ids = {t: i for t, i in found.items() if i is not None and i != unknown_id}
+    ids = {t: vocabulary[t] for t in REFLECTION_TOKENS if t in vocabulary}
     missing = [t for t in REFLECTION_TOKENS if t not in ids]
     if missing or len(set(ids.values())) < len(ids):
         what = f"lacks {', '.join(missing)}" if missing else "gives two of them one id"

@@ -15,20 +15,18 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from shared_core.errors import InputError, RetrievalError
 from shared_core.retrieval.base import Embedder, Ranking, Retriever, Where, check_k, check_query, collect, collect_ids
-from shared_core.retrieval.bm25 import K1, B, BM25Retriever
+from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.dense import DenseRetriever
 from shared_core.retrieval.filters import normalise
 from shared_core.types import Passage
 
-if TYPE_CHECKING:
-    from shared_core.retrieval.chroma import ChromaRetriever
-
 Fusion = Literal["scores", "rrf"]
 _BATCH = 1_000
+_RRF = 60  # the k of reciprocal-rank fusion, as in the paper
 _Scored = Sequence[tuple[str, float | None]]
 
 
@@ -55,7 +53,6 @@ class HybridRetriever:
             scores, the higher the better.
         fusion: ``scores`` or ``rrf`` (see the module).
         weights: one for each retriever, ≥ 0, not all 0; equal by default.
-        rrf_k: constant of ``rrf``, > 0 (60 in the paper).
         depth: passages taken from each retriever before fusing, ≥ 1; at least ``k`` are taken.
         embedder: embedder of the dense retriever; ``None`` is MiniLM. Not together with ``retrievers``.
 
@@ -70,7 +67,6 @@ class HybridRetriever:
         retrievers: Sequence[Retriever] | None = None,
         fusion: Fusion = "scores",
         weights: Sequence[float] | None = None,
-        rrf_k: float = 60.0,
         depth: int = 100,
         embedder: Embedder | None = None,
     ) -> None:
@@ -89,26 +85,10 @@ class HybridRetriever:
                 raise InputError(f"{type(retriever).__name__} is not a retriever.", hint="It needs retrieve(query, k).")
         if fusion not in ("scores", "rrf"):
             raise InputError(f"Unknown fusion {fusion!r}.", hint="Known: scores, rrf.")
-        if not (math.isfinite(rrf_k) and rrf_k > 0):
-            raise InputError(f"rrf_k must be a positive number, not {rrf_k!r}.", hint="Usual: 60.")
         self.fusion = fusion
         self.weights = _check_weights(weights, len(self.retrievers))
-        self.rrf_k = float(rrf_k)
         self.depth = check_k(depth)
         self.add(cast("list[Passage]", start))
-
-    @classmethod
-    def over(
-        cls, store: ChromaRetriever, *, language: str = "english", k1: float = K1, b: float = B, **options: Any
-    ) -> HybridRetriever:
-        """Combine a Chroma collection with a BM25 retriever built from its passages.
-
-        Args:
-            store: the collection; later ``add`` and ``delete`` change it too.
-            language, k1, b: as for ``BM25Retriever``.
-            options: as for the constructor.
-        """
-        return cls(retrievers=(BM25Retriever(store.passages(), language=language, k1=k1, b=b), store), **options)
 
     def __len__(self) -> int:
         sizes = [len(r) for r in self.retrievers if isinstance(r, Sized)]
@@ -207,7 +187,7 @@ class HybridRetriever:
 
     def _values(self, given: Sequence[float | None], depth: int) -> list[float]:
         if self.fusion == "rrf":
-            return [1.0 / (self.rrf_k + rank) for rank in range(1, len(given) + 1)]
+            return [1.0 / (_RRF + rank) for rank in range(1, len(given) + 1)]
         scores = [score for score in given if score is not None and math.isfinite(score)]
         if len(scores) < len(given):
             raise RetrievalError(

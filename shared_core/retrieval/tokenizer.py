@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -72,25 +72,19 @@ class Tokenizer(Portable):
     Args:
         language: a Snowball language (``english``, ``german``, …; see ``Tokenizer.languages()``), or ``none`` for no
             stemming and no stop words.
-        stop_words: words to leave out; ``None`` is the language's usual list, if there is one.
-        stem: reduce words to their stems.
 
     Raises:
         InputError: unknown language.
     """
 
-    def __init__(
-        self, language: str = "english", *, stop_words: Iterable[str] | None = None, stem: bool = True
-    ) -> None:
+    def __init__(self, language: str = "english") -> None:
         if language != "none" and language not in self.languages():
             raise InputError(
                 f"There is no stemmer for {language!r}.",
                 hint=f"Known: none, {', '.join(self.languages())}.",
             )
         self.language = language
-        self.stem = stem and language != "none"
-        words = _stop_words(language) if stop_words is None else stop_words
-        self.stop_words = frozenset(_fold(w.casefold()) for w in words)
+        self._stop_words = frozenset(_fold(w.casefold()) for w in _stop_words(language))
         # PyStemmer's objects are not thread-safe.
         self._local = threading.local()
 
@@ -134,7 +128,7 @@ class Tokenizer(Portable):
 
     def _stemmer(self) -> Callable[[list[str]], list[str]]:
         stemmer: Any = getattr(self._local, "stemmer", None)
-        if stemmer is None and self.stem:
+        if stemmer is None and self.language != "none":
             import Stemmer
 
             stemmer = self._local.stemmer = Stemmer.Stemmer(self.language)
@@ -144,7 +138,7 @@ class Tokenizer(Portable):
         def run(words: list[str]) -> list[str]:
             if fold_first:
                 words = [_fold(w) for w in words]
-            words = [w for w in words if w not in self.stop_words and _fold(w) not in self.stop_words]
+            words = [w for w in words if w not in self._stop_words and _fold(w) not in self._stop_words]
             if stemmer is not None:
                 words = stemmer.stemWords(words)
             return [sys.intern(_fold(w)) for w in words if w]

@@ -120,7 +120,7 @@ def test_a_scripted_sample_is_cut_at_a_stop_token_by_id_alone() -> None:
     cut, spelt = (r.samples[0] for r in lm.generate([request, request]))  # type: ignore[union-attr]
     assert (cut.text, cut.finish_reason, cut.stop, cut.stop_token_id) == ("He sang.", "stop", None, 7)
     assert cut.token_ids == (10, 11, 7)
-    assert cut.cumulative_logprob == -6.0
+    assert sum(cut.logprobs or ()) == -6.0
     np.testing.assert_array_equal(cut.verdict_logprobs, SAMPLE.verdict_logprobs[:3])  # type: ignore[index]
     np.testing.assert_array_equal(cut.next_verdict_logprobs, [6.0, 7.0])  # what stood behind the stop token
     assert (spelt.text, spelt.stop_token_id) == ("spelt [Utility:5] out", None)

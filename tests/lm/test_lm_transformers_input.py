@@ -36,7 +36,7 @@ def test_overflow_is_refused_before_the_model_runs(tiny_lm: Any) -> None:
     long = Prompt.untrusted("river " * 2000)
     [result] = tiny_lm.generate([Generate(long, SamplingParams(max_tokens=10))])
     assert isinstance(result, ContextOverflowError)
-    assert result.needed == tiny_lm.count_tokens(long) + 10
+    assert result.needed == len(tiny_lm.encoder.encode(long)) + 10
     assert result.available == 1024
     assert isinstance(tiny_lm.score([Score(long, (Prompt.untrusted("a"),))])[0], ContextOverflowError)
     assert isinstance(tiny_lm.hidden_states([HiddenStates((long,))])[0], ContextOverflowError)

@@ -30,11 +30,10 @@ def test_order_and_groups() -> None:
 
 def test_ids_of_a_vocabulary() -> None:
     assert reflection_ids(RELEASED_IDS) == dict(RELEASED_IDS)
-    assert reflection_ids(lambda t: RELEASED_IDS.get(t, 0), unknown_id=0) == dict(RELEASED_IDS)
     with pytest.raises(InputError, match="Relevant"):
         reflection_ids({t: i for t, i in RELEASED_IDS.items() if t != "[Relevant]"})
     with pytest.raises(InputError):
-        reflection_ids(lambda t: 0, unknown_id=0)
+        reflection_ids({})
     with pytest.raises(InputError, match="one id"):
         reflection_ids(dict.fromkeys(REFLECTION_TOKENS, 5))
 

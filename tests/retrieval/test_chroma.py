@@ -80,7 +80,10 @@ def test_in_a_folder_it_lasts(tmp_path: Path) -> None:
     chroma(path=tmp_path / "index").add(CORPUS)
     again = chroma(path=tmp_path / "index", create=False)
     assert again.get(["a"]) == [CORPUS[0]]
-    assert HybridRetriever.over(again).retrieve("who built the bridge")[0].id == "a"
+    assert (
+        HybridRetriever(retrievers=[BM25Retriever(again.passages()), again]).retrieve("who built the bridge")[0].id
+        == "a"
+    )
 
 
 def test_on_a_server(server: str) -> None:

@@ -116,7 +116,6 @@ def test_bad_input_is_refused() -> None:
         {"weights": (1,)},
         {"weights": (0, 0)},
         {"weights": (1, float("nan"))},
-        {"rrf_k": 0},
         {"depth": 0},
         {"retrievers": []},
         {"retrievers": [object()]},

@@ -79,14 +79,14 @@ def row_tree(bodies: Sequence[Ids], start: int) -> RowTree:
 _NONE: Ids = np.zeros(0, dtype=np.int64)
 
 
-def similar_lengths(lengths: Sequence[int], waste: float = 0.3, floor: int = 32) -> list[list[int]]:
-    """Group items that can be padded to one length with at most that share of padding (or ``floor`` tokens)."""
+def similar_lengths(lengths: Sequence[int]) -> list[list[int]]:
+    """Group items that can be padded to one length with at most 30 % padding and 32 tokens."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])  # the first of a group is its longest
     groups: list[list[int]] = []
     for i in order:
         longest = lengths[groups[-1][0]] if groups else 0
-        # A forward pass has a fixed cost, worth about `floor` tokens of padding.
-        if groups and lengths[i] >= longest * (1 - waste) - floor:
+        # A forward pass has a fixed cost, worth about 32 tokens of padding.
+        if groups and lengths[i] >= longest * 0.7 - 32:
             groups[-1].append(i)
         else:
             groups.append([i])
