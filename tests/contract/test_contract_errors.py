@@ -16,9 +16,9 @@ from langchain_core.runnables import RunnableLambda
 
 from langchain_selfreflect import SelfReflectChain
 from shared_core import Passage, SelfReflectEngine
-from shared_core.errors import BackendUnavailableError, ContextOverflowError, LanguageModelError
+from shared_core.errors import BackendUnavailableError, CapabilityError, ContextOverflowError, LanguageModelError
 from shared_core.lm import Generate, Generation, Prompt, SamplingParams
-from shared_core.lm.base import Grammar
+from shared_core.lm.base import Capture, Grammar, HiddenStates, Score
 from shared_core.settings import ReclaimSettings, SelfReflectSettings
 from tests.contract.provider_errors import KEY, OTHERS, REFUSALS, RateLimitError
 from tests.contract.sides import SIDES, Side
@@ -108,6 +108,36 @@ def test_a_class_that_can_be_no_base_is_kept_as_the_cause(framework: Side) -> No
 
     error = failure(framework, make)
     assert isinstance(error.__cause__, ValidationError)
+
+
+def test_an_overflow_says_by_how_much(framework: Side) -> None:
+    text = "maximum context length is 100 tokens. However, your messages resulted in 140 tokens."
+    error = failure(framework, lambda: ValueError(text))
+    assert isinstance(error, ContextOverflowError)
+    assert (error.needed, error.available) == (140, 100)
+
+
+@pytest.mark.parametrize(
+    ("capability", "params"),
+    [
+        ("grammar", {"grammar": Grammar('start: "a"')}), ("verdict_logprobs", {"verdicts": ("yes",)}),
+        ("stop_tokens", {"stop_token_ids": (7,)}), ("hidden_states", {"capture": Capture()}),
+        ("token_statistics", {"token_statistics": True}), ("min_tokens", {"min_tokens": 2}),
+        ("token_logprobs", {"logprobs": True}), ("token_prompts", None),
+    ],
+)  # fmt: skip
+async def test_what_a_model_cannot_do_is_refused_by_name(
+    framework: Side, capability: str, params: dict[str, Any] | None
+) -> None:
+    lm = framework.lm(lambda prompt: "a", logprobs=False)
+    prompt = Prompt.tokens([1, 2]) if params is None else ASK.prompt
+    request = Generate(prompt, SamplingParams(**(params or {})))
+    for error in (lm.generate([request])[0], (await lm.agenerate([request]))[0]):
+        assert isinstance(error, CapabilityError)
+        assert error.capability == capability
+    assert isinstance(lm.score([Score(ASK.prompt, (ASK.prompt,))])[0], CapabilityError)
+    assert isinstance(lm.hidden_states([HiddenStates((ASK.prompt,))])[0], CapabilityError)
+    assert framework.model.seen == []
 
 
 # --- secrets -------------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from shared_core import SelfReflectSettings
 from shared_core.errors import (
     AbstainedError,
     InputError,
-    LanguageModelError,
     QuestionError,
     RetrievalError,
     SettingsError,
@@ -241,13 +240,6 @@ async def test_a_chat_model_writes_claims_behind_quotes() -> None:
     assert documents()[0].page_content[extras["start"] : extras["end"]] == citation["cited_text"]
     assert await made.ainvoke(QUESTION) == message
     assert merged(made.stream(QUESTION)) == message
-
-
-def test_a_failing_model_fails_with_our_error_and_its_cause() -> None:
-    made = chain(llm=TalkingModel(reply=lambda p: RuntimeError("quota")), pipeline="reclaim")
-    with pytest.raises(LanguageModelError, match="quota") as caught:
-        made.invoke(QUESTION)
-    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_our_own_backends_serve_as_llm() -> None:

@@ -6,35 +6,24 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 
 from langchain_selfreflect import LangChainLM
 from shared_core.errors import (
-    BackendUnavailableError,
-    CapabilityError,
-    ContextOverflowError,
     GenerationError,
     InputError,
-    LanguageModelError,
     ResponseError,
 )
 from shared_core.lm.base import (
-    Capture,
     Generate,
     Generation,
-    Grammar,
-    HiddenStates,
     LanguageModel,
     Prompt,
     Sample,
     SamplingParams,
-    Score,
 )
-from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS
 from shared_core.types import Usage
 from tests.langchain.lc_fakes import Ear, TalkingModel, TunableModel
 
@@ -74,25 +63,6 @@ def test_roles_become_messages_and_a_raw_prompt_one_human_message() -> None:
     assert kinds[1] == [("system", "Be brief."), ("human", "Question: When?"), ("ai", "Then."), ("human", "Where?")]
 
 
-def test_words_put_into_the_models_mouth_are_asked_to_be_continued() -> None:
-    model = TalkingModel()
-    LangChainLM(model).generate([Generate(Prompt.trusted("Q", "user") + Prompt.trusted("The answer is", "assistant"))])
-    assert [m.type for m in model.seen[0].messages] == ["human"]
-    assert model.seen[0].prompt.endswith("The answer is")
-
-
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.lists(st.sampled_from([*COMMON_CONTROL_STRINGS, "a", " ", "<", "|", "im_start", "\u2060", "é"]), max_size=8))
-def test_untrusted_text_holds_no_control_string_and_comes_back_as_it_was(pieces: list[str]) -> None:
-    document = "".join(pieces) + "."
-    model = TalkingModel(reply=lambda prompt: prompt.replace("Say: ", "Said: ", 1))
-    sample = one(LangChainLM(model), Generate(Prompt.trusted("Say: ") + Prompt.untrusted(document)))
-    sent = model.seen[0].prompt.removeprefix("Say: ")
-    assert not any(c in sent for c in COMMON_CONTROL_STRINGS)
-    if any(c in document for c in COMMON_CONTROL_STRINGS):
-        assert sample.text == f"Said: {document}"
-
-
 def test_trusted_text_goes_out_as_it_is() -> None:
     model = TalkingModel()
     one(LangChainLM(model), ask("<think> about it"))
@@ -125,18 +95,6 @@ def test_samples_at_a_temperature_that_cannot_be_set_are_warned_of_once(caplog: 
     assert [r.getMessage() for r in caplog.records if "temperature" in r.getMessage()] == [
         "TalkingModel takes no temperature: all samples are drawn at the model's own"
     ]
-
-
-def test_samples_of_one_request_have_different_seeds() -> None:
-    class Seeded(TunableModel):
-        seed: int | None = None
-
-        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-            return self._answer("sync", messages, stop, {"seed": self.seed})
-
-    model = Seeded()
-    LangChainLM(model).generate([ask(n=3, seed=10, temperature=1.0)])
-    assert sorted(call.kwargs["seed"] for call in model.seen) == [10, 11, 12]
 
 
 async def test_what_a_model_refuses_is_left_out_from_then_on() -> None:
@@ -281,71 +239,16 @@ async def test_sync_equals_async_and_async_is_native() -> None:
     assert {call.how for call in model.seen[8:]} == {"async"}
 
 
-async def test_one_failing_request_fails_alone() -> None:
-    model = TalkingModel(reply=lambda p: RuntimeError("boom") if "bad" in p else "fine")
-    requests = [ask("good"), ask("bad", n=2), ask("good")]
-    for results in (LangChainLM(model).generate(requests), await LangChainLM(model).agenerate(requests)):
-        assert [isinstance(r, Generation) for r in results] == [True, False, True]
-        assert isinstance(results[1], GenerationError)
-        assert isinstance(results[1].__cause__, RuntimeError)
-
-
 def test_usage_is_the_providers_added_up() -> None:
     (result,) = LangChainLM(TalkingModel()).generate([ask(n=3, temperature=1.0)])
     assert isinstance(result, Generation)
     assert result.usage == Usage(calls=3, prompt_tokens=21, generated_tokens=6, cached_tokens=9)
 
 
-@pytest.mark.parametrize(
-    ("raised", "error"),
-    [
-        (ConnectionError("refused"), BackendUnavailableError),
-        (TimeoutError(), BackendUnavailableError),
-        (ValueError("odd"), GenerationError),
-        (
-            ValueError("This model's maximum context length is 100 tokens. However, you requested 150 tokens"),
-            ContextOverflowError,
-        ),
-    ],
-)
-def test_failures_are_errors_of_our_tree(raised: Exception, error: type[Exception]) -> None:
-    (result,) = LangChainLM(TalkingModel(reply=lambda p: raised)).generate([ask()])
-    assert isinstance(result, error)
-    assert isinstance(result, type(raised))
-
-
 @pytest.mark.parametrize(("text", "finish"), [("", "length"), ("", "content_filter"), ("x", "SAFETY")])
 def test_a_reply_that_was_withheld_or_used_up_is_an_error(text: str, finish: str) -> None:
     (result,) = LangChainLM(TalkingModel(reply=lambda p: text, finish=finish)).generate([ask()])
     assert isinstance(result, ResponseError)
-
-
-@pytest.mark.parametrize(
-    ("params", "capability"),
-    [
-        ({"grammar": Grammar("start: 'a'")}, "grammar"),
-        ({"verdicts": ("yes",)}, "verdict_logprobs"),
-        ({"stop_token_ids": (7,)}, "stop_tokens"),
-        ({"capture": Capture()}, "hidden_states"),
-        ({"token_statistics": True}, "token_statistics"),
-        ({"min_tokens": 2}, "min_tokens"),
-        ({"logprobs": True}, "token_logprobs"),
-    ],
-)
-def test_what_it_cannot_do_it_refuses_by_name(params: dict[str, Any], capability: str) -> None:
-    model = TalkingModel()
-    (result,) = LangChainLM(model).generate([ask(**params)])
-    assert isinstance(result, CapabilityError)
-    assert result.capability == capability
-    assert model.seen == []
-
-
-def test_scores_states_and_ids_are_refused() -> None:
-    lm = LangChainLM(TalkingModel())
-    assert isinstance(lm.score([Score(Prompt.trusted("a"), (Prompt.trusted("b"),))])[0], CapabilityError)
-    assert isinstance(lm.hidden_states([HiddenStates((Prompt.trusted("a"),))])[0], CapabilityError)
-    assert isinstance(lm.generate([Generate(Prompt.tokens([1, 2]))])[0], CapabilityError)
-    assert isinstance(lm.generate([Generate(Prompt())])[0], LanguageModelError)
 
 
 def test_content_blocks_and_plain_strings_are_read() -> None:

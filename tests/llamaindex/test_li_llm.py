@@ -8,24 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
 
 from llamaindex_selfreflect import LlamaIndexLM
 from shared_core.errors import (
-    BackendUnavailableError,
-    CapabilityError,
-    ContextOverflowError,
-    GenerationError,
     InputError,
     LanguageModelError,
 )
-from shared_core.lm import Capture, Generate, Generation, Grammar, LanguageModel, Prompt, SamplingParams, Score
-from shared_core.lm.base import HiddenStates
-from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS, MARK
+from shared_core.lm import Generate, Generation, LanguageModel, Prompt, SamplingParams
 from tests.llamaindex.li_fakes import ChatLLM, CompletionLLM, chat_reply, top
 
 ASK = Prompt.trusted("Say: ")
@@ -122,20 +114,6 @@ def test_callbacks_and_traces_stay() -> None:
 
 
 # --- hostile text --------------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.sampled_from([*COMMON_CONTROL_STRINGS, "<|im_", "start|>", MARK, " a ", "é"]), max_size=6))
-@settings(max_examples=100, deadline=None, derandomize=True)
-def test_untrusted_text_holds_no_control_string_and_comes_back_as_it_was(pieces: list[str]) -> None:
-    text = "".join(pieces)
-    llm = ChatLLM(lambda p, o: p.removeprefix("user: Read: "))
-    parts = Prompt.trusted("Read: ", "user")
-    for piece in pieces:  # one part each: a control string cut in two is still one
-        parts += Prompt.untrusted(piece, "user")
-    generation = only(LlamaIndexLM(llm).generate([Generate(parts)]))
-    sent = llm.calls[0][0]
-    assert not any(c.lower() in sent.lower() for c in COMMON_CONTROL_STRINGS)
-    assert generation.text == text
 
 
 def test_trusted_control_strings_are_sent_as_they_are() -> None:
@@ -237,83 +215,6 @@ def saying(reply: ChatResponse) -> ChatLLM:
 
 
 # --- failures ------------------------------------------------------------------------------------------------------
-
-
-class RateLimitError(Exception):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (ConnectionError("refused"), BackendUnavailableError),
-        (TimeoutError(), BackendUnavailableError),
-        (RateLimitError("slow down"), BackendUnavailableError),
-        (ValueError("odd"), GenerationError),
-        (
-            ValueError("maximum context length is 100 tokens. However, your messages resulted in 140 tokens."),
-            ContextOverflowError,
-        ),
-        (GenerationError("ours"), GenerationError),
-    ],
-)
-async def test_a_failing_request_fails_alone_and_is_named(error: Exception, kind: type[Exception]) -> None:
-    def script(prompt: str, options: dict[str, Any]) -> str:
-        if "bad" in prompt:
-            raise error
-        return "fine"
-
-    requests = [Generate(Prompt.trusted("bad")), Generate(Prompt.trusted("good"))]
-    for llm in (ChatLLM(script), CompletionLLM(script)):
-        lm = LlamaIndexLM(llm)
-        for failed, done in (lm.generate(requests), await lm.agenerate(requests)):
-            assert isinstance(failed, kind)
-            assert isinstance(failed, type(error))
-            assert isinstance(done, Generation)
-    overflow = refused([failed]) if kind is ContextOverflowError else None
-    assert overflow is None or (overflow.needed, overflow.available) == (140, 100)  # type: ignore[attr-defined]
-
-
-def test_keys_are_not_shown() -> None:
-    def script(prompt: str, options: dict[str, Any]) -> str:
-        raise ValueError("bad key verysecretkey or sk-abcdefgh12345678")
-
-    class Keyed(ChatLLM):
-        api_key: str = "verysecretkey"
-
-        def __init__(self, script: Any) -> None:
-            super().__init__(script)
-
-    error = refused(LlamaIndexLM(Keyed(script)).generate([Generate(ASK)]))
-    assert "secret" not in str(error)
-    assert "abcdefgh" not in str(error)
-    assert error.__cause__ is None
-
-
-@pytest.fixture
-def refusals() -> list[tuple[str, Generate]]:
-    grammar = Grammar('start: "a"')
-    return [
-        ("grammar", Generate(ASK, SamplingParams(grammar=grammar))),
-        ("verdict_logprobs", Generate(ASK, SamplingParams(verdicts=("yes",)))),
-        ("stop_tokens", Generate(ASK, SamplingParams(stop_token_ids=(7,)))),
-        ("hidden_states", Generate(ASK, SamplingParams(capture=Capture()))),
-        ("token_statistics", Generate(ASK, SamplingParams(token_statistics=True))),
-        ("token_logprobs", Generate(ASK, SamplingParams(logprobs=True))),
-        ("token_prompts", Generate(Prompt.tokens([1, 2]))),
-    ]
-
-
-async def test_what_it_cannot_do_is_refused_by_name(refusals: list[tuple[str, Generate]]) -> None:
-    llm = CompletionLLM(lambda p, o: "a")
-    lm = LlamaIndexLM(llm)
-    for name, request in refusals:
-        for error in (refused(lm.generate([request])), refused(await lm.agenerate([request]))):
-            assert isinstance(error, CapabilityError)
-            assert error.capability == name
-    assert isinstance(lm.score([Score(ASK, (ASK,))])[0], CapabilityError)
-    assert isinstance(lm.hidden_states([HiddenStates((ASK,))])[0], CapabilityError)
-    assert llm.calls == []
 
 
 def test_a_reply_without_text_is_empty_not_a_crash() -> None:
