@@ -115,7 +115,7 @@ def _short_answer(
     written = yield from _ask(question, read, run)
     text = " ".join(written.text.split())
     # Without steps the prompt ended in "So the answer is", and the reply begins right after it.
-    short = final_answer(text if run.settings.seakr.multi_hop else f"the answer is {text}")
+    short = final_answer(text if _in_steps(read, run) else f"the answer is {text}")
     if short is None and text:  # steps that came to no end: ask for the answer that follows from them
         short = yield from conclude(question, [text], read, _demonstrations(run), run.settings)
     if short is None or not is_answer(short) or is_refusal(short) or _repeats(short, question):
@@ -139,18 +139,18 @@ def _ask(question: str, passages: list[Passage], run: QuestionRun) -> Flow[Sampl
 
     ``passages`` loses those that do not fit, the lowest-ranked first.
     """
-    settings, options = run.settings, run.settings.seakr
+    settings = run.settings
     model = run.abilities.model("default")
-    params = SamplingParams(
-        max_tokens=(4 if options.multi_hop else 1) * options.max_step_tokens,
-        stop=ANSWER_STOPS,
-        logprobs=model is not None and model.token_logprobs,
-        seed=settings.seed,
-    )
-    lead = "" if options.multi_hop else ANSWER_LEAD
     while True:
+        steps = _in_steps(passages, run)
+        params = SamplingParams(
+            max_tokens=(4 if steps else 1) * settings.seakr.max_step_tokens,
+            stop=ANSWER_STOPS,
+            logprobs=model is not None and model.token_logprobs,
+            seed=settings.seed,
+        )
         try:
-            prompt = step_prompt(question, (), passages, _demonstrations(run), lead)
+            prompt = step_prompt(question, (), passages, _demonstrations(run), "" if steps else ANSWER_LEAD)
             written: Generation = yield Generate(prompt, params)
             return written.samples[0]
         except ContextOverflowError as error:
@@ -159,6 +159,11 @@ def _ask(question: str, passages: list[Passage], run: QuestionRun) -> Flow[Sampl
             dropped = max(1, int(error.excess * len(passages)))  # in proportion: each try encodes the whole prompt
             del passages[-dropped:]
             yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
+
+
+def _in_steps(passages: Sequence[Passage], run: QuestionRun) -> bool:
+    """Return whether to reason step by step; what one passage answers needs no steps."""
+    return run.settings.seakr.multi_hop and len(passages) > 1
 
 
 def _demonstrations(run: QuestionRun) -> Sequence[Demonstration]:

@@ -15,7 +15,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.rereading import promising
 from shared_core.reading.base import Reading
 from shared_core.types import Answer, Passage, Span
-from tests.fakes import FirstSentenceReader, Shelf, published
+from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
 
 QUESTION = "When was the lamp lit?"
 QUOTED = "<reference>S1</reference><claim>It was painted red.</claim>"
@@ -191,6 +191,7 @@ def test_questions_of_several_steps_are_thought_over(written: str, calls: int) -
         return FOUND if text.endswith("So the answer is") else written if text.endswith("\nAnswer:") else QUOTED
 
     lm = ScriptedLM(reply)
-    engine = SelfReflectEngine(Shelf(), lm, published(), judge=Doubts(), reader=FirstSentenceReader(0.9))
+    shelf = Shelf([*PASSAGES, Passage("works", "The lamp was new. It came with the tower.")])
+    engine = SelfReflectEngine(shelf, lm, published(), judge=Doubts(), reader=FirstSentenceReader(0.9))
     assert engine.answer(QUESTION).text == "1871 [1]"
     assert sum("Answer in the same format" in r.prompt.text for r in lm.requests if isinstance(r, Generate)) == calls
