@@ -27,7 +27,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from shared_core.documents.load import LoadOptions, parse_document
 
 ROOT = Path(__file__).parents[1]
-WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+SCHEMAS = "http://schemas.openxmlformats.org"
+MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+PARTS = {
+    "[Content_Types].xml": f'<Types xmlns="{SCHEMAS}/package/2006/content-types"><Default Extension="rels" ContentType='
+    '"application/vnd.openxmlformats-package.relationships+xml"/>'
+    f'<Override PartName="/word/document.xml" ContentType="{MAIN}"/></Types>',
+    "_rels/.rels": f'<Relationships xmlns="{SCHEMAS}/package/2006/relationships"><Relationship Id="r" Type='
+    f'"{SCHEMAS}/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/></Relationships>',
+}
 CHILD = """
 import resource, sys
 from shared_core.errors import DocumentError
@@ -53,7 +61,10 @@ print(length, seconds, max(after.ru_maxrss - before.ru_maxrss, helper.ru_maxrss)
 def docx(body: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("word/document.xml", f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>')
+        for name, content in PARTS.items():
+            archive.writestr(name, content)
+        word = f"{SCHEMAS}/wordprocessingml/2006/main"
+        archive.writestr("word/document.xml", f'<w:document xmlns:w="{word}"><w:body>{body}</w:body></w:document>')
     return buffer.getvalue()
 
 

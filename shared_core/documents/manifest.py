@@ -4,7 +4,7 @@ A file's text, its passages, their words and the file's hash change together in 
 file is there in its old state or in its new one. Passages are stored as offsets into the text, so they cannot disagree
 with it. Sentence vectors lie beside the passages and are added by a later step (``store``).
 
-Words are kept in an FTS5 table, which ``lexical`` reads through FTS5's vocabulary table. The table stores no content,
+Words are kept in an FTS5 table, which ``stored`` reads through FTS5's vocabulary table. The table stores no content,
 and SQLite before 3.43 cannot delete from such a table. Words of deleted passages therefore stay until they are the
 larger part, when the table is filled anew; readers skip them.
 """
