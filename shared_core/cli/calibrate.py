@@ -349,7 +349,10 @@ def _write(run: CalibrateOptions, before: dict[str, AnyCalibration], fitted: dic
     if len(useful) < len(fitted):
         note(f"What was asked is kept in {asked.path}: add questions, or try another method or model.")
         raise typer.Exit(FAILED)
-    asked.remove()
+    if any(f.partial for f in fitted.values()):
+        note(f"What was asked is kept in {asked.path}: with a larger budget the same command goes on.")
+    else:
+        asked.remove()
 
 
 def _write_claims(labels: ClaimLabels, path: Path | None) -> None:

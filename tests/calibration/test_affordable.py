@@ -175,6 +175,12 @@ def test_the_command_tells_estimate_cost_and_budget(monkeypatch: pytest.MonkeyPa
     least = 2 * len(QUESTIONS)  # an answer and samples
     assert f"{len(QUESTIONS)} questions take at least {least} calls" in " ".join(done.output.split())
     assert file.exists()
+    assert not Path(f"{file}.rows").exists()
+    for budget, goes_on in (("90calls", False), ("900calls", True)):
+        part = items.invoke(monkeypatch, tmp_path, "gate", "--model", "x", "-o", file, "--budget", budget)
+        assert part.exit_code == 0, part.output
+        assert ("of a run that did not end" in part.output) is goes_on
+        assert Path(f"{file}.rows").exists() is not goes_on
     refused = items.invoke(monkeypatch, tmp_path, "gate", "--model", "x", "-o", file, "--budget", "3EUR")
     assert refused.exit_code == 2
     assert "needs the prices" in refused.output

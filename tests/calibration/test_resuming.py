@@ -19,6 +19,7 @@ from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
 from shared_core.support.run_log import RunLog
+from shared_core.types import Passage
 from tests.calibration import test_fit_claims as lamps
 from tests.calibration import test_fit_gate as estimators
 from tests.calibration.test_fit_gate import COUNT, QUESTIONS, engine, invoke, reply
@@ -77,6 +78,27 @@ def test_rows_of_another_configuration_are_not_taken(tmp_path: Path) -> None:
     other = lamps.engine(top_k=3)
     fit("claims", other, lamps.QUESTIONS, kept=kept)
     assert other.resources.models["default"].requests  # type: ignore[attr-defined]
+
+
+def test_rows_of_other_documents_are_not_taken(tmp_path: Path) -> None:
+    kept = RunLog(tmp_path / "rows")
+
+    class Listed(lamps.Lamps):
+        def __init__(self, passages: list[Passage]) -> None:
+            self.passages = {p.id: p for p in passages}
+
+        def ids(self) -> list[str]:
+            return list(self.passages)
+
+        def get(self, ids: list[str]) -> list[Passage]:
+            return [self.passages[i] for i in ids]
+
+    fit("claims", lamps.engine().over(Listed(lamps.LAMPS)), lamps.QUESTIONS, kept=kept)
+    for passages, again in ((lamps.LAMPS, False), (lamps.LAMPS[:-1], True)):
+        engine = lamps.engine().over(Listed(passages))
+        engine.resources.models["default"].requests.clear()  # type: ignore[attr-defined]
+        fit("claims", engine, lamps.QUESTIONS, kept=kept)
+        assert bool(engine.resources.models["default"].requests) is again  # type: ignore[attr-defined]
 
 
 def test_a_row_added_behind_a_torn_line_is_read_again(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from shared_core.errors import (
     SettingsError,
     StoreError,
 )
+from shared_core.evaluation.compare.run_folder import describe_retriever
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.budget import Budget, Preview
 from shared_core.evaluation.fitting.labels import Label, can_be_judged
@@ -176,7 +177,8 @@ class Observed:
 class FitJob:
     """One fit: the engine, its questions, the options, the log of rows, and the meter of what it costs.
 
-    ``started``: questions were asked before, so batches need not begin small.
+    ``started``: questions were asked before, so batches need not begin small. ``documents``: description of those that
+    the engine reads, made here if not given; rows of other documents are not taken from the log.
     """
 
     engine: SelfReflectEngine
@@ -186,6 +188,12 @@ class FitJob:
     progress: Progress | None = None
     meter: Meter | Preview = field(default_factory=lambda: Meter(SelfReflectSettings()))
     started: bool = False
+    documents: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Describe the documents once; copies of a job keep the description."""
+        if self.documents is None:
+            object.__setattr__(self, "documents", describe_retriever(self.engine.resources.retriever))
 
     def run_many(self, waiting: Sequence[Flow[T]], deadline: float | None = None) -> list[T | Exception]:
         """Run flows together and count what they use."""
@@ -219,7 +227,7 @@ class FitJob:
                     _raise_if_fatal(result)
             return found
 
-        part = f"{part} {digest_of(engine or self.engine)}"
+        part = f"{part} {digest_of(engine or self.engine, self.documents)}"
         return ask_each(
             questions,
             checked,

@@ -64,6 +64,7 @@ class Fitted:
         usage: what asking has cost; logged rows cost nothing again.
         target: accuracy that the engine answers at.
         prices: of tokens, if known.
+        partial: a budget or an interval left questions unasked.
     """
 
     purpose: str
@@ -72,6 +73,7 @@ class Fitted:
     usage: Usage = Usage()
     target: float = 0.5
     prices: Prices | None = None
+    partial: bool = False
 
     @property
     def rows(self) -> tuple[Observation, ...]:
@@ -237,7 +239,7 @@ def estimate(
         InputError, CalibrationInputError: as ``fit``.
     """
     preview = Preview()
-    job = FitJob(engine, questions, options or FitOptions(), RunLog(), meter=preview)
+    job = FitJob(engine, questions, options or FitOptions(), RunLog(), meter=preview, documents={})
     _check(purpose, job)
     some = _sample(questions)[:PREVIEWED]
     with contextlib.suppress(SelfReflectError):  # an observation without a reply may be no observation
@@ -269,42 +271,61 @@ def _fit_once(purpose: str, job: FitJob) -> Fitted:
     return Fitted(purpose, calibration, observed, target=target)
 
 
+def _count_logged(purpose: str, job: FitJob, questions: Sequence[Question]) -> int:
+    """Return how many of the first questions the log holds; no model is asked."""
+    if not len(job.kept.rows):
+        return 0
+    scratch = RunLog()
+    scratch.rows.update(job.kept.rows)
+    for number, question in enumerate(questions):
+        preview = Preview()
+        one = dataclasses.replace(job, questions=[question], kept=scratch, meter=preview, progress=None)
+        with contextlib.suppress(SelfReflectError):
+            PURPOSES[purpose].observe(one)
+        if preview.usage.calls:
+            return number
+    return len(questions)
+
+
 def _fit_within(purpose: str, job: FitJob, budget: Budget) -> Fitted:
     """Ask more and more of the questions, until the budget is spent or the result is precise enough; then fit.
 
     Rounds grow with what was asked, so that looking at the result after each costs little. Logged rows cost nothing.
     """
-    questions, size, new = _sample(job.questions), 0, 0
+    questions = _sample(job.questions)
+    size, new, stop = _count_logged(purpose, job, questions), 0, ""
+    step = 0 if size else 1  # first what is logged already
     progress = job.progress
-    fitted: Fitted | None = None
-    stop, failure = "", CalibrationInputError("The budget is spent before any question.", hint="Raise it.")
-    while size < len(questions) and not stop:
-        step = min(max(1, min(_ROUND, size), size // 8), len(questions) - size)
-        most = budget.affordable(job.meter.usage, new)
-        if most is not None and most < step:
-            step, stop = most, f"the budget is spent ({describe(job.meter.usage, budget.prices)})"
-        if not step:
-            break
-        known = len(job.kept.rows)
-        size += step
+    while True:
+        fitted: Fitted | None = None
+        failure: CalibrationInputError | None = None
         part = dataclasses.replace(
             job,
-            questions=questions[:size],
-            started=size > step,
+            questions=questions[: size + step],
+            started=size > 0,
             progress=progress and (lambda done, _: progress(done, len(questions))),
         )
         try:
             fitted = _fit_once(purpose, part)
         except CalibrationInputError as error:  # too few so far
-            failure, fitted = error, None
-        new += step if len(job.kept.rows) > known else 0
+            failure = error
+        size, new = size + step, new + step
         if fitted is not None and budget.interval is not None and isinstance(fitted.calibration, (Calibration, Stack)):
             low, high = wilson_interval(*fitted.shown)
-            stop = stop or ("the interval is narrow enough" if high - low <= 2 * budget.interval else "")
+            stop = "the interval is narrow enough" if high - low <= 2 * budget.interval else ""
+        if stop or size == len(questions):
+            break
+        step = min(max(1, min(_ROUND, size), size // 8), len(questions) - size)
+        most = budget.affordable(job.meter.usage, new)
+        step = step if most is None else min(step, most)
+        if not step:
+            stop = f"the budget is spent ({describe(job.meter.usage, budget.prices)})"
+            break
     if fitted is None:
+        assert failure is not None
         raise failure
     if size < len(questions):
         note = f"{size} of {len(questions)} questions were asked: {stop}"
         observed = dataclasses.replace(fitted.observed, notes=(*fitted.observed.notes, note))
-        fitted = dataclasses.replace(fitted, observed=observed)
+        fitted = dataclasses.replace(fitted, observed=observed, partial=True)
     return fitted
