@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from shared_core import SelfReflectSettings
-from shared_core.errors import AbstainedError, SelfReflectError, SettingsError
+from shared_core.errors import AbstainedError, RetrievalError, SelfReflectError, SettingsError
 from shared_core.pipelines import PIPELINES, load_pipeline
 from shared_core.settings import PipelineName
 from tests.contract.facades import FACADES, QUESTION, TEXTS, Facades
@@ -204,9 +204,21 @@ def test_warming_up_reads_a_word_and_raises_what_the_first_question_would(facade
         facades.engine(_Broken(), reader=reader).warm_up()
 
 
+@pytest.mark.parametrize("kind", [ConnectionError, RetrievalError])
+async def test_a_retrievers_error_keeps_its_class(facades: Facades, kind: type[Exception]) -> None:
+    engine = facades.engine(_Broken(ConnectionError))
+    with pytest.raises(kind, match="nothing there"):
+        facades.ask(engine, QUESTION)
+    with pytest.raises(kind, match="nothing there"):
+        await facades.aask(engine, QUESTION)
+
+
 class _Broken:
+    def __init__(self, error: type[Exception] = OSError) -> None:
+        self.error = error
+
     def retrieve(self, query: str, k: int = 5) -> Any:
-        raise OSError("nothing there")
+        raise self.error("nothing there")
 
 
 def test_a_re_rankers_fields_take_effect_when_they_are_set_or_are_refused(facades: Facades) -> None:

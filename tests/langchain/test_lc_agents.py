@@ -13,7 +13,7 @@ from langchain_core.tools import tool
 
 from langchain_selfreflect import SelfReflectChain, SelfReflectChecker
 from shared_core import Passage, SelfReflectSettings
-from shared_core.errors import AbstainedError, InputError, RetrievalError, SettingsError
+from shared_core.errors import AbstainedError, InputError, SettingsError
 from shared_core.retrieval import BM25Retriever
 from tests.langchain.lc_fakes import TalkingModel
 
@@ -216,13 +216,3 @@ def test_a_node_of_langgraph_holds_a_conversation() -> None:
     last = app.invoke({"messages": [HumanMessage("How wide is it?")]}, thread)["messages"][-1]
     assert last.text == "The Selm Strait is 3 miles wide. [1]"
     assert last.response_metadata["selfreflect"]["metadata"]["condensed_question"] == "How wide is the Selm Strait?"
-
-
-def test_a_retrievers_error_keeps_its_class() -> None:
-    class Down(BM25Retriever):
-        def retrieve(self, *args: Any, **kwargs: Any) -> Any:
-            raise ConnectionError("no route")
-
-    for kind in (ConnectionError, RetrievalError):
-        with pytest.raises(kind, match="no route"):
-            SelfReflectChain(retriever=Down([Passage("a", "b")])).invoke(QUESTION)
