@@ -220,6 +220,7 @@ HOSTILE = {
     "comment": "<!--" * 1_000_000,
     "div": "<div>" * 300_000,
     "open cells": "<table><tr><td>" * 60_000,
+    "cells in cells": "<table><tr><th>a</th><th>b</th></tr><tr><td>x</td><td>" * 20_000,
     "attributes": "<a " + " ".join(f"a{i}=1" for i in range(200_000)) + ">x",
     "brackets": "<" * 2_000_000,
     "references": "&" * 2_000_000,

@@ -255,7 +255,7 @@ class _PageReader:
             if len(self.runs) > element.first:
                 self.runs[-1].text = self.runs[-1].text.rstrip("\r\n")
         elif tag in CELLS:
-            if flatten_cell(self.runs[element.first :], element.gap, _SPACE_GAP):
+            if flatten_cell(self.runs, element.first, element.gap, _SPACE_GAP):
                 self._gap = min(self._gap, _CELL)
             if self._tables:
                 self._tables[-1].end_cell(len(self.runs))

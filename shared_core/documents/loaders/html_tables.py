@@ -23,24 +23,30 @@ _SENTENCE = re.compile(r"[.!?](?:\s|$)")
 _DIGIT = re.compile(r"\d")
 
 
-def flatten_cell(runs: Sequence[TextRun], gap: int, within: int) -> bool:
+def flatten_cell(runs: Sequence[TextRun], first: int, gap: int, within: int) -> bool:
     """Put a short cell on one line, whatever blocks are in it; a long one is layout and keeps them.
 
     Args:
-        runs: of the cell.
+        runs: those from ``first`` on are the cell's.
+        first: see ``runs``.
         gap: the separator due before it; 0 if there is none.
         within: the strongest separator within it.
     """
-    if not runs or not _is_plain(runs):
+    if first == len(runs) or not _is_plain(runs, first, len(runs)):
         return False
-    runs[0].gap = min(runs[0].gap, gap) if gap else runs[0].gap
-    for run in runs[1:]:
+    runs[first].gap = min(runs[first].gap, gap) if gap else runs[first].gap
+    for run in runs[first + 1 :]:
         run.gap = min(run.gap, within)
     return True
 
 
-def _is_plain(runs: Sequence[TextRun]) -> bool:
-    return sum(len(run.text) for run in runs) <= _CELL_LETTERS and not any(r.level or r.preformatted for r in runs)
+def _is_plain(runs: Sequence[TextRun], first: int, end: int) -> bool:
+    letters = 0
+    for i in range(first, end):  # a cell may hold half the page, and each of the cells around it as well
+        letters += len(runs[i].text)
+        if letters > _CELL_LETTERS or runs[i].level or runs[i].preformatted:
+            return False
+    return True
 
 
 @dataclass(slots=True)
@@ -135,4 +141,4 @@ def _texts(row: Sequence[_Cell], runs: Sequence[TextRun]) -> list[str]:
 
 def _can_name(row: Sequence[_Cell], columns: int, runs: Sequence[TextRun]) -> bool:
     """Return whether a row has one plain cell for each column."""
-    return len(row) == columns and all(not c.wide and _is_plain(runs[c.first : c.end]) for c in row)
+    return len(row) == columns and all(not c.wide and _is_plain(runs, c.first, c.end) for c in row)
