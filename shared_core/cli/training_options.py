@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import typer
 
 from shared_core.cli.common import exit_code
 from shared_core.cli.console import err, note, out
 from shared_core.errors import InputError, MissingDependencyError, SettingsError
+from shared_core.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from shared_core.training.trainer import Progress
@@ -25,20 +26,19 @@ if TYPE_CHECKING:
 __all__ = ["TrainingOptions", "launched", "training_steps"]
 
 
-def _how(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="How to train")
+_PANELS = {
+    "Memory and speed": "micro_batch_size max_length batches gradient_checkpointing bf16 weights optimizer",
+    "Checkpoints, evaluation, trackers": "eval_share save_every run_name",
+    "How to train": "learning_rate epochs max_steps batch_size warmup schedule weight_decay max_grad_norm lora_rank "
+    "lora_alpha lora_dropout lora_layers seed",
+}
+"""Settings of a training that are options of the same name, with their descriptions, by the panel of --help."""
 
-
-def _memory(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="Memory and speed")
-
-
-def _kept(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="Checkpoints, evaluation, trackers")
+_BY_RECIPE = ("learning_rate", "epochs", "batch_size", "warmup", "schedule")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
+class _Given:
     """Options of a command that trains; ``None`` leaves a setting to the recipe.
 
     >>> TrainingOptions(rows=[], model="base", output=Path("out"), lora=True, epochs=1).changes()
@@ -56,54 +56,15 @@ class TrainingOptions:
     ] = field(default_factory=list)
     method: Annotated[
         Literal["full", "lora", "qlora"] | None,
-        _how("All weights, low-rank adapters, or adapters over a base in 4 bits."),
+        typer.Option(help="All weights, low-rank adapters, or adapters over a base in 4 bits."),
     ] = None
-    lora: Annotated[bool | None, _how("The same as --method lora and --method full.", "--lora/--full")] = None
-    learning_rate: Annotated[float | None, _how("Highest, after warm-up.")] = None
-    epochs: Annotated[float | None, _how("Passes over the rows.")] = None
-    max_steps: Annotated[int | None, _how("Steps instead of epochs.")] = None
-    batch_size: Annotated[int | None, _how("Rows per step, over all processes and accumulation.")] = None
-    warmup: Annotated[float | None, _how("Share of the steps.")] = None
-    schedule: Annotated[
-        Literal["linear", "cosine", "constant_with_warmup"] | None, _how("How the learning rate falls.")
-    ] = None
-    weight_decay: Annotated[float | None, _how("AdamW's.")] = None
-    max_grad_norm: Annotated[float | None, _how("Gradients are scaled down to this norm.")] = None
-    lora_rank: Annotated[int | None, _how("Rank of adapters (16).")] = None
-    lora_alpha: Annotated[float | None, _how("Scale of adapters (32).")] = None
-    lora_dropout: Annotated[float | None, _how("Of adapters (0.05).")] = None
-    lora_layers: Annotated[int | None, _how("Adapters on the last so many layers only (all).")] = None
-    seed: Annotated[int | None, _how("Of everything random (0).")] = None
-    micro_batch_size: Annotated[
-        int | None,
-        _memory("Rows in memory at a time; the rest is accumulated (1 from a billion weights, up to 8 for less)."),
-    ] = None
-    max_length: Annotated[int | None, _memory("Tokens; longer rows are left out, never cut.")] = None
-    batches: Annotated[
-        Literal["random", "length", "packed", "trees"] | None,
-        _memory("Rows of a batch: any, of about one length, packed, or merged where they begin alike (random)."),
-    ] = None
-    gradient_checkpointing: Annotated[
-        bool | None, _memory("Less memory, a third more time; on for large models on an accelerator.")
-    ] = None
-    bf16: Annotated[bool | None, _memory("bfloat16 passes; on where the accelerator can.")] = None
-    weights: Annotated[
-        Literal["auto", "base", "float32"] | None,
-        _memory("Type of weights in memory: auto keeps the base's under adapters."),
-    ] = None
-    optimizer: Annotated[
-        Literal["adamw_torch", "adamw_torch_fused", "paged_adamw_8bit", "adafactor"] | None,
-        _memory("adamw_torch unless given."),
-    ] = None
-    use_cpu: Annotated[bool, _memory("Do not use an accelerator.", "--cpu")] = False
-    eval_share: Annotated[float | None, _kept("Share of sources held out; the best checkpoint is the result (0).")] = (
+    lora: Annotated[bool | None, typer.Option("--lora/--full", help="The same as --method lora and --method full.")] = (
         None
     )
-    save_every: Annotated[float | None, _kept("Steps between checkpoints, or a share below 1 (0.1); 0 for none.")] = (
-        None
-    )
-    report_to: Annotated[list[str] | None, _kept("Tracker, as TRL names it: tensorboard, wandb, …; repeatable.")] = None
-    run_name: Annotated[str | None, _kept("Name of this training in trackers.")] = None
+    use_cpu: Annotated[bool, typer.Option("--cpu", help="Do not use an accelerator.")] = False
+    report_to: Annotated[
+        list[str] | None, typer.Option(help="Tracker, as TRL names it: tensorboard, wandb, …; repeatable.")
+    ] = None
 
     def changes(self) -> dict[str, Any]:
         """Return the settings that were given, by name.
@@ -124,6 +85,27 @@ class TrainingOptions:
         if self.report_to:
             chosen["report_to"] = tuple(self.report_to)
         return chosen
+
+
+def _settings() -> list[tuple[str, Any, Any]]:
+    """Make an option of each setting that ``_PANELS`` names; not given, it is ``None``."""
+    found = []
+    for panel, names in _PANELS.items():
+        for name in names.split():
+            info = TrainingSettings.model_fields[name]
+            default = "" if info.default is None or name in _BY_RECIPE else f" ({info.default})"
+            told = typer.Option(help=f"{(info.description or name).rstrip('.')}{default}.", rich_help_panel=panel)
+            kind = info.annotation if info.default is None else Optional[info.annotation]  # noqa: UP045
+            found.append((name, Annotated[kind, told], field(default=None)))
+    return found
+
+
+if TYPE_CHECKING:
+    TrainingOptions = _Given
+else:
+    TrainingOptions = dataclasses.make_dataclass(
+        "TrainingOptions", _settings(), bases=(_Given,), frozen=True, kw_only=True
+    )
 
 
 @contextmanager

@@ -27,6 +27,8 @@ __all__ = [
     "TrainingRow",
     "read_json_lines",
     "read_rows",
+    "restore_prompt",
+    "store_prompt",
     "write_json_lines",
     "write_rows",
 ]
@@ -96,7 +98,7 @@ class TrainingRow:
     @property
     def key(self) -> tuple[str, str, str, bool]:
         """Key that is equal for rows that teach the same."""
-        return (self.role, json.dumps(_store(self.prompt)), self.completion, self.ends)
+        return (self.role, json.dumps(store_prompt(self.prompt)), self.completion, self.ends)
 
     @property
     def group(self) -> str:
@@ -134,34 +136,22 @@ class TrainingRow:
 
         Where the output so far belongs to the prompt, its last message is the assistant's, to be continued.
         """
-        prompt, untrusted = _store(self.prompt)
         completion = [{"role": "assistant", "content": self.completion}] if self.prompt.is_chat else self.completion
-        return {
-            "role": self.role,
-            "prompt": prompt,
-            "completion": completion,
-            "ends": self.ends,
-            "untrusted": untrusted,
-            "source": self.source,
-        }
+        head = {"role": self.role, "completion": completion, "ends": self.ends, "source": self.source}
+        return {**head, **store_prompt(self.prompt)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TrainingRow:
         """Reverse ``to_dict``; KeyError, TypeError or InputError for anything else."""
-        prompt, completion = data["prompt"], data["completion"]
-        if not isinstance(prompt, str):
+        completion = data["completion"]
+        if not isinstance(data["prompt"], str):
             (completion,) = (m["content"] for m in completion)
-        return cls(
-            str(data["role"]),
-            _restore(prompt, data["untrusted"]),
-            str(completion),
-            bool(data.get("ends", False)),
-            str(data.get("source", "")),
-        )
+        ends, source = bool(data.get("ends", False)), str(data.get("source", ""))
+        return cls(str(data["role"]), restore_prompt(data), str(completion), ends, source)
 
 
-def _store(prompt: Prompt) -> tuple[Any, list[list[list[int]]]]:
-    """Store a prompt as messages (or one text) with the untrusted ranges of each."""
+def store_prompt(prompt: Prompt) -> dict[str, Any]:
+    """Store a prompt as plain values: ``prompt``, messages or one text, and ``untrusted``, the ranges of each."""
     messages: list[dict[str, str]] = []
     untrusted: list[list[list[int]]] = []
     for part in prompt.parts:
@@ -177,16 +167,16 @@ def _store(prompt: Prompt) -> tuple[Any, list[list[list[int]]]]:
                 ranges[-1][1] = end
             else:
                 ranges.append([start, end])
-    if not prompt.is_chat:
-        return (messages[0]["content"] if messages else ""), untrusted
-    return messages, untrusted
+    whole: Any = messages if prompt.is_chat else messages[0]["content"] if messages else ""
+    return {"prompt": whole, "untrusted": untrusted}
 
 
-def _restore(prompt: Any, untrusted: Any) -> Prompt:
-    chat = not isinstance(prompt, str)
-    messages = prompt if chat else [{"role": None, "content": prompt}]
+def restore_prompt(data: Mapping[str, Any]) -> Prompt:
+    """Reverse ``store_prompt``; KeyError, TypeError or InputError for anything else."""
+    given = data["prompt"]
+    messages = [{"role": None, "content": given}] if isinstance(given, str) else given
     parts: list[Part] = []
-    for message, ranges in zip(messages, untrusted, strict=True):
+    for message, ranges in zip(messages, data["untrusted"], strict=True):
         text, role, at = message["content"], message["role"], 0
         for start, end in ranges:
             if not at <= start < end <= len(text):

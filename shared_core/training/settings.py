@@ -31,8 +31,8 @@ class TrainingSettings(Settings):
     method: Literal["full", "lora", "qlora"] = Field(
         "full", description="All weights; low-rank adapters; or adapters over a base in 4 bits (needs bitsandbytes)."
     )
-    learning_rate: float = Field(2e-5, gt=0)
-    epochs: float = Field(3, gt=0)
+    learning_rate: float = Field(2e-5, gt=0, description="Highest, after warm-up.")
+    epochs: float = Field(3, gt=0, description="Passes over the rows.")
     max_steps: int | None = Field(None, ge=1, description="Instead of epochs.")
     batch_size: int = Field(16, ge=1, description="Rows per step, over all processes.")
     micro_batch_size: int | None = Field(
@@ -42,10 +42,14 @@ class TrainingSettings(Settings):
         "models of a billion weights and more, up to eight for smaller ones.",
     )
     warmup: float = Field(0.03, ge=0, lt=1, description="Share of the steps.")
-    schedule: Literal["linear", "cosine", "constant_with_warmup"] = "linear"
-    weight_decay: float = Field(0.0, ge=0)
+    schedule: Literal["linear", "cosine", "constant_with_warmup"] = Field(
+        "linear", description="How the learning rate falls."
+    )
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradients are scaled down to this norm.")
-    optimizer: Literal["adamw_torch", "adamw_torch_fused", "paged_adamw_8bit", "adafactor"] = "adamw_torch"
+    optimizer: Literal["adamw_torch", "adamw_torch_fused", "paged_adamw_8bit", "adafactor"] = Field(
+        "adamw_torch", description="As transformers names it."
+    )
     max_length: int | None = Field(None, ge=2, description="Tokens of a row; None takes the model's context.")
     too_long: Literal["drop", "raise"] = Field(
         "drop", description="Longer rows: left out and counted, or refused. They are never cut."
@@ -56,9 +60,9 @@ class TrainingSettings(Settings):
         "up to max_length, none attending to another; or trees up to max_length, in which the beginning that rows "
         "share is encoded once (batch_size then counts packs or trees).",
     )
-    lora_rank: int = Field(16, ge=1)
-    lora_alpha: float = Field(32, gt=0)
-    lora_dropout: float = Field(0.05, ge=0, lt=1)
+    lora_rank: int = Field(16, ge=1, description="Rank of adapters.")
+    lora_alpha: float = Field(32, gt=0, description="Scale of adapters.")
+    lora_dropout: float = Field(0.05, ge=0, lt=1, description="Of adapters.")
     lora_modules: str | tuple[str, ...] = Field("all-linear", description="Names of modules, or all linear ones.")
     lora_layers: int | None = Field(
         None, ge=1, description="Adapters on the last so many layers only: those below cost no backward pass."
@@ -85,7 +89,7 @@ class TrainingSettings(Settings):
     )
     report_to: tuple[str, ...] = Field((), description="Trackers, as TRL names them: tensorboard, wandb, mlflow, …")
     run_name: str | None = Field(None, description="Name of this training in trackers.")
-    seed: int = 0
+    seed: int = Field(0, description="Of everything random.")
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainingSettings:

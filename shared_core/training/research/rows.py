@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from shared_core.errors import InputError
 from shared_core.lm.base import Prompt
-from shared_core.training.rows import TrainingRow, read_json_lines
+from shared_core.training.rows import TrainingRow, read_json_lines, restore_prompt, store_prompt
 from shared_core.types import Passage
 
 T = TypeVar("T")
@@ -66,12 +66,10 @@ class Searched:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        stored = TrainingRow(ROLE, self.prompt, "x").to_dict()
         return {
             "id": self.id,
             "question": self.question,
-            "prompt": stored["prompt"],
-            "untrusted": stored["untrusted"],
+            **store_prompt(self.prompt),
             "candidates": [asdict(c) for c in self.candidates],
             "abstention": self.abstention,
             "tokens": self.tokens,
@@ -81,8 +79,6 @@ class Searched:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Searched:
         """Reverse ``to_dict``; KeyError, TypeError or ValueError for anything else."""
-        completion = [{"role": "assistant", "content": "x"}] if not isinstance(data["prompt"], str) else "x"
-        row = TrainingRow.from_dict({**data, "role": ROLE, "completion": completion})
         candidates = tuple(
             Scored(**{**c, "claims": tuple(c["claims"]), "probabilities": tuple(c["probabilities"])})
             for c in data["candidates"]
@@ -90,7 +86,7 @@ class Searched:
         return cls(
             data["id"],
             data["question"],
-            row.prompt,
+            restore_prompt(data),
             candidates,
             data["abstention"],
             data["tokens"],
@@ -150,11 +146,10 @@ def preferences(search: Searched, *, pairs: int = PAIRS) -> list[dict[str, Any]]
     """Pair each of the ``pairs`` best candidates with each of the ``pairs`` worst of strictly lower utility."""
     ranked = search.ranked()
     best, worst = ranked[:pairs], ranked[::-1][:pairs]
-    stored = search.to_dict()
+    stored = store_prompt(search.prompt)
     return [
         {
-            "prompt": stored["prompt"],
-            "untrusted": stored["untrusted"],
+            **stored,
             "chosen": [{"role": "assistant", "content": good.text}],
             "rejected": [{"role": "assistant", "content": bad.text}],
             "utilities": [good.utility, bad.utility],
@@ -168,15 +163,13 @@ def preferences(search: Searched, *, pairs: int = PAIRS) -> list[dict[str, Any]]
 
 def _online(search: Searched) -> dict[str, Any]:
     known = {c: p for one in search.candidates for c, p in zip(one.claims, one.probabilities)}
-    stored = search.to_dict()
     return {
-        "prompt": stored["prompt"],
-        "untrusted": stored["untrusted"],
+        **store_prompt(search.prompt),
         "question": search.question,
         "claims": [{"claim": claim, "probability": p} for claim, p in known.items()],
         "candidates": [{"text": c.text, "utility": c.utility} for c in search.ranked()],
         "abstention": search.abstention,
-        "passages": stored["passages"],
+        "passages": search.to_dict()["passages"],
         "source": search.id,
     }
 
@@ -247,7 +240,7 @@ class Prompted:
     def from_dict(cls, data: Mapping[str, Any]) -> Prompted:
         """Read a line's values; KeyError, TypeError or ValueError for anything else."""
         return cls(
-            _answer(data, "x").prompt,
+            restore_prompt(data),
             data["question"],
             {c["claim"]: c["probability"] for c in data["claims"]},
             tuple((c["text"], float(c["utility"])) for c in data["candidates"]),
@@ -257,12 +250,9 @@ class Prompted:
         )
 
 
-def _answer(data: Mapping[str, Any], text: Any) -> TrainingRow:
-    if not isinstance(data["prompt"], str) and isinstance(text, str):
-        text = [{"role": "assistant", "content": text}]
-    elif isinstance(data["prompt"], str) and not isinstance(text, str):
-        (text,) = (message["content"] for message in text)
-    return TrainingRow.from_dict({**data, "role": ROLE, "completion": text, "ends": True})
+def _answer(data: Mapping[str, Any], messages: Any) -> TrainingRow:
+    (text,) = (message["content"] for message in messages)
+    return TrainingRow(ROLE, restore_prompt(data), str(text), True, str(data.get("source", "")))
 
 
 def read_preferences(path: str | Path) -> list[Preference]:
