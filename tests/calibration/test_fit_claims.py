@@ -73,7 +73,8 @@ def test_a_fit_is_written_read_and_applied(pipeline: str, tmp_path: Any) -> None
 def test_it_holds_for_its_configuration_only(tmp_path: Any) -> None:
     file = tmp_path / "c.json"
     calibration_io.save(file, {"claims": fit("claims", engine(), QUESTIONS).calibration})
-    for other in ({"pipeline": "reclaim"}, {"top_k": 3}, {"signals": "support_only"}):
+    others = ({"pipeline": "reclaim"}, {"top_k": 3}, {"signals": "support_only"})
+    for other in (*others, {"expected_answerable": 0.5}, {"rerank": "none"}, {"candidates": 7}):
         with pytest.raises(CalibrationError, match="fitted for"):
             engine(**{"calibration": str(file), **other})
     over = engine(calibration=str(file)).over(Lamps())
