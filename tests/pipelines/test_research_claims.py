@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,8 @@ from shared_core.abstention import claim_key
 from shared_core.errors import GenerationError
 from shared_core.lm.base import Capabilities, Generation, Sample
 from shared_core.pipelines.decision.declining import is_refusal
-from shared_core.pipelines.research.claims import read_claims
+from shared_core.pipelines.research.claims import Splits, read_claims, split
+from shared_core.settings import SelfReflectSettings
 from tests.pipelines.research_scripts import Model, believes, closed, sentence
 
 SENTENCE = "It was lit in 1871 and burned whale oil."
@@ -116,6 +119,36 @@ def test_what_begins_with_he_is_another_sentence_after_another_one() -> None:
 
     closed(Model([["Ada built it. She died.", "Ida built it. She died."]], split=split), rounds=1)
     assert asked.count("She died.") == 2
+
+
+def drive(flow: Any, reply: Callable[[Any], Any]) -> Any:
+    """Run a flow on its own: ``reply`` answers each request."""
+    told = None
+    while True:
+        try:
+            told = reply(flow.send(told))
+        except StopIteration as end:
+            return end.value
+
+
+@pytest.mark.parametrize(
+    ("reply", "requests"), [("I cannot do that.", 1), ("{i}. Lamp {i} was lit by Ada, who left.", 3)]
+)
+def test_a_model_that_cannot_split_is_asked_about_the_first_sentences_only(reply: str, requests: int) -> None:
+    texts = [" ".join(f"Lamp {n} was lit by Ada, who left." for n in range(i, i + 10)) for i in (0, 10, 20)]
+    asked = 0
+
+    def model(together: Any) -> list[Generation]:
+        nonlocal asked
+        asked += len(together.requests)
+        lines = "\n".join(reply.format(i=i) for i in range(1, 11))
+        return [Generation((Sample(lines, finish_reason="eos"),))] * len(together.requests)
+
+    run: Any = SimpleNamespace(settings=SelfReflectSettings())
+    candidates = drive(split("Who lit the lamps?", texts, 1, Splits(), run), model)
+    assert asked == requests
+    assert [c.text for c in candidates] == texts
+    assert all(c.claims for c in candidates)
 
 
 # --- self-evaluation -----------------------------------------------------------------------------------------------

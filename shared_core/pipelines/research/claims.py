@@ -28,6 +28,8 @@ _LONGEST = 20 * MAX_TOKENS
 """Characters of such a reply; a longer one comes from a provider that does not keep to the limit."""
 _AT_ONCE, _MOST_TOKENS, _MOST_LINES = 10, 1_024, 20
 """Sentences of one request, tokens of its reply, and lines of the reply for each sentence, at most."""
+_TRIED, _USELESS = 8, 0.75
+"""Sentences asked about from which on a splitter is known, and the share of unusable replies that makes it useless."""
 _SIMPLE = 16
 """Words of a sentence that may make one claim only."""
 _JOINED = re.compile(
@@ -129,23 +131,36 @@ def _ask(question: str, todo: Mapping[str, tuple[str, str]], splits: Splits, run
     """Ask about each sentence by itself (closed book: the paper's form), else about many in one request."""
     if not todo:
         return
-    options = run.settings.research
-    most = 1 if options.closed_book else _AT_ONCE
+    most = 1 if run.settings.research.closed_book else _AT_ONCE
     groups = [list(todo.items())[i : i + most] for i in range(0, len(todo), most)]
+    # A model that cannot split shows it on the first sentences: the others, hundreds of tokens each, stand whole.
+    trial = 1 if most > 1 else len(groups)
+    for some in (groups[:trial], groups[trial:]):
+        if some and (splits.asked < _TRIED or splits.fallbacks <= _USELESS * splits.asked):
+            yield from _ask_groups(question, some, splits, run)
+
+
+def _ask_groups(
+    question: str, groups: Sequence[Sequence[tuple[str, tuple[str, str]]]], splits: Splits, run: QuestionRun
+) -> Flow[None]:
+    """Ask about the sentences of each group in one request, all requests at the same time."""
     requests = []
     for group in groups:
         if len(group) == 1:
-            prompt = split_prompt(question, *group[0][1], options)
+            prompt = split_prompt(question, *group[0][1], run.settings.research)
         else:
             prompt = split_list_prompt(question, [(s, _before(text, s)) for _, (text, s) in group])
-        limit = min(MAX_TOKENS * len(group), _MOST_TOKENS)
+        # Claims repeat words of their sentence: a list three times as long as the sentences goes round in circles.
+        room = sum(40 + len(sentence) for _, (_, sentence) in group)  # a token has three characters or more
+        limit = min(MAX_TOKENS * len(group), _MOST_TOKENS, room) if len(group) > 1 else MAX_TOKENS
         requests.append(Generate(prompt, SamplingParams(max_tokens=limit, seed=run.settings.seed)))
     replies = yield Together(tuple(requests), return_errors=True)
     raise_faults(replies)
+    most = run.settings.research.published.max_sentence_claims
     for group, reply in zip(groups, replies):
         parts = [reply] if len(group) == 1 else _by_number(reply, len(group))
         for (key, (text, sentence)), part in zip(group, parts):
-            claims, left_out = read_claims(part, sentence, f"{question}\n{text}", options.published.max_sentence_claims)
+            claims, left_out = read_claims(part, sentence, f"{question}\n{text}", most)
             splits.asked += 1
             splits.fallbacks += not claims
             splits.left_out += left_out
