@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
@@ -77,11 +76,11 @@ def quotes(lm: LanguageModel, cases: Sequence[Case]) -> Figures:
     )
     engine = SelfReflectEngine(Retrieved(cases), lm, settings)
     critic = CriticSupportScorer()
+    texts = {p.id: p.text for case in cases for p in case.passages}
     right, declined, supported, verbatim = [], [], [], []
     for case, answer in zip(cases, ask(engine, cases, "quotes"), strict=True):
         if isinstance(answer, Exception):
             continue
-        texts = {p.id: p.text for p in case.passages}
         said = [(c.text, " ".join(q.quote for q in c.citations)) for c in answer.claims]
         if case.answers:
             right.append(any(contains_answer(quote, case.answers) for _, quote in said))
@@ -155,8 +154,10 @@ def run(options: argparse.Namespace) -> Figures:
         lm = build_model(name, None)
         assert lm is not None
         ending = "" if name == "small" else f"_{Path(name).stem}"
-        for part in track(options.parts, name, transient=True):
-            out |= {f"{figure}{ending}": value for figure, value in parts[part](lm).items()}
+        for part in options.parts:
+            found = {f"{figure}{ending}": value for figure, value in parts[part](lm).items()}
+            Console().print(f"{name}, {part}: {found}")  # as it comes: a part takes minutes
+            out |= found
     table = Table(title=f"selfreflect-small, {each} questions of each set", title_justify="left")
     table.add_column("figure")
     table.add_column("value", justify="right")

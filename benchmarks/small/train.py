@@ -89,7 +89,7 @@ def pack(data: Path, work: Path, file: Path) -> Path:
             "FoolMeTwice, BEGIN (Apache-2.0)": "support/train",
         },
         "rows": dict(sorted(Counter(row.role for row in make_rows(Sources(data))).items())),
-        "settings": json.loads((folder / "run.json").read_text(encoding="utf-8"))["run"]["settings"],
+        "settings": _settings(folder),
         "steps": max(done) if last.name == ADAPTER else int(last.name.rpartition("-")[2]),
         "loss": {str(step): done[step] for step in sorted(done) if step % 10 == 0 or step == 1},
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
@@ -97,3 +97,8 @@ def pack(data: Path, work: Path, file: Path) -> Path:
     }
     file.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     return file
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    recorded = json.loads((folder / "run.json").read_text(encoding="utf-8"))["configurations"]["run"]["settings"]
+    return {name: recorded[name] for name in SETTINGS.model_dump(exclude_defaults=True) if name in recorded}

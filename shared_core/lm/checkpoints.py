@@ -52,6 +52,16 @@ def load_checkpoint(
     return base, tokenizer
 
 
+def packaged_file(name: str) -> Path | None:
+    """Return the file that a name stands for: an adapter's, a GGUF file's; ``None`` for folders and names of the hub.
+
+    Raises:
+        ModelLoadError: its package is not installed.
+    """
+    adapter = find_adapter(name)
+    return adapter.file if adapter is not None else find_gguf(name)
+
+
 def _load_whole(
     name: str, tokenizer: Any, device: str | None, dtype: Any, trust_remote_code: bool, quantization: Any
 ) -> tuple[Any, Any]:

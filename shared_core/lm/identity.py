@@ -94,12 +94,12 @@ def identity_of_files(folder: str | Path, kind: str) -> str | None:
     """Return ``vllm, weights 0123456789abcdef`` for a checkpoint on disk; ``None`` if there is none.
 
     Args:
-        folder: the checkpoint: configuration, tokenizer, files of weights. Of these the sizes, the first and last bytes
-            and pieces between them are read.
+        folder: the checkpoint (or a file of weights): configuration, tokenizer, files of weights. Of these the sizes,
+            the first and last bytes and pieces between them are read.
         kind: of what loads it; another one computes other figures of the same weights.
     """
     folder = Path(folder)
-    files = sorted(p for p in folder.glob("*") if p.suffix in _FILES) if folder.is_dir() else []
+    files = [folder] if folder.is_file() else sorted(p for p in folder.glob("*") if p.suffix in _FILES)
     if not files:
         return None
     try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shared_core.lm.checkpoints import context_length, default_device
+from shared_core.lm.checkpoints import context_length, default_device, packaged_file
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.identity import identity_of_files, local_folder
 from shared_core.training.base_model import (
@@ -223,7 +223,8 @@ def prepare(
     if isinstance(model, (str, Path)):
         # A path can hold other weights by now. Reading pieces of the files shows that before anything is loaded. An
         # object is not identified: an interrupted training has changed its weights.
-        identity["base_weights"] = identity_of_files(local_folder(str(model)), "base")
+        place = packaged_file(str(model)) or local_folder(str(model))
+        identity["base_weights"] = identity_of_files(place, "base")
     folder.check(identity)
     base = load_base(model, tokenizer, settings, prepare_base)
     identity["base_model"] = base.name or "object"

@@ -13,7 +13,8 @@ from shared_core.errors import InputError, ModelLoadError
 from shared_core.lm._hf import adapter as ours
 from shared_core.lm._hf import gguf
 from shared_core.lm.base import Generate, Prompt, SamplingParams
-from shared_core.lm.identity import identity_of
+from shared_core.lm.checkpoints import packaged_file
+from shared_core.lm.identity import identity_of, identity_of_files
 from shared_core.lm.small import load_small_model, pack_adapter
 from shared_core.lm.transformers import TransformersLM
 from tests.lm.tiny_gguf import write_gguf
@@ -79,6 +80,16 @@ def test_another_version_of_the_base_is_refused_by_its_hash(packed: tuple[Path, 
         load_small_model(packed[0])
     assert "SHA-256" in caught.value.message
     assert caught.value.hint
+
+
+def test_packaged_models_are_known_by_their_weights_too(packed: tuple[Path, Any], base: Path, tmp_path: Path) -> None:
+    assert packaged_file(str(packed[0])) == packed[0]
+    assert packaged_file(str(base)) == base
+    assert packaged_file(str(tmp_path / "peft")) is None
+    known = identity_of_files(base, "base")
+    assert known is not None
+    write_gguf(base, template="{{ messages[0]['content'] }}")
+    assert identity_of_files(base, "base") not in (None, known)  # a training over the first does not go on with it
 
 
 def test_an_adapter_that_does_not_fit_its_base_is_refused(packed: tuple[Path, Any]) -> None:

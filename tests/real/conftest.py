@@ -21,12 +21,22 @@ SOURCES = ("overview_of_tavarrin.md", "first_settlement.md", "lighthouses.md", "
 @pytest.fixture(scope="session")
 def smollm2() -> TransformersLM:
     """The packaged model; its tests are skipped where the package is missing (`make test-real` installs it)."""
+    return _loaded("smollm2")
+
+
+@pytest.fixture(scope="session")
+def small() -> TransformersLM:
+    """The same with the adapter that ships."""
+    return _loaded("small")
+
+
+def _loaded(name: str) -> TransformersLM:
     from shared_core.lm.transformers import TransformersLM
 
     try:
-        return TransformersLM("smollm2", device="cpu")
+        return TransformersLM(name, device="cpu")
     except ModelLoadError as error:
-        if "not installed" not in error.message:
+        if "not installed" not in error.message and "lacks the adapter" not in error.message:
             raise
         pytest.skip(error.message)
 

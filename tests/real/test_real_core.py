@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared_core.evaluation.baselines import plain_prompt
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Generate, Generation, Prompt, SamplingParams
 from shared_core.retrieval import BM25Retriever
-from shared_core.settings import PipelineName
+from shared_core.settings import PipelineName, SelfReflectSettings
+from shared_core.types import Passage
 from tests.real.real_answers import PIPELINES, QUESTIONS, check_answer, small_settings
 
 if TYPE_CHECKING:
@@ -50,3 +52,32 @@ def test_each_pipeline_answers(pipeline: PipelineName, smollm2: TransformersLM, 
     engine = SelfReflectEngine(retriever=retriever, lm=smollm2, settings=small_settings(pipeline))
     for question in QUESTIONS:
         check_answer(engine.answer(question), question)
+
+
+SCHOOL = Passage(
+    "school",
+    "The grammar school of Ostby was founded in 1887 by Ida Holm, a shipowner. Its first headmaster was Karl Lund, who "
+    "taught Latin. In 1902 the school moved to the old customs house on the harbour.",
+    "Ostby grammar school",
+)
+
+
+def test_small_answers_from_a_passage_and_declines_what_it_does_not_say(small: TransformersLM) -> None:
+    asked = ("Who founded the grammar school of Ostby?", "In what year did Ida Holm die?")
+    prompts = [plain_prompt(question, [SCHOOL]) for question in asked]
+    found = small.generate([Generate(prompt, SamplingParams(max_tokens=24)) for prompt in prompts])
+    said = [result.text for result in found if isinstance(result, Generation)]
+    assert "Ida Holm" in said[0]
+    assert "do not know" in said[1]
+
+
+def test_small_quotes_and_has_the_reflection_tokens(small: TransformersLM) -> None:
+    settings = SelfReflectSettings(pipeline="reclaim", top_k=1, target_accuracy=0.05)
+    engine = SelfReflectEngine(BM25Retriever([SCHOOL]), small, settings)
+    answer = engine.answer("Who was the first headmaster of the grammar school of Ostby?")
+    [span] = answer.claims[0].citations[0].spans
+    assert "Karl Lund" in span.text == SCHOOL.text[span.start : span.end]
+    traced = SelfReflectEngine(BM25Retriever([SCHOOL]), small, settings.replace(pipeline="self_rag")).answer(
+        "Who founded the grammar school of Ostby?"
+    )
+    assert "Ida Holm" in traced.text
