@@ -17,7 +17,7 @@ from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.pipelines.necessity import require_scores
-from shared_core.reading.base import SupportScorer
+from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Retriever
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
@@ -48,6 +48,7 @@ class SelfReflectChecker:
         settings: as for the engine; ``target_accuracy``, ``top_k``, ``where`` and the limits matter here.
         judge: scores whether passages support a claim; by default the critic.
         critic: by default the shipped one, loaded at first use.
+        reader: finds short answers to the question ("1871"); by default the shipped one, loaded at first use.
         models: language models by role; ``judge`` is used.
         necessary: also measure whether ``lm`` states each claim because of its quotes: ``Claim.necessity`` has the
             log-probabilities with all passages, without the cited sentences, and with these alone, at three scorings
@@ -72,6 +73,7 @@ class SelfReflectChecker:
         *,
         judge: SupportScorer | None = None,
         critic: SupportScorer | None = None,
+        reader: Reader | None = None,
         models: Mapping[str, LanguageModel] | None = None,
         calibrations: Mapping[str, AnyCalibration] | None = None,
         necessary: bool = False,
@@ -83,6 +85,7 @@ class SelfReflectChecker:
             models=models,
             judge=judge,
             critic=critic,
+            reader=reader,
             calibrations=calibrations,
         )
         self.settings, self.resources, self.context = parts.settings, parts.resources, parts.context

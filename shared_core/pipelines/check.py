@@ -4,7 +4,8 @@ The answer is cut into claims (``abstention.statements``). Each is compared with
 it, of the passages given or of those that the retriever finds for it. The engine's judge decides, else the critic; the
 model is asked about claims that neither can judge. A claim's support is that of the window that supports it best, but
 no more than 1 - P(contradicted) by the window that contradicts it most. It is the probability that the passages support
-the claim; whether the claim answers the question is not checked.
+the claim; whether the claim answers the question is not checked. A short answer ("1871") states nothing by itself: it
+is supported as far as the critic says so of question and answer, or the reader finds the same answer.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from shared_core.pipelines.decision.reasons import (
 )
 from shared_core.pipelines.evidence import Evidence, Window, gather, titled
 from shared_core.pipelines.necessity import ask_necessity, require_scores
+from shared_core.pipelines.short_answers import find_short_answers
 from shared_core.pipelines.support import (
     MODEL_ALONE,
     MODEL_ALONE_AT_MOST,
@@ -188,7 +190,26 @@ def _judge_batch(
         _Judged(_most(v.supported for v in some if v), _refutation(some, compared), shown)
         for some, compared, shown in zip(told, facts, spans, strict=True)
     ]
+    out = yield from _ask_the_reader([s for s, _ in items], windows, question, out, run)
     return (yield from _ask_the_model(windows, said, out, run))
+
+
+def _ask_the_reader(
+    statements: Sequence[Statement],
+    windows: Sequence[Sequence[Window]],
+    question: str,
+    judged: Sequence[_Judged],
+    run: QuestionRun,
+) -> Flow[list[_Judged]]:
+    """Support short answers to the question that the reader finds, too, as far as the reader does."""
+    short = [i for i, s in enumerate(statements) if s.fragment and not s.context]
+    passages = list({w.passage.id: w.passage for i in short for w in windows[i]}.values())
+    found = yield from find_short_answers(question, [statements[i].plain for i in short], passages, run)
+    out = list(judged)
+    for i, reading in zip(short, found, strict=True):
+        if reading is not None and (reading.probability or 0.0) > (out[i].supported or 0.0):
+            out[i] = dataclasses.replace(out[i], supported=reading.probability, spans=(reading.quote,))
+    return out
 
 
 def _refutation(judged: Sequence[Verdict | None], facts: Sequence[Comparison]) -> float | None:

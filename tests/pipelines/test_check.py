@@ -34,10 +34,11 @@ ELSEWHERE = "Captain Venn flew to the moon."
 FOREIGN = "Das ist die Lampe."
 
 
-def checker(*, retriever: Any = None, lm: Any = None, judge: Any = None, critic: Any = None, **settings: Any) -> Any:
-    return SelfReflectChecker(
-        retriever, lm, SelfReflectSettings(**settings), judge=judge, critic=critic or WordCritic(), calibrations={}
-    )
+def checker(
+    *, retriever: Any = None, lm: Any = None, judge: Any = None, critic: Any = None, reader: Any = None, **settings: Any
+) -> Any:
+    critic, made = critic or WordCritic(), SelfReflectSettings(**settings)
+    return SelfReflectChecker(retriever, lm, made, judge=judge, critic=critic, reader=reader, calibrations={})
 
 
 def verdicts(answer: Answer) -> list[str | None]:
@@ -141,6 +142,32 @@ def test_a_fragment_is_judged_with_its_question_or_the_line_that_it_completes() 
 
 
 # --- what to check against ---------------------------------------------------------------------------------------
+
+
+class Doubtful(WordCritic):
+    """A critic that makes little of anything."""
+
+    def _judge(self, evidence: str, claim: str) -> Verdict | None:
+        return Verdict(0.3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "supported"),
+    [("1871.", 0.9), ("In 1871", 0.9), ("1950.", 0.3), ("1871 or 1950", 0.3), ("The lamp", 0.3), (LIT, 0.3)],
+)
+def test_a_short_answer_that_the_reader_finds_too_is_supported(answer: str, supported: float) -> None:
+    made = checker(critic=Doubtful(), reader=FirstSentenceReader(0.9))
+    (claim,) = made.check(answer, "When was the lamp lit?", PASSAGES).claims
+    assert claim.support == pytest.approx(supported)
+    assert quotes(claim)
+    (alone,) = made.check(answer, passages=PASSAGES).claims
+    assert alone.support == pytest.approx(0.3), "without a question there is nothing to answer"
+
+
+def test_a_reader_does_not_overrule_the_engines_own_judge() -> None:
+    made = checker(judge=Fixed(0.2), reader=FirstSentenceReader(0.9))
+    (claim,) = made.check("1871.", "When was the lamp lit?", PASSAGES).claims
+    assert claim.support == pytest.approx(0.2)
 
 
 def test_passages_are_retrieved_for_each_claim_and_for_the_question() -> None:
