@@ -52,7 +52,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="transformers model: hub name, path, GGUF file, small, smollm2; or the name on the server.",
+        help="transformers model: hub name, path, GGUF file, adapter, smollm2; or the name on the server.",
     ),
 ]
 Dtype = Annotated[
