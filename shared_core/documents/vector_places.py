@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from shared_core.documents.manifest import Manifest
 from shared_core.documents.store_types import PassageSet, VectorStore
 from shared_core.errors import IndexCorruptedError, SelfReflectError, StoreError
+from shared_core.retrieval.chroma_client import drop_collection, forget
 from shared_core.retrieval.dense import embed_passages
 from shared_core.types import Passage
 
@@ -101,10 +102,9 @@ class VectorPlaces:
             manifest.drop_vectors()
         if place != "chroma" and self.path is not None:
             shutil.rmtree(self.path / "chroma", ignore_errors=True)
+            forget(self.path / "chroma")
         _, url = _chroma_at(self.path, before)
         if before != place and url is not None and self._shared_collection(manifest) is None:
-            from shared_core.retrieval.chroma_client import drop_collection
-
             try:
                 drop_collection(url, self._collection(manifest))
             except StoreError as error:

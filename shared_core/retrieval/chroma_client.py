@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,6 +95,20 @@ def drop_collection(url: str, name: str) -> None:
     with guard(url):
         if name in {collection.name for collection in client.list_collections()}:
             client.delete_collection(name)
+
+
+def forget(folder: Path) -> None:
+    """Let Chroma open a folder anew that was deleted; call it before the folder is made again.
+
+    It keeps one database for each path as long as the process lives, with connections to the deleted file. Retrievers
+    that are still open go on with that one.
+    """
+    if "chromadb" not in sys.modules:
+        return  # nothing was opened
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    for kept in (SharedSystemClient._identifier_to_system, SharedSystemClient._identifier_to_refcount):
+        kept.pop(str(folder.resolve()), None)
 
 
 def delete_quietly(client: Any, name: str) -> None:
