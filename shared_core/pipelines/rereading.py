@@ -1,9 +1,10 @@
 """Read the passages again for a short answer, where no claim that the model quoted for is worth showing.
 
-Choosing a sentence and reading an answer are two skills, and models are often better at the second (docs/lab.md). They
-read only the passages in which the reader finds an answer: from one passage SmolLM2-135M gives four times as many right
-answers as from five, in a quarter of the time. The answer counts only if a passage holds it: the sentences that do are
-its citations, and it is weighed like any claim.
+Choosing a sentence and reading an answer are two skills, and models are often better at the second (docs/lab.md). The
+answer counts only if a passage holds it: the sentences that do are its citations, and it is weighed like any claim.
+
+The model is shown all passages. From the reader's choice of them alone a small model reads better, but then its
+agreement with the reader is no second opinion (docs/confidence.md).
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from shared_core.pipelines.gating.closed_book import conclude
 from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
 from shared_core.pipelines.seakr.answer import choose_citations, state_answer
-from shared_core.reading.base import Reading
 from shared_core.reading.questions import words
 from shared_core.runtime.flow import Flow, Generate, Report
 from shared_core.settings import Demonstration
@@ -61,7 +61,7 @@ def read_again(
     if not wanted or _declined(run) or worth_showing(before, run):
         return before
     try:
-        claim = yield from _short_answer(question, passages, promising(before.readings, passages), run)
+        claim = yield from _short_answer(question, passages, run)
     except LimitError as error:
         yield run.stop(error)
         return before
@@ -98,20 +98,9 @@ def worth_showing(weighed: Weighed, run: QuestionRun) -> bool:
     return any(c.support is not None and c.support > run.settings.target_accuracy for c in weighed.claims)
 
 
-def promising(readings: Sequence[Reading], passages: Sequence[Passage]) -> list[Passage]:
-    """Return the passages with a reading at least half as probable as the best one; all if no probability is known."""
-    best = max((r.probability or 0.0 for r in readings), default=0.0)
-    ids = {r.quote.passage_id for r in readings if best and (r.probability or 0.0) >= best / 2}
-    return [p for p in passages if p.id in ids] or list(passages)
-
-
-def _short_answer(
-    question: str, passages: Sequence[Passage], read: list[Passage], run: QuestionRun
-) -> Flow[Claim | None]:
-    """Ask for the short answer and cite the sentences that hold it; ``None`` if there is none, or no passage does.
-
-    ``read`` are those of ``passages`` to show the model; it shrinks where not all of them fit the context.
-    """
+def _short_answer(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[Claim | None]:
+    """Ask for the short answer and cite the sentences that hold it; ``None`` if there is none, or no passage does."""
+    read = list(passages)  # shrinks where not all of them fit the context
     written = yield from _ask(question, read, run)
     text = " ".join(written.text.split())
     # Without steps the prompt ended in "So the answer is", and the reply begins right after it.

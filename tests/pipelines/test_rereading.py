@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -12,9 +12,7 @@ from shared_core import SelfReflectEngine
 from shared_core.errors import BackendUnavailableError, ContextOverflowError, GenerationError, ResponseError
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.rereading import promising
-from shared_core.reading.base import Reading
-from shared_core.types import Answer, Passage, Span
+from shared_core.types import Answer, Passage
 from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
 
 QUESTION = "When was the lamp lit?"
@@ -65,22 +63,6 @@ def test_a_model_that_says_that_nothing_answers_is_not_asked_to_think_again() ->
     answer, asked = ask(writes(FOUND, "NO ANSWER"))
     assert asked == 0
     assert answer.abstained
-
-
-@pytest.mark.parametrize(
-    ("probabilities", "read"),
-    [
-        ((0.9, 0.3), ["a"]),
-        ((0.4, 0.3), ["a", "b"]),
-        ((0.0, 0.0), list("abc")),
-        ((None, None), list("abc")),
-        ((), list("abc")),
-    ],
-)
-def test_only_passages_with_an_answer_are_read_again(probabilities: Sequence[float | None], read: list[str]) -> None:
-    passages = [Passage(i, f"It was lit by {i}.") for i in "abc"]
-    readings = [Reading(Span(i, 0, 4, "It w"), p, 0.0) for i, p in zip("ab", probabilities)]
-    assert [p.id for p in promising(readings, passages)] == read
 
 
 def test_it_can_be_turned_off() -> None:
