@@ -24,6 +24,7 @@ from shared_core.types import Claim, Passage, Signals
 
 ANSWERED_BY = "embedded default"
 _TRIED = 0.9  # P(competent) from which on a model is believed to have told things with similar names apart
+_POOR = 0.05  # P(competent) below which a model's own wording is not shown where the reader has the same answer
 _NEARLY = 0.8  # a further quote is as good as the first where its probability is so large a share of it
 
 
@@ -90,7 +91,9 @@ def compete(
     best = max((c.support for c in claims if c.support is not None), default=0.0)
     wins = found.together > max(best, run.settings.target_accuracy)
     if found.reply == "agrees" and best > run.settings.target_accuracy:
-        wins = False  # both say the same, and the model's words answer the question
+        # Both say the same, and the model's words answer the question. Those of a model that is mostly wrong are words
+        # out of the answer ("2018" for "from 9 to 25 February 2018"): the quote says it whole.
+        wins = run.abilities.trust.competent(question) < _POOR
     yield run.note(
         "compare",
         f"the model {found.reply}",

@@ -156,6 +156,22 @@ def test_where_both_say_the_same_but_only_the_quote_is_sure_enough_the_quote_is_
     assert answer.metadata["answered_by"] == "embedded default"
 
 
+@pytest.mark.parametrize(("before", "shown"), [(0, "1871 it was."), (12, RIGHT)])
+def test_of_a_model_that_is_mostly_wrong_the_quote_is_shown_and_not_its_words(before: int, shown: str) -> None:
+    told = ["declines"]
+
+    def reply(request: Any) -> str:
+        return "NO ANSWER" if told else "<reference>S1</reference><claim>1871 it was.</claim>"
+
+    engine = SelfReflectEngine(
+        Shelf(), ScriptedLM(reply), reader=FirstSentenceReader(0.95, answerable=0.95), critic=Critic()
+    )
+    for i in range(before):
+        engine.answer(f"{QUESTION} ({i})")
+    told.clear()
+    assert engine.answer(QUESTION).text.startswith(shown)
+
+
 PASSAGES = tuple(Passage(f"p{i}", f"Lamp {i} was lit in 187{i}.", "Lamps") for i in range(6))
 
 
