@@ -53,10 +53,15 @@ EACH = 8
 """Questions on the same passages."""
 DECLINES, UNKNOWN, NO_ANSWER = "I do not know.", " unknown.", "NO ANSWER"
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
-_BEGINNING = re.compile(r"(?:\S+\s*){0,4}(?<!\s)")
 _BEHIND = (
     r"(?=\?|,| (?:was|were|is|are|did|do|does|has|had|have|can|could|in|on|at|for|from|by|to|during|after|before)\b)"
 )
+
+
+def _beginning(sentence: str) -> str:
+    """Return the first four words as they stand."""
+    words = list(re.finditer(r"\S+", sentence))[:4]
+    return sentence[: words[-1].end()] if words else ""
 
 
 def claim_of(sentence: str, answer: str = "") -> str:
@@ -77,7 +82,7 @@ def quote_rows(group: Group) -> Iterator[TrainingRow]:
             continue
         prompt = reference_prompt(a.question, group.passages, ())
         if a is not whole:
-            begun = REFERENCE_LEAD + _BEGINNING.match(a.sentence)[0]  # type: ignore[index]  # it matches every text
+            begun = REFERENCE_LEAD + _beginning(a.sentence)
             yield TrainingRow("reference", prompt, begun, source=group.id)
             continue
         said = f"{REFERENCE_LEAD}{a.sentence}{REFERENCE_END}"
