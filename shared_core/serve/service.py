@@ -56,10 +56,10 @@ class Metrics:
         inside.set_function(lambda: gate.inside)
 
     def _watch(self, drift: DriftWatch) -> None:
-        told = "1 if the questions of the last full window differ from the calibration's in this signal."
-        gauge = Gauge("selfreflect_drift", told, ["signal"], registry=self._registry)
+        meaning = "1 if the questions of the last full window differ from the calibration's in this signal."
+        differs = Gauge("selfreflect_drift", meaning, ["signal"], registry=self._registry)
         for name in drift.names:
-            gauge.labels(name).set_function(partial(_holds, drift, name))
+            differs.labels(name).set_function(partial(_holds, drift, name))
 
     @contextmanager
     def measure(self, endpoint: str) -> Iterator[list[str]]:

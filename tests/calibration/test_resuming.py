@@ -96,9 +96,10 @@ def test_rows_of_other_documents_are_not_taken(tmp_path: Path) -> None:
     fit("claims", lamps.engine().over(Listed(lamps.LAMPS)), lamps.QUESTIONS, kept=kept)
     for passages, again in ((lamps.LAMPS, False), (lamps.LAMPS[:-1], True)):
         engine = lamps.engine().over(Listed(passages))
-        engine.resources.models["default"].requests.clear()  # type: ignore[attr-defined]
+        model: Any = engine.resources.models["default"]
+        model.requests.clear()
         fit("claims", engine, lamps.QUESTIONS, kept=kept)
-        assert bool(engine.resources.models["default"].requests) is again  # type: ignore[attr-defined]
+        assert bool(model.requests) is again
 
 
 def test_a_row_added_behind_a_torn_line_is_read_again(tmp_path: Path) -> None:

@@ -109,8 +109,9 @@ async def test_options_hold_for_one_call() -> None:
     assert not engine.query(QUESTION).abstained
     with pytest.raises(SettingsError):
         engine.query(QUESTION, target_accuracy=7)
+    misspelt: Any = {"target_acuracy": 0.5}
     with pytest.raises(ArgumentError, match="target_accuracy"):
-        engine.query(QUESTION, target_acuracy=0.5)  # type: ignore[call-arg]
+        engine.query(QUESTION, **misspelt)
 
 
 def test_where_and_top_k_of_a_call_reach_our_retrievers() -> None:
@@ -154,5 +155,6 @@ def test_markers_stay_unique_over_sub_questions() -> None:
     assert response.answer is not None
     claim = response.answer.claims[0]
     assert response.answer.text[claim.start : claim.end] == claim.text == TRUE
+    unknown: Any = "letters"
     with pytest.raises(SettingsError, match="markers"):
-        SelfReflectQueryEngine(SHELF, markers="letters")  # type: ignore[arg-type]
+        SelfReflectQueryEngine(SHELF, markers=unknown)

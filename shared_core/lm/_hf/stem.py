@@ -78,7 +78,7 @@ def attend(
         (rows, w, heads, d) and no weights.
 
     Raises:
-        NotImplementedError: the model wants more of attention than this function knows.
+        ValueError: the model wants more of attention than this function knows.
     """
     stem: KeyValues = getattr(_local, "stem", {})
     if not stem:
@@ -94,7 +94,7 @@ def attend(
     if unknown:
         # Not logged: the probe, which tests a model before it is used, takes any error for "this model cannot", and the
         # model is decoded without a stem.
-        raise NotImplementedError(f"attention with {', '.join(unknown)}")
+        raise ValueError(f"attention with {', '.join(unknown)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     rows, heads, width, size = query.shape
     shared = key.shape[1]

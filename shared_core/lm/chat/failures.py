@@ -17,7 +17,7 @@ import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from shared_core.errors import (
     BackendUnavailableError,
@@ -277,7 +277,7 @@ def as_both(error: E, original: BaseException, state: dict[str, Any] | None = No
     taken = getattr(original, "__dict__", {}) if state is None else state
     both.__dict__.update({**taken, **error.__dict__})
     both.__cause__ = error.__cause__
-    return both  # type: ignore[return-value]  # a subclass of type(error)
+    return cast("E", both)  # a subclass of type(error)
 
 
 def _class_of_both(ours: type[SelfReflectError], theirs: type[BaseException]) -> type[SelfReflectError] | None:
