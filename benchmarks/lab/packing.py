@@ -218,12 +218,8 @@ def _assemble(bins: Sequence[Sequence[LabTree]], length: int, pad: int) -> Batch
             start = end
         used += start
     table = np.asarray(found, dtype=np.int64).reshape(-1, 4)  # (T, 4): sequence, position, target, row
-    sizes = np.bincount(table[:, 3], minlength=len(families)).astype(np.float32)
-    weight = sizes[table[:, 3]] ** -(1 / 3)  # so the weight of a row is its length to the power of 2/3
-    # The first learned token is often a decision (to quote or to end, relevant or not). It weighs the same in all rows,
-    # or the short ones would dominate and the model would learn to decline.
-    weight[np.unique(table[:, 3], return_index=True)[1]] = 1.0
+    weight = np.concatenate([tree.weights() for trees in bins for tree in trees] or [np.empty(0, np.float32)])
     return Batch(
         ids, positions, seen, table[:, 0], table[:, 1], table[:, 2], table[:, 3],
-        weight.astype(np.float32), tuple(families), used,
+        weight, tuple(families), used,
     )  # fmt: skip

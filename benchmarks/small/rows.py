@@ -44,12 +44,12 @@ _WORDS = (
     "river", "stone", "lamp", "cloud", "garden", "winter", "paper", "bridge", "music", "copper", "forest", "window",
 )  # fmt: skip
 MIXTURE = {
-    "quote": 400, "short": 240, "read": 130, "numbered": 40, "claim": 110, "judge": 700, "self_rag": 620,
-    "condense": 200, "hops": 200,
+    "quote": 720, "short": 1100, "read": 240, "numbered": 60, "claim": 110, "judge": 700, "self_rag": 1000,
+    "condense": 240, "hops": 200,
 }  # fmt: skip
 """Groups of questions for each skill, or rows where a skill has no groups. Answering, declining and quoting are two
 thirds of the tokens: they make the composed pipeline useful."""
-EACH = 8
+EACH = 10
 """Questions on the same passages."""
 DECLINES, UNKNOWN, NO_ANSWER = "I do not know.", " unknown.", "NO ANSWER"
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
@@ -263,7 +263,7 @@ def make_rows(sources: Sources, share: float = 1.0) -> list[Trainable]:
     )
     groups: list[Group] = []
     for skill, make in grouped:
-        some = [*sources.groups2(n[skill] * 6 // 10, EACH), *sources.groups1(n[skill] * 4 // 10, EACH)]
+        some = [*sources.groups2(n[skill] * 4 // 10, EACH), *sources.groups1(n[skill] * 6 // 10, EACH)]
         groups += some
         rows += [row for group in some for row in make(group)]
     for group in sources.groups1(n["self_rag"] // 4, EACH):

@@ -27,7 +27,8 @@ __all__ = ["TrainingOptions", "launched", "training_steps"]
 
 
 _PANELS = {
-    "Memory and speed": "micro_batch_size max_length batches gradient_checkpointing bf16 weights optimizer",
+    "Memory and speed": "micro_batch_size max_length batches token_weights gradient_checkpointing bf16 weights "
+    "optimizer",
     "Checkpoints, evaluation, trackers": "eval_share save_every run_name",
     "How to train": "learning_rate epochs max_steps batch_size warmup schedule weight_decay max_grad_norm lora_rank "
     "lora_alpha lora_dropout lora_layers seed",

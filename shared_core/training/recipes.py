@@ -216,14 +216,21 @@ def _make_tree_trainer(
     """Make a trainer of transformers on trees: TRL's computes all logits, and masks of its own."""
     from transformers import Trainer, TrainingArguments
 
-    class TreeTrainer(steady(Trainer)):  # type: ignore[misc]  # transformers is not typed
-        def compute_loss(
-            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
-        ) -> Any:
+    trees = plant_trees(data, setup.limit)
+    weighted = setup.settings.token_weights == "decisions"
+    per_tree = sum(float(tree.weights().sum()) for tree in trees) / len(trees)
+
+    def compute_loss(
+        self: Any, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        if weighted:  # over the weight of an average tree, so that a tree of short answers is not blown up
+            accumulated = 1 if num_items_in_batch is None else self.args.gradient_accumulation_steps
+            loss = tree_loss(model, inputs, per_tree * accumulated, weighted=True)
+        else:
             loss = tree_loss(model, inputs, num_items_in_batch)
             if num_items_in_batch is not None and self.args.average_tokens_across_devices:
                 loss = loss * self.accelerator.num_processes  # the gradients of processes are averaged
-            return (loss, {}) if return_outputs else loss
+        return (loss, {}) if return_outputs else loss
 
     arguments = {
         **setup.arguments(evaluates=bool(held)),
@@ -231,10 +238,10 @@ def _make_tree_trainer(
         "prediction_loss_only": True,
         "label_names": ["labels"],
     }
-    return TreeTrainer(
+    return type("TreeTrainer", (steady(Trainer),), {"compute_loss": compute_loss})(
         model=setup.model,
         args=make_config(TrainingArguments, arguments),
-        train_dataset=plant_trees(data, setup.limit),
+        train_dataset=trees,
         eval_dataset=plant_trees(held, setup.limit) if held else None,
         data_collator=collate_tree,
         processing_class=setup.base.tokenizer,

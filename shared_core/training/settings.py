@@ -60,6 +60,11 @@ class TrainingSettings(Settings):
         "up to max_length, none attending to another; or trees up to max_length, in which the beginning that rows "
         "share is encoded once (batch_size then counts packs or trees).",
     )
+    token_weights: Literal["equal", "decisions"] = Field(
+        "equal",
+        description="With trees: every learned token alike, or the first of each row, where a model decides to answer "
+        "or to decline, as much in a long row as in a short one.",
+    )
     lora_rank: int = Field(16, ge=1, description="Rank of adapters.")
     lora_alpha: float = Field(32, gt=0, description="Scale of adapters.")
     lora_dropout: float = Field(0.05, ge=0, lt=1, description="Of adapters.")
@@ -101,6 +106,8 @@ class TrainingSettings(Settings):
             raise ValueError("lora_layers is for adapters: method='lora'")
         if self.batches == "trees" and self.micro_batch_size not in (None, 1):
             raise ValueError("a tree is a batch in memory by itself: micro_batch_size=1")
+        if self.token_weights != "equal" and self.batches != "trees":
+            raise ValueError("token_weights is for trees: batches='trees'")
         if self.method == "qlora" and self.weights == "float32":
             raise ValueError("qlora holds the base in 4 bits, not in float32")
         return self

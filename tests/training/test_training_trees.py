@@ -138,3 +138,26 @@ def test_adapters_on_the_last_layers_only(checkpoint: Path, tmp_path: Path) -> N
 def test_settings_that_do_not_go_together(changes: dict[str, Any]) -> None:
     with pytest.raises(SettingsError):
         TrainingSettings(**changes)
+
+
+def test_a_decision_weighs_the_same_in_long_and_short_rows() -> None:
+    [tree] = plant_trees([row([*range(40), 7], 40), row([*range(40), *range(50, 77)], 40)], 1000)
+    weights = {r: [w for w, (_, _, of) in zip(tree.weights(), tree.targets, strict=True) if of == r] for r in (0, 1)}
+    assert sorted(len(w) for w in weights.values()) == [1, 27]
+    assert all(w[0] == 1.0 for w in weights.values())
+    assert max(weights.values(), key=len)[1:] == pytest.approx([1 / 3] * 26)
+
+
+def test_weighing_decisions_changes_what_is_learnt_and_resumes(checkpoint: Path, tmp_path: Path) -> None:
+    rows = world.rows(world.sources(12), "reference")
+    settings = TrainingSettings(
+        batches="trees", token_weights="decisions", max_length=600, batch_size=2, max_steps=3, learning_rate=0.01,
+        use_cpu=True, save_every=0,
+    )  # fmt: skip
+    weighted = train(rows, checkpoint, tmp_path / "decisions", settings)
+    equal = train(
+        rows, checkpoint, tmp_path / "equal", TrainingSettings(**{**settings.model_dump(), "token_weights": "equal"})
+    )
+    assert weighted.losses[-1] != pytest.approx(equal.losses[-1], rel=1e-3)
+    with pytest.raises(SettingsError, match="trees"):
+        TrainingSettings(token_weights="decisions")
