@@ -175,6 +175,13 @@ class ReclaimSettings(Settings):
         description="Worked answers in the prompt: 3 (paper) for models that were not trained on the form, 0 for those "
         "that were (`selfreflect train reclaim`).",
     )
+    style: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=500,
+        description="How claims are to be worded, as one or two sentences to the model: tone, length, language "
+        "(composed and reclaim). The language of the passages is judged best: in another, support is often unknown.",
+    )
     fuzzy_threshold: float = Field(
         default=0.85, gt=0, le=1, description="Minimum similarity at which an inexact quote counts as a quote."
     )

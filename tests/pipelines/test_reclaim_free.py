@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from shared_core import SelfReflectEngine
 from shared_core.citation import CitationIndex
+from shared_core.errors import SettingsError
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.reclaim.free import parse_reply
@@ -303,3 +304,19 @@ def test_claims_can_be_written_from_their_quotes_alone() -> None:
     assert len(seen) == 2
     assert all(QUESTION not in text for text in seen)  # neither the question
     assert not any("whale oil" in text for text in seen[:1])  # nor what is not quoted
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_style_reaches_the_model_and_not_the_answer(isolate: bool) -> None:
+    model = lm([GOOD, "The lamp was lit in 1871.", "It burned whale oil."])
+    answer = ask(model, style="Write for children.", published={"isolate_claims": isolate})
+    written = [r.prompt.text for r in model.requests if isinstance(r, Generate) and "number only" not in r.prompt.text]
+    assert len(written) == (3 if isolate else 1)
+    assert all("\n\nWrite for children.\n\n" in prompt for prompt in written)
+    assert answer.text == "The lamp was lit in 1871. [1] It burned whale oil. [2]"
+
+
+@pytest.mark.parametrize("style", ["", "x" * 501])
+def test_a_style_that_says_nothing_or_too_much_is_refused(style: str) -> None:
+    with pytest.raises(SettingsError, match="style"):
+        ReclaimSettings(style=style)

@@ -63,7 +63,7 @@ def write_freely(
     used: list[Parsed] = []
     problems = ""
     for attempt in range(options.regenerate + 1):
-        prompt = numbered_prompt(question, sentences, passages, problems, options.demonstrations)
+        prompt = numbered_prompt(question, sentences, passages, problems, options.demonstrations, options.style)
         params = SamplingParams(
             max_tokens=(options.max_claim_tokens + 40) * options.max_pairs,  # 40: the tags and numbers of a line
             seed=None if seed is None else seed + attempt,
@@ -117,14 +117,16 @@ def _isolate(pairs: Sequence[Parsed], run: QuestionRun) -> Flow[list[Parsed]]:
     So the claim can rest on nothing but its quote, as with the claim model of the interleaved form. A claim for which
     nothing is written stays as it was, and so do all once a limit is reached.
     """
-    params = SamplingParams(max_tokens=run.settings.reclaim.max_claim_tokens, seed=run.settings.seed)
+    options = run.settings.reclaim
+    params = SamplingParams(max_tokens=options.max_claim_tokens, seed=run.settings.seed)
     out = list(pairs)
     for i, pair in enumerate(pairs):
         if pair.citation is None:
             continue
         before = [p.claim for p in out[:i] if p.citation is not None]
         try:
-            written: Generation = yield Generate(isolated_prompt(before, pair.citation.quote), params, model="claim")
+            prompt = isolated_prompt(before, pair.citation.quote, options.style)
+            written: Generation = yield Generate(prompt, params, model="claim")
         except LimitError as error:
             yield run.note("write", "claims not isolated", error.message, claims=len(pairs) - i)
             break

@@ -299,7 +299,8 @@ def _ask_claim(draft: _Draft, reference: str) -> Flow[str]:
     # The tags of the next reference too: a claim model that forgets its own end tag goes on with those.
     stops = (CLAIM_END.strip(), "<reference>", REFERENCE_LEAD.split("<")[0].strip(), "\n\n")
     params = SamplingParams(max_tokens=draft.options.max_claim_tokens, stop=stops, seed=draft.run.settings.seed)
-    prompt = claim_prompt(draft.pairs, reference, draft.options.demonstrations, form=draft.form)
+    options = draft.options
+    prompt = claim_prompt(draft.pairs, reference, options.demonstrations, form=draft.form, style=options.style)
     written: Generation = yield Generate(prompt, params, model="claim")
     text = tidy(_finished_sentences(written))
     return "" if is_placeholder(text) else text
@@ -316,7 +317,7 @@ def _write_at_once(draft: _Draft) -> Flow[None]:
     params = SamplingParams(max_tokens=limit, seed=draft.run.settings.seed)
     while True:
         asked = dataclasses.replace(params, grammar=_answer_grammar(draft))
-        prompt = reference_prompt(draft.question, draft.passages, (), options.demonstrations)
+        prompt = reference_prompt(draft.question, draft.passages, (), options.demonstrations, options.style)
         answer: Generation = yield Generate(prompt, asked, model="reference")
         finish = answer.samples[0].finish_reason
         matches = list(_UNIFIED.finditer(answer.text))

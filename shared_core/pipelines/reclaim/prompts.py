@@ -72,6 +72,11 @@ def render_pairs(pairs: Sequence[WrittenPair], role: Role = "assistant") -> Prom
     return prompt
 
 
+def _styled(style: str | None) -> Prompt:
+    """Put the wish for how claims are worded behind a task (``ReclaimSettings.style``)."""
+    return _user(f"{style.strip()}\n\n") if style else Prompt()
+
+
 def _examples(rendered: Sequence[str]) -> Prompt:
     """Put worked answers between the task and the question; nothing if there are none."""
     if not rendered:
@@ -81,7 +86,11 @@ def _examples(rendered: Sequence[str]) -> Prompt:
 
 
 def reference_prompt(
-    question: str, passages: Sequence[Passage], pairs: Sequence[WrittenPair], demonstrations: int = 0
+    question: str,
+    passages: Sequence[Passage],
+    pairs: Sequence[WrittenPair],
+    demonstrations: int = 0,
+    style: str | None = None,
 ) -> Prompt:
     """Word the prompt of the reference model: task, passages, question and the output so far.
 
@@ -91,15 +100,21 @@ def reference_prompt(
         question, passages: to answer from.
         pairs: written so far.
         demonstrations: worked answers to show, 0 … 3; trained models saw none.
+        style: how claims are to be worded, where the same model writes them.
     """
     examples = _examples([w.render(LAYOUT) for w in WORKED[:demonstrations]])
-    asked = (
-        _user(_TASK) + examples + _passages(passages) + _user("Question: ") + Prompt.untrusted(question, role="user")
-    )
-    return asked + render_pairs(pairs)
+    task = _user(_TASK) + _styled(style) + examples + _passages(passages)
+    return task + _user("Question: ") + Prompt.untrusted(question, role="user") + render_pairs(pairs)
 
 
-def claim_prompt(pairs: Sequence[WrittenPair], reference: str, demonstrations: int = 0, *, form: bool = True) -> Prompt:
+def claim_prompt(
+    pairs: Sequence[WrittenPair],
+    reference: str,
+    demonstrations: int = 0,
+    *,
+    form: bool = True,
+    style: str | None = None,
+) -> Prompt:
     """Word the prompt of the claim model: only the output so far, so that claims can rest on nothing but quotes.
 
     Args:
@@ -107,21 +122,23 @@ def claim_prompt(pairs: Sequence[WrittenPair], reference: str, demonstrations: i
         demonstrations: worked answers to show, 0 … 3.
         form: describe the form, as trained models saw it. Untrained ones copy its "…" as their claim; without it they
             write a sentence.
+        style: how the claim is to be worded.
     """
     gap = PAIR_GAP if pairs else ""
     block = Prompt.trusted(gap + REFERENCE_LEAD, role="assistant") + Prompt.untrusted(reference, role="assistant")
     # No blank at the end: tokenizers join a blank to the word after it, and a blank token by itself is rare.
     lead = Prompt.trusted((REFERENCE_END + CLAIM_LEAD).rstrip(), role="assistant")
     examples = _examples([w.render_pairs(LAYOUT) for w in WORKED[:demonstrations]])
-    return _user(_CLAIM_TASK + (_CLAIM_FORM if form else "") + "\n") + examples + render_pairs(pairs) + block + lead
+    task = _user(_CLAIM_TASK + (_CLAIM_FORM if form else "") + "\n") + _styled(style)
+    return task + examples + render_pairs(pairs) + block + lead
 
 
-def isolated_prompt(claims: Sequence[str], reference: str) -> Prompt:
+def isolated_prompt(claims: Sequence[str], reference: str, style: str | None = None) -> Prompt:
     """Word the claim step for models that cannot continue a given text: the quote and the claims before it.
 
     It shows neither question nor passages, as for the claim model.
     """
-    prompt = _user(_ISOLATED_TASK) + _user("Reference: ") + Prompt.untrusted(reference, role="user")
+    prompt = _user(_ISOLATED_TASK) + _styled(style) + _user("Reference: ") + Prompt.untrusted(reference, role="user")
     if claims:
         prompt += _user("\nSaid before: ") + Prompt.untrusted(" ".join(claims), role="user")
     return prompt + _user("\nClaim:")
@@ -133,6 +150,7 @@ def numbered_prompt(
     passages: Sequence[Passage],
     problems: str = "",
     demonstrations: int = 0,
+    style: str | None = None,
 ) -> Prompt:
     """Word the prompt for models without grammars, with numbered sentences.
 
@@ -142,9 +160,11 @@ def numbered_prompt(
         passages: that hold them, for their titles.
         problems: of the last reply, where it is asked for again.
         demonstrations: worked answers to show, 0 … 3.
+        style: how claims are to be worded.
     """
     titles = {p.id: p.title for p in passages}
-    prompt = _user(_FREE_TASK) + _examples([w.render_numbered() for w in WORKED[:demonstrations]])
+    prompt = _user(_FREE_TASK) + _styled(style)
+    prompt += _examples([w.render_numbered() for w in WORKED[:demonstrations]])
     last = None
     for i, span in enumerate(sentences, 1):
         if span.passage_id != last:
