@@ -50,11 +50,12 @@ ABOUT_ITSELF = ("asks nothing", "asks about the answer")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A follow-up's kind, the answer given, and whether it is right."""
+    """A follow-up's kind, the answer given, whether it is right, and whether the question was condensed."""
 
     kind: str
     shown: bool
     right: bool
+    condensed: bool = False
 
 
 def load_conversations(part: str) -> list[Mapping[str, Any]]:
@@ -176,7 +177,8 @@ def task_figures(
         outcomes = []
         for task in chosen:
             answer = ask_task(engine, task, lm, alone=alone)
-            outcomes.append(Outcome(task["answerability"], not answer.abstained, is_right(task, answer)))
+            condensed = answer.metadata.get("condensed_by") is not None
+            outcomes.append(Outcome(task["answerability"], not answer.abstained, is_right(task, answer), condensed))
             if verbose and not alone:
                 tell(console, outcomes[-1], answer)
         prefix = f"tasks_{name}".strip("_")
@@ -184,6 +186,9 @@ def task_figures(
         figures[f"{prefix}_right"] = share([o.shown and o.right for o in answerable])
         figures[f"{prefix}_shown"] = share([o.shown for o in answerable])
         figures[f"{prefix}_wrong_shown"] = share([o.shown and not o.right for o in outcomes])
+        if not alone:
+            figures["tasks_condensed"] = sum(o.condensed for o in outcomes)
+            figures["tasks_condensed_wrong_shown"] = share([o.shown and not o.right for o in outcomes if o.condensed])
         figures[f"{prefix}_declined"] = share([not o.shown for o in outcomes if o.kind == "UNANSWERABLE"])
     rewritten: Mapping[str, str] = json.loads(REWRITTEN.read_text("utf-8"))
     both = [(t, rewritten[t["id"]]) for t in tasks if t["id"] in rewritten][:limit]
