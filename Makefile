@@ -2,6 +2,7 @@
 # make test   sets everything up, runs ruff, mypy and the tests
 # make test-real   asks a small released language model (93 MB) through every pipeline and both plug-ins
 # make test-servers  compiles llama.cpp's server, and holds every backend here to one suite with that model
+# make test-browser  opens the page of `selfreflect serve` in headless Chromium
 # make test-newest   tests both plug-ins with the newest versions of the frameworks, in an environment of its own
 # make docs   builds the pages of docs/ as a site in site/
 # make test-vllm   tests the vLLM backends in an environment of their own (3 GB)
@@ -14,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo docs test test-real test-servers test-newest test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
+.PHONY: demo docs test test-real test-servers test-browser test-newest test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -85,7 +86,13 @@ $(SERVERS)/.ready: | $(BIN)/python
 test-servers: $(VENV)/.real $(SERVERS)/.ready
 	SELFREFLECT_SERVERS=$(SERVERS) $(BIN)/python -m pytest -m servers tests/servers
 
+# Uses the Chromium or Chrome of this machine (or SELFREFLECT_CHROMIUM=path); skipped where there is none.
+test-browser: $(VENV)/.test
+	$(PIP) playwright
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser -rs tests/serve
+
 # The newest frameworks, whatever constraints.txt and pyproject.toml allow; everything else is that of the usual tests.
+# --no-deps: OpenAILike asks for transformers below 5, and runs with the newer one.
 NEWEST := .venv-newest
 
 test-newest: $(VENV)/.test
@@ -94,9 +101,11 @@ test-newest: $(VENV)/.test
 	  > $$($(NEWEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/usual.pth
 	@echo "Installing the newest LangChain, LangGraph and LlamaIndex into $(NEWEST) …"
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade langchain langchain-core \
-	  langchain-classic langchain-tests langgraph llama-index-core
+	  langchain-classic langchain-tests langgraph llama-index-core langchain-openai
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --no-deps \
+	  llama-index-llms-openai llama-index-llms-openai-like
 	$(NEWEST)/bin/python -m pip list --disable-pip-version-check | grep -E '^(langchain|langgraph|llama-index)'
-	OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest tests/contract tests/langchain tests/llamaindex
+	OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest tests/contract tests/langchain tests/llamaindex tests/serve
 
 # vLLM wants other versions than the rest; the CPU build runs where there is no GPU.
 VLLM := .venv-vllm
