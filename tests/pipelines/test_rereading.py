@@ -177,3 +177,30 @@ def test_questions_of_several_steps_are_thought_over(written: str, calls: int) -
     engine = SelfReflectEngine(shelf, lm, published(), judge=Doubts(), reader=FirstSentenceReader(0.9))
     assert engine.answer(QUESTION).text == "1871 [1]"
     assert sum("Answer in the same format" in r.prompt.text for r in lm.requests if isinstance(r, Generate)) == calls
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        ([" Santa Cruz-" + "Santa Cruz-" * 20], None),
+        ([" The lamp came with the tower, which was", " done in 1871. So the answer is 1871."], "1871 [1]"),
+    ],
+)
+def test_a_reply_that_goes_round_in_circles_is_not_paid_for(pieces: list[str], shown: str | None) -> None:
+    """A model that keeps its prompt in memory is asked piece by piece; one that repeats itself is stopped."""
+
+    def reply(request: Generate) -> Any:
+        text = request.prompt.text
+        if "Answer in the same format" not in text:
+            return QUOTED
+        before = text.rpartition("\nAnswer:")[2]
+        written = pieces[0] if not before else pieces[1]
+        return Sample(written, finish_reason="length" if written is pieces[0] else "stop")
+
+    lm = ScriptedLM(reply, capabilities=Capabilities(token_prompts=True))
+    shelf = Shelf([*PASSAGES, Passage("works", "The lamp was new. It came with the tower.")])
+    engine = SelfReflectEngine(shelf, lm, published(), judge=Doubts(), reader=FirstSentenceReader(0.9))
+    answer = engine.answer(QUESTION)
+    asked = [r for r in lm.requests if isinstance(r, Generate) and "Answer in the same format" in r.prompt.text]
+    assert [r.params.max_tokens for r in asked] == [100] * len(pieces)
+    assert answer.abstained if shown is None else answer.text == shown
