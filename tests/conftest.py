@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,14 @@ def tiny_lm(tiny_model: Any, tiny_tokenizer: Any) -> Any:
     from shared_core.lm.transformers import TransformersLM
 
     return TransformersLM(tiny_model, tiny_tokenizer)
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread: the models are so small that threads only wait for each other."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

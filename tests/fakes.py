@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from shared_core.errors import SelfReflectError
+from shared_core.lm.base import Generate, GenerateResult
+from shared_core.lm.scripted import ScriptedLM
 from shared_core.reading.base import Read, Reading, ReadResult, Verdict
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Passage
@@ -65,11 +70,44 @@ class Critic:
 
     name = "critic@test"
 
-    def __init__(self, said: float | None) -> None:
+    def __init__(self, said: float | None = 0.9) -> None:
         self.said = said
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         return [self.said] * len(pairs)
+
+
+class LetterEmbedder:
+    """Texts are as close as their counts of the letters a to j."""
+
+    name = "letters"
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        rows = np.array([[t.count(c) + 1e-9 for c in "abcdefghij"] for t in texts], dtype=np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+class SameEmbedder:
+    """Every text means the same."""
+
+    dimension = 2
+    name = "embedder@test"
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return np.ones((len(texts), 2), dtype=np.float32) / 2**0.5
+
+
+class HangingLM(ScriptedLM):
+    """Blocks at the requests for which ``hangs`` is true, until ``let_go`` is set."""
+
+    def __init__(self, reply: str, hangs: Callable[[Generate], bool] = lambda request: True) -> None:
+        super().__init__(lambda request: reply)
+        self.hangs, self.let_go = hangs, threading.Event()
+
+    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
+        if any(self.hangs(r) for r in requests):
+            self.let_go.wait(20)
+        return super().generate(requests)
 
 
 class WordCritic:

@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError
-from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting import fit
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Passage
 from tests.fakes import FirstSentenceReader
-
-LAMPS = [Passage(f"p{i}", f"Lamp {i} was lit in {1800 + i}.", f"Lamps {i}") for i in range(60)]
-QUESTIONS = [
-    Question(str(i), f"When was lamp {i} lit?", answers=(str(1800 + i),)) if i % 3 else
-    Question(str(i), f"When was lamp {i} sold?", answerable=False)
-    for i in range(60)
-]  # fmt: skip
-
-
-class Lamps:
-    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
-        number = query.split()[3]
-        return [p for p in LAMPS if p.id == f"p{number}"]
-
-
-class Critic:
-    """Knows that a sentence on lighting says nothing about a sale."""
-
-    name = "critic@test"
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        self.asked += len(pairs)
-        return [0.3 if "sold" in claim else 0.7 for _, claim in pairs]
+from tests.lamps import QUESTIONS, LampCritic, Lamps
 
 
 def quoting(request: Any) -> str:
@@ -51,7 +23,7 @@ def quoting(request: Any) -> str:
 
 def engine(pipeline: Any = "composed", **values: Any) -> SelfReflectEngine:
     settings = SelfReflectSettings(pipeline=pipeline, **values)
-    return SelfReflectEngine(Lamps(), ScriptedLM(quoting), settings, reader=FirstSentenceReader(), critic=Critic())
+    return SelfReflectEngine(Lamps(), ScriptedLM(quoting), settings, reader=FirstSentenceReader(), critic=LampCritic())
 
 
 @pytest.mark.parametrize("pipeline", ["composed", "reclaim"])

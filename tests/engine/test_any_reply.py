@@ -16,7 +16,7 @@ from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.support import yes_of_first_token
 from shared_core.settings import PipelineName
 from shared_core.types import Answer
-from tests.fakes import FirstSentenceReader, Shelf, WordCritic
+from tests.fakes import Critic, FirstSentenceReader, SameEmbedder, Shelf, WordCritic
 
 PIPELINES = get_args(PipelineName)
 QUESTION = "When was the lamp lit?"
@@ -36,13 +36,6 @@ class Reader(FirstSentenceReader):
         return dataclasses.replace(result, judged=judged)
 
 
-class Embedder:
-    dimension, name = 2, "embedder@test"
-
-    def embed(self, texts: Any) -> Any:
-        return np.ones((len(texts), 2), dtype=np.float32) / 2**0.5
-
-
 def well(request: Generate) -> str:
     """What a model that keeps to the form says."""
     text = request.prompt.text
@@ -51,13 +44,6 @@ def well(request: Generate) -> str:
     if "\nS1: " in text:
         return "<reference>S1</reference><claim>The lamp was lit in 1871.</claim>"
     return " 1871.\n" if text.rstrip().endswith("So the answer is") else " The lamp was lit in 1871."
-
-
-class Agreeing:
-    name = "critic@test"
-
-    def score(self, pairs: Any) -> list[float | None]:
-        return [0.9] * len(pairs)
 
 
 def ask(
@@ -71,7 +57,12 @@ def ask(
     lm = ScriptedLM(scripted, capabilities=capabilities or Capabilities())
     settings = SelfReflectSettings(pipeline=pipeline, **{**SMALL, **more})
     engine = SelfReflectEngine(
-        Shelf(), lm, settings, reader=Reader(0.8, answerable=0.8), critic=critic or WordCritic(), embedder=Embedder()
+        Shelf(),
+        lm,
+        settings,
+        reader=Reader(0.8, answerable=0.8),
+        critic=critic or WordCritic(),
+        embedder=SameEmbedder(),
     )
     return engine.answer(QUESTION), lm
 
@@ -123,7 +114,7 @@ def test_a_decline_is_a_signal_beside_the_readers_word_and_no_verdict(pipeline: 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_a_model_that_keeps_to_the_form_writes_the_answer_itself(pipeline: Any) -> None:
-    answer, _ = ask(pipeline, well, critic=Agreeing())
+    answer, _ = ask(pipeline, well, critic=Critic())
     assert not answer.abstained
     assert "answered_by" not in answer.metadata
 
@@ -141,7 +132,7 @@ def test_a_pair_that_is_written_four_times_is_shown_and_judged_once(pipeline: An
     lm = ScriptedLM(lambda r: [Sample("\n".join([well(r)] * (4 if "\nS1: " in r.prompt.text else 1)))] * r.params.n)
     settings = SelfReflectSettings(pipeline=pipeline, **SMALL)
     engine = SelfReflectEngine(
-        Shelf(), lm, settings, reader=Reader(0.8, answerable=0.8), critic=critic, embedder=Embedder()
+        Shelf(), lm, settings, reader=Reader(0.8, answerable=0.8), critic=critic, embedder=SameEmbedder()
     )
     answer = engine.answer(QUESTION)
     pairs = [(c.text, tuple(x.quote for x in c.citations)) for c in answer.claims]

@@ -4,7 +4,6 @@ calibrated where a calibration was fitted, which is then what is shown."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,14 +15,14 @@ from hypothesis import strategies as st
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import io as calibration_io
 from shared_core.errors import CalibrationError, InputError
-from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting import FitOptions, fit
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import signal_values
 from shared_core.settings import PipelineName
-from shared_core.types import Answer, Passage
-from tests.fakes import FirstSentenceReader, Shelf
+from shared_core.types import Answer
+from tests.fakes import Critic, FirstSentenceReader, SameEmbedder, Shelf
+from tests.lamps import LAMPS, QUESTIONS, LampCritic, Lamps
 
 PIPELINES = get_args(PipelineName)
 SMALL: dict[str, Any] = {
@@ -70,26 +69,6 @@ def model(kind: str, said: str = SAID) -> ScriptedLM:
     return ScriptedLM(reply, capabilities=MODELS[kind], name=kind, score=yes)
 
 
-class Critic:
-    name = "critic@test"
-
-    def __init__(self, said: float | None = 0.9) -> None:
-        self.said = said
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        return [self.said] * len(pairs)
-
-
-class Embedder:
-    """Every text means the same."""
-
-    dimension = 2
-    name = "embedder@test"
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        return np.ones((len(texts), 2), dtype=np.float32) / math.sqrt(2)
-
-
 class Reader(FirstSentenceReader):
     """Says one thing of every sentence, quoted ones as well."""
 
@@ -110,7 +89,7 @@ def ask(pipeline: Any, kind: str, quoted: float | None, critic: float | None, **
         options,
         reader=Reader(quoted, answerable=quoted),
         critic=Critic(critic),
-        embedder=Embedder(),
+        embedder=SameEmbedder(),
     )
     return engine.answer(QUESTION)
 
@@ -168,24 +147,6 @@ def test_less_evidence_is_less_confidence_and_none_is_unknown(pipeline: Any, kin
 
 # --- every calibration that is accepted is what is shown -----------------------------------------------------------
 
-LAMPS = [Passage(f"p{i}", f"Lamp {i} was lit in {1800 + i}.", f"Lamps {i}") for i in range(60)]
-QUESTIONS = [
-    Question(str(i), f"When was lamp {i} lit?", answers=(str(1800 + i),)) if i % 3 else
-    Question(str(i), f"When was lamp {i} sold?", answerable=False)
-    for i in range(60)
-]  # fmt: skip
-
-
-class Lamps:
-    def retrieve(self, query: str, k: int = 5) -> Sequence[Passage]:
-        words = query.replace("?", "").split()
-        return [p for p in LAMPS if p.id[1:] in words]
-
-
-class LampCritic(Critic):
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        return [0.3 if "sold" in claim else 0.7 for _, claim in pairs]
-
 
 def lamp_model(kind: str) -> ScriptedLM:
     """Reads the year off whatever passage it is shown; without one it knows lamps with an even number."""
@@ -208,7 +169,7 @@ def lamp_model(kind: str) -> ScriptedLM:
 def lamps(pipeline: Any, lm: Any, **more: Any) -> SelfReflectEngine:
     options = SelfReflectSettings(pipeline=pipeline, target_accuracy=0.05, **SMALL, **more)
     return SelfReflectEngine(
-        Lamps(), lm, options, reader=Reader(0.8, answerable=0.9), critic=LampCritic(), embedder=Embedder()
+        Lamps(), lm, options, reader=Reader(0.8, answerable=0.9), critic=LampCritic(), embedder=SameEmbedder()
     )
 
 

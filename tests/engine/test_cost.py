@@ -14,8 +14,8 @@ from shared_core.lm.base import Generate, GenerateResult, Generation, Score, Sco
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Finished
-from tests.engine.test_confidence_everywhere import MODELS, SMALL, Critic, Embedder, Reader, model, yes
-from tests.fakes import Shelf
+from tests.engine.test_confidence_everywhere import MODELS, SMALL, Reader, model, yes
+from tests.fakes import Critic, SameEmbedder, Shelf
 
 PIPELINES = get_args(PipelineName)
 QUESTION = "When was the lamp lit?"
@@ -27,7 +27,7 @@ def engine(pipeline: Any, lm: Any, *, measured: bool = True, **more: Any) -> Sel
     options = {**SMALL, "seakr": {**SMALL["seakr"], "estimator": "lexical_similarity", "threshold": -1.0}}
     settings = SelfReflectSettings(pipeline=pipeline, **{**(options if measured else SMALL), **more})
     return SelfReflectEngine(
-        Shelf(), lm, settings, reader=Reader(0.8, answerable=0.8), critic=Critic(), embedder=Embedder()
+        Shelf(), lm, settings, reader=Reader(0.8, answerable=0.8), critic=Critic(), embedder=SameEmbedder()
     )
 
 
@@ -153,7 +153,7 @@ def test_ranking_by_the_critic_costs_no_call(kind: str) -> None:
     lm = model(kind)
     settings = SelfReflectSettings(**SMALL)
     made = SelfReflectEngine(
-        Shelf(), lm, settings, reader=Reader(0.8, answerable=0.8), critic=Rating(), embedder=Embedder()
+        Shelf(), lm, settings, reader=Reader(0.8, answerable=0.8), critic=Rating(), embedder=SameEmbedder()
     )
     answer = made.answer(QUESTION)
     assert next(d.values["method"] for d in answer.trace if d.kind == "rerank") == "critic"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 import pytest
@@ -14,14 +14,14 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import AbstainedError, BudgetError, DeadlineError, GenerationError, SettingsError
 from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.facades.reranker import SelfReflectReranker
-from shared_core.lm.base import Capabilities, Generate, GenerateResult, Prompt, Sample
+from shared_core.lm.base import Capabilities, Generate, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Flow, Resources
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Finished, Passage
-from tests.fakes import PASSAGES, FirstSentenceReader, Shelf, published
+from tests.fakes import PASSAGES, FirstSentenceReader, HangingLM, Shelf, published
 from tests.pipelines.scripts import SURE, UNSURE, made, scripted
 
 QUESTION = "When was the lamp lit?"
@@ -34,21 +34,6 @@ class Nli:
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         return [0.9] * len(pairs)
-
-
-class Hanging(ScriptedLM):
-    """Blocks at the prompts that it is told of, until it is let go."""
-
-    let_go: threading.Event
-
-    def __init__(self, hangs: Callable[[Generate], bool] = lambda request: True) -> None:
-        super().__init__(lambda request: REPLY)
-        self.hangs, self.let_go = hangs, threading.Event()
-
-    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        if any(self.hangs(r) for r in requests):
-            self.let_go.wait(LONG)
-        return super().generate(requests)
 
 
 class Stuck(Shelf):
@@ -119,7 +104,7 @@ def assert_abstained(answer: Answer, reason: str) -> None:
 def test_a_model_that_hangs_ends_as_an_abstention_for_want_of_time(
     door: str, pipeline: Any, release: list[Any]
 ) -> None:
-    lm = Hanging()
+    lm = HangingLM(REPLY)
     release.append(lm)
     answer = through(door, SelfReflectEngine(Shelf(), lm, published(pipeline=pipeline, deadline=SOON)))
     assert_abstained(answer, "out of time")
@@ -136,7 +121,7 @@ def test_a_retriever_that_hangs_does_too(door: str, release: list[Any]) -> None:
 
 
 def test_what_was_found_and_written_by_then_is_in_the_answer(release: list[Any]) -> None:
-    lm = Hanging(lambda request: request.model == "judge")
+    lm = HangingLM(REPLY, lambda request: request.model == "judge")
     release.append(lm)
     settings = published(pipeline="reclaim", deadline=SOON, on_abstain="show")
     answer = SelfReflectEngine(Shelf(), lm, settings).answer(QUESTION)
@@ -156,7 +141,7 @@ def test_in_time_the_answer_is_the_same_as_without_a_deadline() -> None:
 
 @pytest.mark.parametrize("policy", ["raise", "fallback"])
 def test_policies_hold_after_the_deadline(policy: Any, release: list[Any]) -> None:
-    lm = Hanging()
+    lm = HangingLM(REPLY)
     release.append(lm)
     engine = SelfReflectEngine(Shelf(), lm, published(deadline=SOON, on_abstain=policy))
     if policy == "raise":
@@ -171,7 +156,7 @@ def test_policies_hold_after_the_deadline(policy: Any, release: list[Any]) -> No
 
 
 def test_gate_and_reranker_raise(release: list[Any]) -> None:
-    lm = Hanging()
+    lm = HangingLM(REPLY)
     release.append(lm)
     settings = made(estimator="sufficiency", threshold=0.5).replace(deadline=SOON)  # a gate that has to ask
     with pytest.raises(DeadlineError):

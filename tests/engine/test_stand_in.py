@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
@@ -16,25 +15,13 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.runtime.deadline import Deadline
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Usage
-from tests.engine.test_any_reply import Agreeing, Reader
-from tests.fakes import FirstSentenceReader, Shelf, WordCritic
+from tests.engine.test_any_reply import Reader
+from tests.fakes import Critic, FirstSentenceReader, HangingLM, Shelf, WordCritic
 
 PIPELINES = get_args(PipelineName)
 QUESTION = "When was the lamp lit?"
 SOON = 4.0  # of which the reader has 1.2 seconds, which is enough on a busy machine
 QUOTED = "The lamp was lit in 1871. [1]"
-
-
-class Hanging(ScriptedLM):
-    """Never replies until it is let go."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda request: "The lamp was lit in 1871.")
-        self.let_go = threading.Event()
-
-    def generate(self, requests: Sequence[Generate]) -> list[GenerateResult]:
-        self.let_go.wait(20)
-        return super().generate(requests)
 
 
 class CalledPerSample(ScriptedLM):
@@ -51,15 +38,15 @@ class CalledPerSample(ScriptedLM):
 
 
 @pytest.fixture
-def hanging() -> Iterator[Hanging]:
-    made = Hanging()
+def hanging() -> Iterator[HangingLM]:
+    made = HangingLM("The lamp was lit in 1871.")
     yield made
     made.let_go.set()
 
 
 def engine(lm: ScriptedLM, reader: Any = None, critic: Any = None, **settings: Any) -> SelfReflectEngine:
     reader = reader or Reader(0.9, answerable=0.9)
-    return SelfReflectEngine(Shelf(), lm, SelfReflectSettings(**settings), reader=reader, critic=critic or Agreeing())
+    return SelfReflectEngine(Shelf(), lm, SelfReflectSettings(**settings), reader=reader, critic=critic or Critic())
 
 
 def assert_stands_in(answer: Answer, pipeline: str) -> None:
@@ -69,11 +56,11 @@ def assert_stands_in(answer: Answer, pipeline: str) -> None:
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_a_model_that_hangs_leaves_the_answer_to_the_documents(pipeline: Any, hanging: Hanging) -> None:
+def test_a_model_that_hangs_leaves_the_answer_to_the_documents(pipeline: Any, hanging: HangingLM) -> None:
     assert_stands_in(engine(hanging, pipeline=pipeline, deadline=SOON).answer(QUESTION), pipeline)
 
 
-def test_it_does_so_at_every_door(hanging: Hanging) -> None:
+def test_it_does_so_at_every_door(hanging: HangingLM) -> None:
     asked = engine(hanging, deadline=SOON)
     assert_stands_in(asyncio.run(asked.aanswer(QUESTION)), "composed")
     for found in asked.answer_many([QUESTION, QUESTION]):
@@ -81,7 +68,7 @@ def test_it_does_so_at_every_door(hanging: Hanging) -> None:
         assert_stands_in(found, "composed")
 
 
-def test_an_unsure_reader_does_not(hanging: Hanging) -> None:
+def test_an_unsure_reader_does_not(hanging: HangingLM) -> None:
     answer = engine(hanging, FirstSentenceReader(0.2), pipeline="reclaim", deadline=SOON).answer(QUESTION)
     assert (answer.abstained, answer.reason) == (True, "out of time")
 

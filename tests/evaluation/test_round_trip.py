@@ -14,7 +14,9 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.calibration import io as calibration_io
 from shared_core.evaluation.fitting import fit
 from shared_core.settings import PipelineName
-from tests.engine.test_confidence_everywhere import QUESTIONS, SMALL, Embedder, LampCritic, Lamps, lamp_model
+from tests.engine.test_confidence_everywhere import SMALL, lamp_model
+from tests.fakes import SameEmbedder
+from tests.lamps import QUESTIONS, LampCritic, Lamps
 
 
 class Words(LampCritic):
@@ -27,7 +29,7 @@ def asked(door: str, pipeline: Any, question: str, **more: Any) -> tuple[float |
     """(confidence, whether it is calibrated) through that door."""
     settings = SelfReflectSettings(pipeline=pipeline, target_accuracy=0.05, signals="support_only", **SMALL, **more)
     lm = lamp_model("text-only")
-    given: dict[str, Any] = {"settings": settings, "judge": Words(), "embedder": Embedder()}
+    given: dict[str, Any] = {"settings": settings, "judge": Words(), "embedder": SameEmbedder()}
     if door == "llamaindex":
         response = SelfReflectQueryEngine(Lamps(), llm=lm, **given).query(question)
         answer = response.answer
@@ -42,7 +44,7 @@ def asked(door: str, pipeline: Any, question: str, **more: Any) -> tuple[float |
 @pytest.mark.parametrize("pipeline", get_args(PipelineName))
 def test_claims_are_applied_through_every_door(pipeline: Any, tmp_path: Path) -> None:
     settings = SelfReflectSettings(pipeline=pipeline, target_accuracy=0.05, signals="support_only", **SMALL)
-    engine = SelfReflectEngine(Lamps(), lamp_model("text-only"), settings, judge=Words(), embedder=Embedder())
+    engine = SelfReflectEngine(Lamps(), lamp_model("text-only"), settings, judge=Words(), embedder=SameEmbedder())
     fitted = fit("claims", engine, QUESTIONS).calibration
     calibration_io.save(tmp_path / "c.json", {"claims": fitted})
     question = QUESTIONS[1].question

@@ -1,4 +1,4 @@
-"""Clients that do not wait between attempts, and one thread for small models."""
+"""Clients that do not wait between attempts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,3 @@ def connect() -> Iterator[Connect]:
     yield make
     for lm in made:
         lm.close()
-
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # the models are so small that threads only wait for each other
-    yield
-    torch.set_num_threads(before)

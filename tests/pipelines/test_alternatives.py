@@ -19,6 +19,7 @@ from shared_core.reading.base import Verdict
 from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Resources
 from shared_core.settings import SeakrSettings, SelfReflectSettings
+from tests.fakes import LetterEmbedder
 
 ABLE = Capabilities(token_logprobs=True, alternatives=True, attention=True, token_statistics=True)
 QUESTION = "Where was Mira Dorn born?"
@@ -204,22 +205,14 @@ def test_the_critic_does_not_stand_in_where_it_was_not_asked_for() -> None:
 # --- answers beside their samples ----------------------------------------------------------------------------------
 
 
-class Letters:
-    name = "letters"
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        rows = np.array([[t.count(c) + 1e-9 for c in "abcdefghij"] for t in texts], dtype=np.float32)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 def test_the_answer_is_compared_with_the_samples_and_is_none_of_them() -> None:
     answer = draft(token("a", 0.5))
     found, _ = run(answer, ["a", "b", "a", "b"], ["semantic_sets", "kle_heat", "semantic_density"],
-                   estimator="cocoa_msp", embedder=Letters())  # fmt: skip
+                   estimator="cocoa_msp", embedder=LetterEmbedder())  # fmt: skip
     assert found.uncertainty == pytest.approx(math.log(2) / 2)
     assert found.others["semantic_sets"] == 2
     stray, _ = run(draft(token("c", 0.5)), ["a", "b", "a", "b"], ["semantic_sets", "kle_heat"],
-                   estimator="cocoa_msp", embedder=Letters())  # fmt: skip
+                   estimator="cocoa_msp", embedder=LetterEmbedder())  # fmt: skip
     assert stray.uncertainty == pytest.approx(math.log(2))
     assert stray.others["semantic_sets"] == 2
     assert stray.others["kle_heat"] == found.others["kle_heat"]
@@ -240,7 +233,7 @@ def test_a_judge_s_contradictions_count_more_than_silence() -> None:
 
 
 def test_empty_samples_agree_with_nothing() -> None:
-    found, _ = run(draft(token("a", 0.5)), ["a", "", "b", ""][:3], estimator="cocoa_msp", embedder=Letters())
+    found, _ = run(draft(token("a", 0.5)), ["a", "", "b", ""][:3], estimator="cocoa_msp", embedder=LetterEmbedder())
     assert found.uncertainty == pytest.approx(math.log(2) * 2 / 3)
 
 

@@ -15,17 +15,10 @@ from shared_core.pipelines.confidence import combine
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.trust import TYPES, ModelTrust, Reply
 from shared_core.types import Passage, Signals
-from tests.fakes import FirstSentenceReader, Shelf
+from tests.fakes import Critic, FirstSentenceReader, Shelf
 
 QUESTION = "When was the lamp lit?"
 RIGHT = "The lamp was lit in 1871."
-
-
-class Critic:
-    name = "critic@test"
-
-    def score(self, pairs: Any) -> list[float | None]:
-        return [0.9] * len(pairs)
 
 
 def ask(reply: str, *, reader: float, times: int = 1, **settings: Any) -> Answer:

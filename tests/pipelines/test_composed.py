@@ -10,24 +10,17 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.types import Answer
-from tests.fakes import FirstSentenceReader, Shelf, published
+from tests.fakes import Critic, FirstSentenceReader, Shelf, published
 from tests.pipelines.scripts import WHITE
 
 QUESTION = "When was the lamp lit?"
 GOOD = "<reference>S1</reference><claim>It was lit in 1871.</claim>"
 
 
-class Yes:
-    name = "yes"
-
-    def score(self, pairs: Any) -> list[float | None]:
-        return [0.95] * len(pairs)
-
-
 def ask(lm: Any, question: str = QUESTION, **settings: Any) -> Answer:
-    return SelfReflectEngine(Shelf(), lm, published(**settings), judge=Yes(), reader=FirstSentenceReader(0.9)).answer(
-        question
-    )
+    return SelfReflectEngine(
+        Shelf(), lm, published(**settings), judge=Critic(0.95), reader=FirstSentenceReader(0.9)
+    ).answer(question)
 
 
 def test_a_text_only_model_writes_cited_claims() -> None:

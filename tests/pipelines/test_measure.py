@@ -26,18 +26,11 @@ from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Resources
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import ESTIMATORS, gram_uncertainty
+from tests.fakes import LetterEmbedder
 from tests.pipelines.scripts import SURE, UNSURE, WHITE, samples, states, written
 
 LOW, HIGH = np.ones(8, dtype=np.float32), np.arange(8, dtype=np.float32)
 PROMPTS = [Prompt.trusted("one"), Prompt.trusted("two"), Prompt.trusted("three")]
-
-
-class Embedder:
-    name = "letters"
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        rows = np.array([[t.count(c) + 1e-9 for c in "abcdefghij"] for t in texts], dtype=np.float32)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 class Judge:
@@ -61,7 +54,7 @@ def run(lm: Any, prompts: Sequence[Prompt] = PROMPTS, also: Sequence[str] = (), 
     judge = more.pop("judge", None)
     options = more.pop("options", settings())
     chosen = choose_estimator(options, context(lm, judge=judge is not None), also=also)
-    resources = Resources(models={"default": lm}, embedder=Embedder(), judge=judge)
+    resources = Resources(models={"default": lm}, embedder=LetterEmbedder(), judge=judge)
     return flows.run(measure(prompts, chosen, **more), resources)
 
 

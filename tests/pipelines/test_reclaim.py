@@ -17,7 +17,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.reclaim.free import parse_reply
 from shared_core.pipelines.reclaim.prompts import WORKED
 from shared_core.types import Answer, ClaimSealed, Passage, ReferenceSealed
-from tests.fakes import Shelf
+from tests.fakes import Critic, Shelf
 
 PASSAGES = (
     Passage("a", "The Thale rises in Orm. It was bridged in 1841 by Mira Dorn. The bridge has 3 arches.", "Thale"),
@@ -26,20 +26,11 @@ PASSAGES = (
 QUESTION = "Who bridged the Thale?"
 
 
-class Yes:
-    """A judge that supports everything."""
-
-    name = "yes"
-
-    def score(self, pairs: Any) -> list[float | None]:
-        return [0.95] * len(pairs)
-
-
 def engine(lm: Any, **reclaim: Any) -> SelfReflectEngine:
     reclaim = {"max_claim_tokens": 24, "max_pairs": 3, "min_pairs": 2, **reclaim}
     # Each question for itself: what was asked before says nothing of the model.
     made = SelfReflectSettings(pipeline="reclaim", compete=False, reclaim=ReclaimSettings.upgrade(reclaim))
-    return SelfReflectEngine(Everything(), lm, made, judge=Yes())
+    return SelfReflectEngine(Everything(), lm, made, judge=Critic(0.95))
 
 
 class Everything(Shelf):
@@ -125,8 +116,10 @@ def test_the_claim_model_sees_neither_question_nor_passages(tiny_lm: Any) -> Non
 
 def test_two_models_share_the_work(tiny_lm: Any) -> None:
     made = SelfReflectSettings(pipeline="reclaim", reclaim={"max_claim_tokens": 16, "max_pairs": 2})
-    both = SelfReflectEngine(Everything(), settings=made, models={"reference": tiny_lm, "claim": tiny_lm}, judge=Yes())
-    one = SelfReflectEngine(Everything(), tiny_lm, made, judge=Yes())
+    both = SelfReflectEngine(
+        Everything(), settings=made, models={"reference": tiny_lm, "claim": tiny_lm}, judge=Critic(0.95)
+    )
+    one = SelfReflectEngine(Everything(), tiny_lm, made, judge=Critic(0.95))
     assert both.answer(QUESTION).text == one.answer(QUESTION).text
 
 
@@ -146,13 +139,13 @@ def test_passages_too_long_for_the_context_are_left_out_from_the_end(tiny_lm: An
             return long[:k]
 
     made = SelfReflectSettings(pipeline="reclaim", top_k=8, reclaim={"max_reference_tokens": 32, "max_pairs": 1})
-    answer = SelfReflectEngine(Long(), tiny_lm, made, judge=Yes()).answer(QUESTION)
+    answer = SelfReflectEngine(Long(), tiny_lm, made, judge=Critic(0.95)).answer(QUESTION)
     dropped = [d for d in answer.trace if d.kind == "context"]
     assert dropped
     assert {s.passage_id for c in answer.claims for s in c.citations[0].spans} <= {p.id for p in long}
     strict = SelfReflectSettings(**{**dict(made), "on_overflow": "raise"})
     with pytest.raises(ContextOverflowError):
-        SelfReflectEngine(Long(), tiny_lm, strict, judge=Yes()).answer(QUESTION)
+        SelfReflectEngine(Long(), tiny_lm, strict, judge=Critic(0.95)).answer(QUESTION)
 
 
 def test_limits_that_cannot_be_held_are_refused() -> None:
@@ -176,7 +169,7 @@ def asked(lm: Any, shelf: Any, **reclaim: Any) -> Answer:
     settings = SelfReflectSettings(
         pipeline="reclaim", reclaim=ReclaimSettings.upgrade(reclaim), signals="support_only", target_accuracy=0.1
     )
-    return SelfReflectEngine(shelf, lm, settings, judge=Yes()).answer(QUESTION)
+    return SelfReflectEngine(shelf, lm, settings, judge=Critic(0.95)).answer(QUESTION)
 
 
 @pytest.mark.parametrize("generation", ["interleaved", "unified"])

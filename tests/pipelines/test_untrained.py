@@ -13,8 +13,7 @@ from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.self_rag.claims import nearest_by_words
 from shared_core.types import Passage
-from tests.engine.test_any_reply import Agreeing
-from tests.fakes import Shelf, published
+from tests.fakes import Critic, Shelf, published
 from tests.pipelines.research_scripts import Model, ask
 
 QUESTION = "When was the lamp lit?"
@@ -32,7 +31,7 @@ def test_a_claim_model_that_copies_the_form_is_asked_again_without_it() -> None:
         return f"According to the citation: <reference> {quote} </reference>" if quote else ""
 
     lm = ScriptedLM(reply, capabilities=Capabilities(grammar=True))
-    engine = SelfReflectEngine(Shelf(), lm, published(pipeline="reclaim"), judge=Agreeing())
+    engine = SelfReflectEngine(Shelf(), lm, published(pipeline="reclaim"), judge=Critic())
     answer = engine.answer(QUESTION)
     assert [c.text for c in answer.claims] == ["It was lit then."]  # of both quotes, said once
     assert len(answer.claims[0].citations) == 2

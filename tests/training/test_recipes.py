@@ -18,6 +18,7 @@ from shared_core.training.recipes import CARD, TrainingSettings, encode_rows, re
 from shared_core.training.reclaim.sources import SourceAnswer
 from shared_core.training.rows import TrainingRow, write_rows
 from shared_core.types import Answer
+from tests.fakes import Critic
 from tests.training import reclaim_world as world
 
 pytest.importorskip("trl")
@@ -45,13 +46,6 @@ def checkpoint(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-class Judge:
-    name = "yes"
-
-    def score(self, pairs: Any) -> list[float | None]:
-        return [0.95] * len(pairs)
-
-
 def ask(models: dict[str, Any], given: list[SourceAnswer]) -> list[Answer]:
     """Each source's question through the pipeline, over its own passages."""
 
@@ -63,7 +57,7 @@ def ask(models: dict[str, Any], given: list[SourceAnswer]) -> list[Answer]:
     answers: list[Answer] = []
     for source in given:  # questions repeat over different passages
         by_question = {source.question: source}
-        engine = SelfReflectEngine(Shelf(), models["default"], made, models=models, judge=Judge())
+        engine = SelfReflectEngine(Shelf(), models["default"], made, models=models, judge=Critic(0.95))
         answers.append(engine.answer(source.question))
     return answers
 

@@ -41,6 +41,7 @@ pytest.importorskip("peft")
 
 from shared_core.training.research.online import train_online
 from shared_core.training.research.preferences import encode_preferences, train_preferences
+from tests.training.interrupting import Interrupted, interrupt_at
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -182,15 +183,8 @@ def test_dpo_that_was_interrupted_goes_on(pairs: list[Preference], checkpoint: P
     settings = PreferenceSettings(**{**SMALL, "max_steps": 4}, batch_size=4, save_every=1)
     whole = train_preferences(pairs, checkpoint, tmp_path / "whole", settings, progress=lambda *_: None)
 
-    class Cut(Exception):
-        pass
-
-    def cut(done: int, total: int, loss: float | None) -> None:
-        if done == 3 and loss is not None:
-            raise Cut
-
-    with pytest.raises(Cut):
-        train_preferences(pairs, checkpoint, tmp_path / "m", settings, progress=cut)
+    with pytest.raises(Interrupted):
+        train_preferences(pairs, checkpoint, tmp_path / "m", settings, progress=interrupt_at(3))
     result = train_preferences(pairs, checkpoint, tmp_path / "m", settings, progress=lambda *_: None)
     assert result.card["resumed_at"] == 2
     assert result.losses == pytest.approx(whole.losses, rel=1e-4)
@@ -334,15 +328,8 @@ def test_rloo_makes_rewarded_answers_likelier(
 def test_rloo_that_was_interrupted_goes_on(prompts: list[Prompted], checkpoint: Path, tmp_path: Path) -> None:
     settings = OnlineSettings(**{**ONLINE, "max_steps": 3})
 
-    class Cut(Exception):
-        pass
-
-    def cut(done: int, total: int, loss: float | None) -> None:
-        if done == 2 and loss is not None:
-            raise Cut
-
-    with pytest.raises(Cut):
-        train_online(prompts, checkpoint, tmp_path / "m", likes("The"), settings, progress=cut)
+    with pytest.raises(Interrupted):
+        train_online(prompts, checkpoint, tmp_path / "m", likes("The"), settings, progress=interrupt_at(2))
     result = train_online(prompts, checkpoint, tmp_path / "m", likes("The"), settings, progress=lambda *_: None)
     assert result.card["resumed_at"] == 1
     assert result.steps == 3

@@ -25,6 +25,7 @@ from shared_core.training.recipes import TrainingResult, TrainingSettings, hold_
 from shared_core.training.rows import TrainingRow, write_rows
 from shared_core.training.watch import LossWatch, first_and_last, rate_at
 from tests.training import reclaim_world as world
+from tests.training.interrupting import Interrupted, interrupt_at
 
 pytest.importorskip("trl")
 pytest.importorskip("peft")
@@ -54,18 +55,6 @@ def checkpoint(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def options(**changes: Any) -> TrainingSettings:
     return TrainingSettings(**{"batch_size": 4, "max_steps": 4, "learning_rate": 1e-3, "use_cpu": True, **changes})
-
-
-class Killed(Exception):
-    pass
-
-
-def killer(at: int) -> Any:
-    def progress(done: int, total: int, loss: float | None) -> None:
-        if loss is not None and done == at:
-            raise Killed
-
-    return progress
 
 
 # --- the learning rate, and whether it still learns
@@ -305,8 +294,8 @@ def test_a_training_goes_on_where_it_was(
     import torch
 
     settings = options(max_steps=8, save_every=2)
-    with pytest.raises(Killed):
-        train(rows, checkpoint, tmp_path / "m", settings, progress=killer(at))
+    with pytest.raises(Interrupted):
+        train(rows, checkpoint, tmp_path / "m", settings, progress=interrupt_at(at))
     assert not (tmp_path / "m" / CARD).exists()
     result = train(rows, checkpoint, tmp_path / "m", settings)
     assert result.card["resumed_at"] == (at - 1) // 2 * 2
@@ -322,8 +311,8 @@ def test_a_torn_checkpoint_is_passed_over(
     whole: TrainingResult, rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
     settings = options(max_steps=8, save_every=2)
-    with pytest.raises(Killed):
-        train(rows, checkpoint, tmp_path / "m", settings, progress=killer(5))
+    with pytest.raises(Interrupted):
+        train(rows, checkpoint, tmp_path / "m", settings, progress=interrupt_at(5))
     torn = tmp_path / "m" / CHECKPOINTS / "checkpoint-6"
     torn.mkdir()
     (torn / "trainer_state.json").write_text("{")
@@ -335,8 +324,8 @@ def test_a_torn_checkpoint_is_passed_over(
 def test_another_training_does_not_go_on_in_its_folder(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(Killed):
-        train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2), progress=killer(3))
+    with pytest.raises(Interrupted):
+        train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2), progress=interrupt_at(3))
     with pytest.raises(InputError, match="settings"):
         train(rows, checkpoint, tmp_path / "m", options(max_steps=8, save_every=2, learning_rate=1e-4))
     with pytest.raises(InputError, match="rows"):
@@ -357,8 +346,8 @@ def test_other_weights_at_the_same_path_are_refused_before_they_are_loaded(
     from transformers import AutoModelForCausalLM
 
     base, settings = shutil.copytree(checkpoint, tmp_path / "base"), options(max_steps=8, save_every=2)
-    with pytest.raises(Killed):
-        train(rows, base, tmp_path / "m", settings, progress=killer(3))
+    with pytest.raises(Interrupted):
+        train(rows, base, tmp_path / "m", settings, progress=interrupt_at(3))
     model = AutoModelForCausalLM.from_pretrained(base)
     with torch.no_grad():
         model.get_input_embeddings().weight.add_(1)
@@ -378,8 +367,8 @@ def test_a_training_that_0_1_0_began_goes_on(
     rows: list[TrainingRow], checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings, card = options(max_steps=8, save_every=2), tmp_path / "m" / "run.json"
-    with pytest.raises(Killed):
-        train(rows, checkpoint, tmp_path / "m", settings, progress=killer(3))
+    with pytest.raises(Interrupted):
+        train(rows, checkpoint, tmp_path / "m", settings, progress=interrupt_at(3))
     written = json.loads(card.read_text())["configurations"]["run"]
     assert written.pop("base_weights").startswith("base, weights ")
     card.write_text(json.dumps(written, indent=2))  # which is all that 0.1.0 wrote
