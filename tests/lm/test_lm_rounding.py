@@ -1,0 +1,51 @@
+"""A tree that differs from plain passes by rounding alone is used; one that differs by more is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.mark.parametrize(("rounding", "refused"), [(0.0, True), (0.25, False), (9.0, False)])
+@pytest.mark.parametrize("off", [0.2, 0.6])
+def test_what_a_tree_may_differ_by(monkeypatch: pytest.MonkeyPatch, rounding: float, refused: bool, off: float) -> None:
+    from shared_core.lm._hf import probe
+    from shared_core.lm._hf.forest import Forest
+    from shared_core.lm._hf.model import Runner
+
+    def feed(self: Any, *given: Any) -> Any:
+        logits = plain(self, *given)
+        logits[:, 0] += off * logits.std()
+        return logits
+
+    plain = Forest.feed
+    monkeypatch.setattr(Forest, "feed", feed)
+    monkeypatch.setattr(probe, "_rounding", lambda runner: rounding)
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=200, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4
+    )
+    runner = Runner(transformers.LlamaForCausalLM(config).to(torch.bfloat16).eval())
+    with torch.inference_mode():
+        suits = probe.examine(runner, "auto")
+    assert bool(suits.obstacle) is (refused or off > 0.3)
+
+
+def test_rounding_is_measured_and_the_attention_function_restored() -> None:
+    from shared_core.lm._hf import probe
+    from shared_core.lm._hf.model import Runner
+
+    torch.manual_seed(2)
+    config = transformers.LlamaConfig(
+        vocab_size=200, hidden_size=64, intermediate_size=128, num_hidden_layers=8, num_attention_heads=4,
+        initializer_range=0.2,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config).eval()
+    with torch.inference_mode():
+        assert probe._rounding(Runner(model)) == 0.0
+        assert 0.0 < probe._rounding(Runner(model.to(torch.bfloat16))) < 1.0
+    assert model.config._attn_implementation == "sdpa"
