@@ -24,6 +24,7 @@ from tests.calibration import test_fit_claims as lamps
 from tests.calibration import test_fit_gate as estimators
 from tests.calibration.test_fit_gate import COUNT, QUESTIONS, engine, invoke, reply
 from tests.fakes import FirstSentenceReader
+from tests.lamps import LAMPS
 from tests.pipelines.scripts import scripted
 
 
@@ -93,8 +94,8 @@ def test_rows_of_other_documents_are_not_taken(tmp_path: Path) -> None:
         def get(self, ids: list[str]) -> list[Passage]:
             return [self.passages[i] for i in ids]
 
-    fit("claims", lamps.engine().over(Listed(lamps.LAMPS)), lamps.QUESTIONS, kept=kept)
-    for passages, again in ((lamps.LAMPS, False), (lamps.LAMPS[:-1], True)):
+    fit("claims", lamps.engine().over(Listed(LAMPS)), lamps.QUESTIONS, kept=kept)
+    for passages, again in ((LAMPS, False), (LAMPS[:-1], True)):
         engine = lamps.engine().over(Listed(passages))
         model: Any = engine.resources.models["default"]
         model.requests.clear()
