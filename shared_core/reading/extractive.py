@@ -32,6 +32,7 @@ from shared_core.reading.model import ReadingModel, each, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import opens_in_english, repeats, words
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
+from shared_core.support.options import find_options, options_described
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
@@ -215,6 +216,7 @@ class ExtractiveReader(Remade):
             for i, text in enumerate(texts)
             if not (_is_heading(text, passages[out[i].passage]) or repeats(text, asked.text))
         ]
+        said = _of_options_asked(asked.text, said, out, passages)
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         scores = self._passage_scores(len(passages), out, order)
@@ -334,6 +336,22 @@ def _is_heading(text: str, passage: Passage) -> bool:
     """Whether ``text`` is a heading, or a term of a definition list: it states nothing."""
     above = str(passage.metadata.get("section", "")).split(" > ")
     return bool(_HEADING.fullmatch(text)) or " ".join(text.split()) in above
+
+
+def _of_options_asked(
+    question: str, said: list[int], out: Sequence[Candidate], passages: Sequence[Passage]
+) -> list[int]:
+    """Keep the candidates that describe an option of the question, if any do: to the network ``-s`` is as ``-w``."""
+    wanted = set(find_options(question))
+    if not wanted:
+        return said
+
+    def describes(c: Candidate) -> bool:
+        passage = passages[c.passage]
+        above = f"{passage.title} {passage.metadata.get('section', '')}"
+        return not wanted.isdisjoint({*options_described(passage.text, c.start, c.end), *find_options(above)})
+
+    return [i for i in said if describes(out[i])] or said
 
 
 def _names(passage: Passage, question: str) -> bool:

@@ -3,7 +3,8 @@
 Text is compatibility-normalised (NFKC) and case-folded; runs of letters, digits and combining marks are words. Stop
 words of the chosen language are removed and the rest is stemmed (Snowball, through PyStemmer). Scripts without spaces
 between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean for its particles) yield single characters and
-overlapping pairs, which needs no dictionary and loses no word (as Lucene's CJKBigramFilter).
+overlapping pairs, which needs no dictionary and loses no word (as Lucene's CJKBigramFilter). Options of commands are
+words besides, with their dashes and in their case: ``-s``, whose letter is a stop word, is not ``-S``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared_core.errors import InputError
+from shared_core.support.options import find_options
 from shared_core.support.pickling import Portable
 
 _UNSPACED = (
@@ -68,6 +70,8 @@ class Tokenizer(Portable):
 
     >>> Tokenizer()("The ferries sailed at 9 o'clock.")
     ['ferri', 'sail', '9', 'clock']
+    >>> Tokenizer()("tar -C or --no-recursion")
+    ['tar', 'c', 'recurs', '-C', '--no-recursion']
 
     Args:
         language: a Snowball language (``english``, ``german``, …; see ``Tokenizer.languages()``), or ``none`` for no
@@ -96,8 +100,10 @@ class Tokenizer(Portable):
         return tuple(Stemmer.algorithms())
 
     def __call__(self, text: str) -> list[str]:
-        """Split text into words, in order, with repetitions."""
-        text = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text)).casefold()
+        """Split text into words, in order, with repetitions; options of commands come last."""
+        text = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text))
+        options = find_options(text)
+        text = text.casefold()
         text = _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text)
         text = _INITIALISM.sub(lambda m: m[0].replace(".", "") + " ", text)
         if self.language == "english":
@@ -114,6 +120,7 @@ class Tokenizer(Portable):
             else:
                 pending.append(word)
         out.extend(stem(pending))
+        out.extend(map(sys.intern, options))
         return out
 
     def _split_unspaced(self, word: str, stem: Callable[[list[str]], list[str]]) -> list[str]:

@@ -45,6 +45,8 @@ ASKED = [
     ("What is the default value of spare_burners?", "two burners"),
     ("What is the default of trim_interval?", "four hours"),
     ("What does the option --sort of buoy do?", "Sorts the buoys by the year"),
+    ("What does the option -w of buoy do?", "tide has turned"),
+    ("What does buoy -s do?", "Sorts the buoys by the year"),
     ("In which unit is the DEPTH of buoy given?", "fathoms"),
     ("What is kept in ~/.chart_marks?", "the marks of the last chart"),
     ("Who may change /etc/chart.conf?", "harbour master"),
@@ -83,4 +85,5 @@ def test_the_options_own_text_is_quoted_and_no_neighbours(engine: SelfReflectEng
         assert any(said in passage.text for passage in answer.passages[:2])
     shown = [(said, answer.claims[0].text) for (_, said), answer in zip(ASKED, answers) if not answer.abstained]
     assert [pair for pair in shown if pair[0] not in pair[1]] == []
-    assert len(shown) >= len(ASKED) - 1
+    assert len(shown) >= len(ASKED) - 3  # of "-w" the confidence is low, but its own text is the nearest quote
+    assert all(said in answer.claims[0].text for (_, said), answer in zip(ASKED, answers, strict=True))
