@@ -14,6 +14,7 @@ it: the area under the ROC curve, the Brier score, and right minus wrong claims 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import random
@@ -37,10 +38,11 @@ from shared_core.citation.facts import compare_claim
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines import confidence
+from shared_core.pipelines import competing, confidence
 from shared_core.pipelines.decision.trust import ModelTrust
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.settings import SelfReflectSettings
+from shared_core.types import Answer
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "shared_core/calibration/models_in_general.json"
@@ -48,44 +50,76 @@ KINDS = ("strong", "paraphrasing", "bold", "liar", "digits", "foreign")
 NAMES = ("sufficient", "seconded", "rival", "trusted", "named")
 SIGNS = tuple(-1 if name == "rival" else 1 for name in NAMES)
 BAR = 0.5
+BATCH = 16
 
 
 # --- collecting ----------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Recorded:
+    """What was compared for one question: the model's claims and the reader's best quote."""
+
+    claims: Sequence[Any] = ()
+    beside: Any = None
+    named: float | None = None
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[dict[str, Recorded]]:
+    """Record what competes, by question."""
+    found: dict[str, Recorded] = defaultdict(Recorded)
+    part, rivals = vars(confidence), vars(competing)
+    compete, compare = part["compete"], rivals["compare"]
+
+    def recorded_compete(question: str, claims: Any, readings: Any, passages: Any, run: Any) -> Any:
+        found[question].claims = claims
+        return (yield from compete(question, claims, readings, passages, run))
+
+    def recorded_compare(question: str, claims: Any, readings: Any, passages: Any, run: Any) -> Any:
+        beside = compare(question, claims, readings, passages, run)
+        if beside is not None:
+            found[question].beside = beside
+            found[question].named = competing.named(question, beside.own[0], passages)
+        return beside
+
+    part["compete"], rivals["compare"] = recorded_compete, recorded_compare
+    try:
+        yield found
+    finally:
+        part["compete"], rivals["compare"] = compete, compare
 
 
 def collect(kind: str, lm: LanguageModel, cases: Sequence[models.Case], reader: ExtractiveReader, file: Path) -> None:
     """Append one row a question to ``file``: what the model claimed, and what it was compared with."""
     settings = SelfReflectSettings(top_k=5, candidates=models.TOP_K, deadline=None)
     engine = SelfReflectEngine(models.Retrieved(cases), lm, settings, reader=reader)
-    seen: list[Any] = []
-    part = vars(confidence)
-    original = part["compete"]
-
-    def recording(question: str, claims: Any, readings: Any, passages: Any, run: Any) -> Any:
-        seen.append(claims)
-        return (yield from original(question, claims, readings, passages, run))
-
-    part["compete"] = recording
-    try:
-        with file.open("a", encoding="utf-8") as out:
-            for case in track(cases, kind, transient=True):
-                seen.clear()
-                try:
-                    answer = engine.answer(case.question)
-                except Exception as error:  # a model that fails on one question
-                    Console().print(f"{kind}: {error}")
+    batches = [cases[i : i + BATCH] for i in range(0, len(cases), BATCH)]
+    with file.open("a", encoding="utf-8") as out, recording() as recorded:
+        for batch in track(batches, kind, transient=True):
+            for case, answer in zip(batch, engine.answer_many([c.question for c in batch]), strict=True):
+                if isinstance(answer, Exception):  # a model that fails on one question
+                    Console().print(f"{kind}: {answer}")
                     continue
-                compared = next((d for d in answer.trace if d.kind == "compare"), None)
-                row = {
-                    "kind": kind,
-                    "question": case.question,
-                    "reader": compared.values["reader"] if compared else None,
-                    "reply": compared.outcome.split()[-1] if compared else None,
-                    "claims": [_claim_row(c, case) for c in (seen[-1] if seen else ()) if c.citations],
-                }
-                out.write(json.dumps(row) + "\n")
-    finally:
-        part["compete"] = original
+                out.write(json.dumps(_question_row(kind, case, answer, recorded[case.question])) + "\n")
+            out.flush()
+
+
+def _question_row(kind: str, case: models.Case, answer: Answer, recorded: Recorded) -> dict[str, Any]:
+    beside = recorded.beside
+    best = beside.own[0].text if beside else None
+    return {
+        "kind": kind,
+        "question": case.question,
+        "reader": beside.probability if beside else None,
+        "reply": beside.reply if beside else None,
+        "reader_says": best,
+        "reader_right": None if best is None else contains_answer(best, case.answers),
+        "reader_named": recorded.named,
+        "shown": None if answer.abstained else answer.text,
+        "shown_right": None if answer.abstained else contains_answer(answer.text, case.answers),
+        "claims": [_claim_row(c, case) for c in recorded.claims if c.citations],
+    }
 
 
 def _claim_row(claim: Any, case: models.Case) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Compare the embedded default with and without a language model: ten simulated models and any released one.
+"""Compare the embedded default with and without a language model: eleven simulated models and any released one.
 
     python benchmarks/models.py [--quick] [--alone] [--model NAME] [--only KIND …] [--pipelines NAME …] [--json FILE]
 
@@ -190,6 +190,11 @@ def bold(q: Question) -> str:
     return q.cite(at, q.sentences[at] if q.sentences else "")
 
 
+def eager(q: Question) -> str:
+    """As a strong model, but half of what the passages do not answer is answered with the nearest sentence."""
+    return strong(q) if q.gold() is not None or q.rng.random() < 0.5 else bold(q)
+
+
 def liar(q: Question) -> str:
     """Quotes the right sentence (or the nearest) and claims another name, else another number."""
     gold = q.gold()
@@ -232,6 +237,7 @@ KINDS: Mapping[str, Callable[[Question], str]] = {
     "strong": strong,
     "paraphrasing": paraphrasing,
     "bold": bold,
+    "eager": eager,
     "liar": liar,
     "digits": digit_changer,
     "unsure": unsure,

@@ -24,7 +24,7 @@ from shared_core.types import Claim, Passage, Signals
 
 ANSWERED_BY = "embedded default"
 _TRIED = 0.9  # P(competent) from which on a model is believed to have told things with similar names apart
-_POOR = 0.05  # P(competent) below which a model's own wording is not shown where the reader has the same answer
+_POOR = 0.05  # P(its replies help) below which a model's own wording is not shown where the reader has the same answer
 _NEARLY = 0.8  # a further quote is as good as the first where its probability is so large a share of it
 
 
@@ -93,7 +93,7 @@ def compete(
     if found.reply == "agrees" and best > run.settings.target_accuracy:
         # Both say the same, and the model's words answer the question. Those of a model that is mostly wrong are words
         # out of the answer ("2018" for "from 9 to 25 February 2018"): the quote says it whole.
-        wins = run.abilities.trust.competent(question) < _POOR
+        wins = is_poor(question, run)
     yield run.note(
         "compare",
         f"the model {found.reply}",
@@ -120,6 +120,11 @@ def takes_part(run: QuestionRun) -> bool:
     """
     wanted = run.settings.compete and run.settings.guarantee is None and run.abilities.stack is None
     return wanted and _has_both(run)
+
+
+def is_poor(question: str, run: QuestionRun) -> bool:
+    """Return whether the model's replies so far have told nothing: where quotes compete, its own words are not shown."""
+    return takes_part(run) and run.abilities.trust.helps(question) < _POOR
 
 
 def has_rival(run: QuestionRun) -> bool:

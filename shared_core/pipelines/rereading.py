@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Generation, Sample, SamplingParams
+from shared_core.pipelines.competing import is_poor
 from shared_core.pipelines.confidence import Weighed, weigh
 from shared_core.pipelines.decision.declining import DECLINED, is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
@@ -41,7 +42,8 @@ def read_again(
     """Add the model's short answer to the claims, if none of them is worth showing.
 
     Costs one generation or two, and only then. Answers that no passage holds (a bare yes or no, something known from
-    elsewhere) are left out, since they have no quote. A model that has declined to answer is not asked again.
+    elsewhere) are left out, since they have no quote. A model that has declined to answer is not asked again, nor one
+    whose replies have told nothing so far: the embedded default's quote would be shown in place of what it says.
 
     Args:
         question: the user's question.
@@ -60,6 +62,9 @@ def read_again(
     wanted = run.settings.retry_short_answer and passages and run.trace.limit is None
     wanted = wanted and run.abilities.model("default") is not None  # ReClaim runs on models of other roles alone
     if not wanted or _declined(run) or worth_showing(before, run):
+        return before
+    if is_poor(question, run):
+        yield run.note("read again", "left out", "the model's replies have told nothing so far")
         return before
     try:
         claim = yield from _short_answer(question, passages, run)

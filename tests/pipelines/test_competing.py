@@ -13,7 +13,7 @@ from shared_core import Answer, SelfReflectEngine, SelfReflectSettings
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.confidence import combine
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.decision.trust import TYPES, ModelTrust, Reply
+from shared_core.pipelines.decision.trust import TYPES, UNINFORMATIVE, ModelTrust, Reply
 from shared_core.types import Passage, Signals
 from tests.fakes import Critic, FirstSentenceReader, Shelf
 
@@ -80,7 +80,7 @@ def test_a_posterior_is_a_probability_and_no_type_is_ruled_out(p: float, replies
 
 
 def test_rates_and_priors_are_distributions() -> None:
-    assert sum(prior for prior, _, _ in TYPES.values()) == pytest.approx(1)
+    assert 0 < UNINFORMATIVE < 1
     assert all(sum(rates) == pytest.approx(1) for _, *both in TYPES.values() for rates in both)
 
 
@@ -130,6 +130,18 @@ def test_trust_tells_kinds_of_model_apart() -> None:
         contradicting.observe(0.9, "contradicts", f"a{i}")
     assert competent.competent() > 0.9
     assert max(declining.competent(), contradicting.competent()) < 0.05
+
+
+def test_a_model_that_agrees_as_often_where_the_reader_is_wrong_changes_nothing() -> None:
+    """SmolLM2 and a small adapter were taken for better than that, and made composed worse than no model."""
+    weak, small = ModelTrust(), ModelTrust()
+    for i in range(40):
+        p = 0.9 if i % 2 else 0.1
+        weak.observe(p, "agrees" if i % 5 == 0 else "differs", str(i))
+        small.observe(p, ("declines", "differs", "differs", "agrees", "declines")[i % 5], str(i))
+    for trust in (weak, small):
+        assert trust.helps() < 0.05
+        assert trust.posterior(0.45, "agrees") == pytest.approx(0.45, abs=0.02)
 
 
 def test_a_model_that_contradicts_its_own_quotes_takes_nothing_from_the_quote() -> None:
