@@ -118,6 +118,7 @@ $(VLLM)/.ready: scripts/vllm_env.py
 
 test-vllm: $(VLLM)/.ready
 	$(VLLM)/bin/python -m pytest -m vllm tests/vllm
+	SELFREFLECT_SERVERS=$(SERVERS) SELFREFLECT_VLLM=$(VLLM) $(VLLM)/bin/python -m pytest -m servers tests/servers
 
 bench-vllm: $(VLLM)/.ready
 	$(VLLM)/bin/python benchmarks/lm_vllm.py

