@@ -123,7 +123,7 @@ def takes_part(run: QuestionRun) -> bool:
 
 
 def is_poor(question: str, run: QuestionRun) -> bool:
-    """Return whether the model's replies so far have told nothing: where quotes compete, its own words are not shown."""
+    """Return whether the model's replies have told nothing so far: its own words are not shown where quotes compete."""
     return takes_part(run) and run.abilities.trust.helps(question) < _POOR
 
 

@@ -135,7 +135,7 @@ def test_trust_tells_kinds_of_model_apart() -> None:
 def test_a_model_that_agrees_as_often_where_the_reader_is_wrong_changes_nothing() -> None:
     """SmolLM2 and a small adapter were taken for better than that, and made composed worse than no model."""
     weak, small = ModelTrust(), ModelTrust()
-    for i in range(40):
+    for i in range(60):
         p = 0.9 if i % 2 else 0.1
         weak.observe(p, "agrees" if i % 5 == 0 else "differs", str(i))
         small.observe(p, ("declines", "differs", "differs", "agrees", "declines")[i % 5], str(i))

@@ -9,7 +9,8 @@ their rates: those have a Dirichlet prior, so that after counts n the next reply
 
     P(R | reply) = Σ w_t p P_t(reply | R) / Σ w_t (p P_t(reply | R) + (1 - p) P_t(reply | not R))
 
-and w_t is the prior times p P_t(reply | R) + (1 - p) P_t(reply | not R) of each other question. So one refusal of an
+and w_t is the prior times p P_t(reply | R) + (1 - p) P_t(reply | not R) of each other question, with p nearer to 1/2,
+since the reader is surer of other text than it is right. So one refusal of an
 unknown model counts much, the tenth refusal in a row hardly at all.
 """
 
@@ -25,23 +26,29 @@ Reply = Literal["agrees", "differs", "declines", "contradicts"]
 _REPLIES: tuple[Reply, ...] = get_args(Reply)
 _Rates = tuple[float, float, float, float]
 TYPES: dict[str, tuple[float, _Rates, _Rates]] = {
-    "competent": (0.20, (0.80, 0.16, 0.03, 0.01), (0.02, 0.29, 0.68, 0.01)),
-    "ready": (0.15, (0.78, 0.19, 0.02, 0.01), (0.15, 0.35, 0.49, 0.01)),
-    "eager": (0.10, (0.70, 0.26, 0.03, 0.01), (0.25, 0.40, 0.34, 0.01)),
-    "fair": (0.10, (0.50, 0.40, 0.09, 0.01), (0.25, 0.45, 0.29, 0.01)),
-    "contradicting": (0.05, (0.40, 0.03, 0.02, 0.55), (0.20, 0.25, 0.02, 0.53)),
+    "competent": (0.25, (0.84, 0.12, 0.03, 0.01), (0.02, 0.27, 0.70, 0.01)),
+    "careful": (0.20, (0.66, 0.24, 0.09, 0.01), (0.03, 0.21, 0.75, 0.01)),
+    "ready": (0.10, (0.78, 0.19, 0.02, 0.01), (0.15, 0.35, 0.49, 0.01)),
+    "eager": (0.05, (0.70, 0.26, 0.03, 0.01), (0.25, 0.40, 0.34, 0.01)),
+    "fair": (0.05, (0.50, 0.40, 0.09, 0.01), (0.25, 0.45, 0.29, 0.01)),
+    "contradicting": (0.03, (0.40, 0.03, 0.02, 0.55), (0.20, 0.25, 0.02, 0.53)),
 }
 """Prior, P(reply | R) and P(reply | not R) of each type, replies in the order of ``Reply``. The rates are near those of
-simulated models on training questions (``benchmarks/model_stack.py --fit``): strong ones; strong ones that answer a
-fifth or half of the questions with what is nearest; that of weaker ones; liars behind right quotes. The priors are a
-judgement. Models that are often wrong agree with the reader nearly as often where it is wrong, since what misleads one
-misleads the other: SmolLM2-135M in .23 and .12 of the cases. To weigh that cost more answers than it gained."""
-_SECONDS = ("competent", "contradicting")
+simulated models on training and tuning questions (``benchmarks/model_stack.py``): strong ones that copy, and that use
+their own words; strong ones that answer a fifth or half of the questions with what is nearest; weaker ones; liars
+behind right quotes. The priors are a judgement. Models that are often wrong agree with the reader nearly as often where
+it is wrong, since what misleads one misleads the other: SmolLM2-135M in .25 and .14 of the cases. To weigh that cost
+more answers than it gained."""
+_COMPETENT = ("competent", "careful")
+_SECONDS = (*_COMPETENT, "contradicting")
 """Types whose agreement counts. Where the reader is unsure, what is nearest misleads it and the others alike: of the
 quotes that their agreement alone brought above .5, half were wrong."""
 UNINFORMATIVE = 1 - sum(prior for prior, _, _ in TYPES.values())
 """Prior of a model whose replies tell nothing of R."""
 _COUNTED_BEFORE: _Rates = (1.0, 1.0, 1.0, 0.3)  # α
+_DOUBT = 0.2
+"""Share of wrong words that a reader is granted while one learns from it: on other text it is surer than it is right,
+and a strong model that contradicts it was taken for one that says nothing."""
 _NOTHING = "nothing"
 _Learnt = tuple[Reply, tuple[float, ...]]
 """A reply, and its log probability for each of the ``TYPES``."""
@@ -56,7 +63,7 @@ class ModelTrust:
     Example:
         >>> trust = ModelTrust()
         >>> round(trust.posterior(0.7, "declines"), 2)
-        0.46
+        0.38
         >>> for i in range(10):
         ...     trust.observe(0.9, "declines", f"question {i}")  # it declines whatever it is asked
         >>> round(trust.posterior(0.7, "declines"), 2)
@@ -73,7 +80,8 @@ class ModelTrust:
         Args:
             question: that it is wanted for; what was learnt from it is left out.
         """
-        return _weigh(self._others(question))["competent"]
+        weights = _weigh(self._others(question))
+        return math.fsum(weights[name] for name in _COMPETENT)
 
     def helps(self, question: str = "") -> float:
         """Return P(its replies tell where the reader is right, and its own quotes bear it out), as far as is known."""
@@ -103,7 +111,8 @@ class ModelTrust:
 
     def observe(self, probability: float, reply: Reply, question: str) -> None:
         """Learn from one more reply, in place of what was learnt from the same question before."""
-        likely = tuple(math.log(sum(_joint(name, probability, reply))) for name in TYPES)
+        doubted = _DOUBT + (1 - 2 * _DOUBT) * probability
+        likely = tuple(math.log(sum(_joint(name, doubted, reply))) for name in TYPES)
         with self._lock:
             self._learnt.pop(question, None)
             self._learnt[question] = reply, likely
