@@ -1,10 +1,11 @@
-"""Compare sampling by tree decoding with vLLM's CPU build, on a random Llama built here.
+"""Compare sampling by tree decoding with vLLM's CPU build, on a random Llama built here or on a released model.
 
     make bench-vllm
     .venv-vllm/bin/python benchmarks/lm_vllm.py [--quick] [--json FILE] [--clock cpu|wall] [--threads N] [--rounds N]
+    .venv-vllm/bin/python benchmarks/lm_vllm.py --model smollm2 --dtype bfloat16 --new-tokens 30
 
 It needs the environment that ``make test-vllm`` builds. Both draw the same number of samples of the same prompts with
-the same settings in float32, alternating, with empty caches. The figures are the medians and their ratio (above 1: tree
+the same settings and dtype, alternating, with empty caches; of a released model 20 samples of 8 prompts of 920 tokens. The figures are the medians and their ratio (above 1: tree
 decoding is faster). vLLM is measured with a seed, as the settings have one, and without.
 
 By default the clock is CPU time: of one thread here, and of one thread of vLLM and all its processes, so that other
@@ -34,7 +35,6 @@ from benchmarks.lm import make_model, make_tokenizer, sentences
 from shared_core.lm.base import BaseLanguageModel, Generate, Generation, Prompt, SamplingParams
 
 DRAW: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
-NEW_TOKENS = 10
 ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
 
@@ -47,11 +47,25 @@ def make_checkpoint(folder: str, quick: bool) -> tuple[float, int]:
     return sum(p.numel() for p in model.parameters()) / 1e6, len(tokenizer)
 
 
-def make_requests(prompts: int, length: int, n: int, vocabulary: int, seed: int | None) -> list[Generate]:
+def checkpoint_of(model: str, dtype: str) -> tuple[str, float, int]:
+    """Return the folder of a GGUF file's dequantised copy, its millions of parameters and its vocabulary's size."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from shared_core.lm._hf.gguf import find_gguf, load_gguf
+
+    file = find_gguf(model)
+    if file is not None:
+        model = load_gguf(file, lambda folder, _: folder, getattr(torch, dtype), with_tokenizer=True)
+    loaded = AutoModelForCausalLM.from_pretrained(model, local_files_only=True)
+    return model, sum(p.numel() for p in loaded.parameters()) / 1e6, loaded.config.vocab_size
+
+
+def make_requests(prompts: int, length: int, n: int, vocabulary: int, seed: int | None, new: int) -> list[Generate]:
     """Make prompts without a common prefix, each to be sampled ``n`` times."""
     rng = random.Random(1)
     # Every sample has the same length: none may end early.
-    params = SamplingParams(n=n, max_tokens=NEW_TOKENS, min_tokens=NEW_TOKENS, seed=seed, **DRAW)
+    params = SamplingParams(n=n, max_tokens=new, min_tokens=new, seed=seed, **DRAW)
     return [
         Generate(Prompt.tokens([rng.randrange(3, vocabulary) for _ in range(length)]), params) for _ in range(prompts)
     ]
@@ -75,7 +89,7 @@ def draw(lm: BaseLanguageModel, requests: Sequence[Generate], clock: Callable[[]
         if not isinstance(result, Generation):
             raise result
         lengths = [len(s.token_ids) for s in result.samples]
-        assert lengths == [NEW_TOKENS] * request.params.n, lengths
+        assert lengths == [request.params.max_tokens] * request.params.n, lengths
     return taken
 
 
@@ -84,11 +98,11 @@ def measure(folder: str, options: argparse.Namespace, vocabulary: int) -> dict[s
     from shared_core.lm.transformers import TransformersLM
     from shared_core.lm.vllm import VLLM
 
-    size = (8, 300, 5) if options.quick else (32, 900, 20)
-    seeded, free = (make_requests(*size, vocabulary, seed) for seed in (1, None))
-    length = size[1] + NEW_TOKENS
-    with VLLM(folder, dtype="float32", max_model_len=-(-length // 32) * 32, hidden_states=False) as engine:
-        trees = TransformersLM(folder, device="cpu", prefix_cache_bytes=0)
+    size = (8, 300, 5) if options.quick else (8, 920, 20) if options.model else (32, 900, 20)
+    seeded, free = (make_requests(*size, vocabulary, seed, options.new_tokens) for seed in (1, None))
+    length = -(-(size[1] + options.new_tokens) // 32) * 32
+    with VLLM(folder, dtype=options.dtype, max_model_len=length, hidden_states=False) as engine:
+        trees = TransformersLM(folder, device="cpu", dtype=options.dtype, prefix_cache_bytes=0)
 
         def clock(children: bool) -> float:
             return processor_seconds(children=children) if options.clock == "cpu" else time.perf_counter()
@@ -114,6 +128,9 @@ def measure(folder: str, options: argparse.Namespace, vocabulary: int) -> dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="8 prompts of 300 tokens, n = 5, a smaller model")
+    parser.add_argument("--model", help="smollm2, a GGUF file or a checkpoint's folder, in place of a random model")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--new-tokens", type=int, default=10, help="length of each sample")
     parser.add_argument("--json", metavar="FILE", help="write the figures as one flat mapping")
     parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
@@ -125,8 +142,12 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(options.threads)
-    with tempfile.TemporaryDirectory() as folder:
-        millions, vocabulary = make_checkpoint(folder, options.quick)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = temporary
+        if options.model:
+            folder, millions, vocabulary = checkpoint_of(options.model, options.dtype)
+        else:
+            millions, vocabulary = make_checkpoint(folder, options.quick)
         figures: dict[str, Any] = {"model_parameters": millions * 1e6, **measure(folder, options, vocabulary)}
     figures["vllm_ratio"] = figures["vllm_seconds"] / figures["trees_seconds"]
     figures["vllm_seeded_ratio"] = figures["vllm_seeded_seconds"] / figures["trees_seconds"]

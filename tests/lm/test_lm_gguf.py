@@ -98,6 +98,16 @@ def test_a_copy_that_was_not_finished_is_made_again(file: Path, own_cache: Path)
     assert not [p for p in own_cache.iterdir() if p.name.startswith(".") and p.is_dir()]
 
 
+def test_a_package_that_reading_needs_is_named(file: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ValueError("accelerate is required when loading a GGUF file `pip install accelerate`.")
+
+    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", refuse)
+    error = refusal(file)
+    assert "accelerate" in error.message
+    assert "selfreflect-rag[gguf]" in error.hint
+
+
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
 def test_a_file_that_was_cut_short(share: float, file: Path, own_cache: Path) -> None:
     whole = file.read_bytes()

@@ -195,6 +195,8 @@ def _unreadable(file: Path, error: Exception) -> ModelLoadError:
             hint="transformers does not read GGUF files of this architecture: use the model's safetensors checkpoint, "
             "or serve the file with llama.cpp or Ollama and give base_url (--base-url).",
         )
+    if " is required " in said:
+        return ModelLoadError(what, hint="pip install 'selfreflect-rag[gguf]' brings what reads such files.")
     return ModelLoadError(what, hint="The file is probably cut short or damaged: download it again and compare sizes.")
 
 
