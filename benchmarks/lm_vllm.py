@@ -5,8 +5,9 @@
     .venv-vllm/bin/python benchmarks/lm_vllm.py --model smollm2 --dtype bfloat16 --new-tokens 30
 
 It needs the environment that ``make test-vllm`` builds. Both draw the same number of samples of the same prompts with
-the same settings and dtype, alternating, with empty caches; of a released model 20 samples of 8 prompts of 920 tokens. The figures are the medians and their ratio (above 1: tree
-decoding is faster). vLLM is measured with a seed, as the settings have one, and without.
+the same settings and dtype, alternating, with empty caches; of a released model 20 samples of 8 prompts of 920 tokens.
+The figures are the medians and their ratio (above 1: tree decoding is faster). vLLM is measured with a seed, as the
+settings have one, and without.
 
 By default the clock is CPU time: of one thread here, and of one thread of vLLM and all its processes, so that other
 processes do not count; ``--clock wall --threads N`` measures wall-clock time on an idle machine.
