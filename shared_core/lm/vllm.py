@@ -157,7 +157,7 @@ class VLLM(Remade, BaseLanguageModel):
             jobs = [self._job(self._generate_job, r) for r in requests]
             self._engine.run([j for j in jobs if isinstance(j, Job)])
             results = [self._result(j, partial(self._generation, params=r.params)) for j, r in zip(jobs, requests)]
-            results = self._followed(results, jobs, requests)
+            results = self._unmasked(self._followed(results, jobs, requests), jobs, requests)
             return [self._captured(x, j, r.params) for x, j, r in zip(results, jobs, requests)]
 
     def score(self, requests: Sequence[Score]) -> list[ScoreResult]:
@@ -192,6 +192,7 @@ class VLLM(Remade, BaseLanguageModel):
             self._check_layer(params.capture.layer)
         ids = self.encoder.encode(request.prompt)
         more = params.next_verdicts or (params.capture is not None and params.capture.append_eos)
+        more = more or (params.grammar is not None and params.logprobs)
         self.capabilities.check_length(len(ids) + params.max_tokens + more)
         fields: dict[str, Any] = {}
         verdicts = [self.encoder.token_id(v) for v in params.verdicts]
@@ -310,6 +311,37 @@ class VLLM(Remade, BaseLanguageModel):
             if mine:
                 found[i] = self._result(results[i], partial(self._with_next, mine=mine, params=request.params))
         return found
+
+    def _unmasked(
+        self, results: list[GenerateResult], jobs: Sequence[Job | LanguageModelError], requests: Sequence[Generate]
+    ) -> list[GenerateResult]:
+        """Replace log-probabilities under a grammar by the model's own, from one more pass over prompt and samples.
+
+        vLLM masks what the grammar forbids before it computes them, so that forced tokens would all be certain.
+        """
+        more: dict[tuple[int, tuple[int, ...]], Job | LanguageModelError] = {}
+        fields: dict[str, Any] = {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+        for i, (result, job, request) in enumerate(zip(results, jobs, requests)):
+            params = request.params
+            if params.grammar and params.logprobs and isinstance(result, Generation) and isinstance(job, Job):
+                for ids in {s.token_ids for s in result.samples}:
+                    more[i, ids] = self._job(partial(self._checked, **fields), [*job.ids, *ids])
+        self._engine.run([j for j in more.values() if isinstance(j, Job)])
+        found = list(results)
+        for (i, ids), job in more.items():
+            found[i] = self._result(found[i], partial(self._with_logprobs, ids=ids, job=job))
+        return found
+
+    def _with_logprobs(self, result: Generation, ids: tuple[int, ...], job: Job | LanguageModelError) -> Generation:
+        if isinstance(job, LanguageModelError):
+            raise job
+        scores = read_scores([(job, len(job.ids) - len(ids))])
+        if isinstance(scores, LanguageModelError):
+            raise scores
+        samples = (
+            dataclasses.replace(s, logprobs=scores.token_logprobs[0]) if s.token_ids == ids else s for s in result.samples
+        )
+        return Generation(tuple(samples), result.usage + scores.usage)
 
     def _with_next(
         self, result: Generation, mine: dict[tuple[int, ...], Job | LanguageModelError], params: SamplingParams

@@ -275,7 +275,12 @@ class Planner:
             wanted = await self._server_tokenizer.continuation(continuation, deadline)
         if not wanted:
             return (), Usage()
-        ids = [*given, *wanted]
+        found, usage = await self._logprobs_of([*given, *wanted], deadline)
+        return found[len(given) :], usage
+
+    async def _logprobs_of(self, ids: list[int], deadline: Deadline) -> tuple[tuple[float, ...], Usage]:
+        """Return the log-probability of each of the given tokens."""
+        assert self.able.completions is not None
         self._limits.check_length(len(ids) + 1)
         body = {
             "model": self.able.model,
@@ -288,7 +293,23 @@ class Planner:
         found = read.prompt_logprobs(read.choices(answer, self._endpoint.url)[0], ids)
         if found is None:
             raise ResponseError(f"{self._endpoint.url} gave no log-probabilities of the prompt.")
-        return tuple(found[len(given) :]), dataclasses.replace(read.usage(answer), generated_tokens=0)
+        return tuple(found), dataclasses.replace(read.usage(answer), generated_tokens=0)
+
+    async def unmasked(
+        self, prompt: list[int], samples: Sequence[Sampled], deadline: Deadline
+    ) -> tuple[list[Sample], Usage]:
+        """Replace log-probabilities under a grammar by the model's own: vLLM gives those after masking.
+
+        Costs one request more for each different sample. Unknown where the server does not score given ids.
+        """
+        different = list(dict.fromkeys(ids for _, ids in samples if ids))
+        rows: dict[tuple[int, ...], tuple[float, ...]] = {}
+        usage = Usage()
+        if prompt and self.able.id_prompts and self.able.prompt_logprobs:
+            scored = await asyncio.gather(*(self._logprobs_of([*prompt, *ids], deadline) for ids in different))
+            rows = {ids: found[len(prompt) :] for ids, (found, _) in zip(different, scored)}
+            usage = sum((u for _, u in scored), Usage())
+        return [dataclasses.replace(s, logprobs=rows.get(ids)) for s, ids in samples], usage
 
     async def _score_echo(
         self, prompt: Prompt, continuation: Prompt, deadline: Deadline

@@ -69,6 +69,10 @@ class Sampler:
             ask = _with_room(ask, room) if self._thinks else ask  # for those that only thought
             if len(samples) >= wanted:
                 found = [s for s, _ in samples[:wanted]]
+                if params.grammar is not None and params.logprobs and ask.route.grammar == "structured_outputs":
+                    found, more = await planner.unmasked(prompt, samples[:wanted], deadline)
+                    samples[:wanted] = [(s, ids) for s, (_, ids) in zip(found, samples)]
+                    usage += more
                 if params.next_verdicts:
                     found, more = await planner.next_verdicts(ask, prompt, samples[:wanted], deadline)
                     usage += more

@@ -1,0 +1,67 @@
+"""Are ReClaim's quotes verbatim behind a server's grammar? Count them over real questions.
+
+    python benchmarks/verbatim.py --base-url URL [--questions N] [--json FILE]
+    python benchmarks/verbatim.py --model smollm2
+
+Questions are SQuAD 2.0's tuning part, passages BM25's best five. `verbatim`: share of the quotes cited, shown or not,
+that stand in their passage character by character, at the place given; `quoted`: share of the questions with any. A
+model that takes no grammar is refused: its quotes are looked up in the passages, and then verbatim by construction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the imports from `benchmarks`
+
+from benchmarks.models import ROOT, Retrieved, run_and_write, squad
+from shared_core.cli.common import build_model
+from shared_core.facades.engine import SelfReflectEngine
+from shared_core.settings import SelfReflectSettings
+from shared_core.types import Answer
+
+
+def verbatim_quotes(answer: Answer) -> list[bool]:
+    """Return for each quote of an answer's claims whether it stands where it says."""
+    passages = {p.id: p.text for p in answer.passages}
+    spans = [s for claim in answer.claims for citation in claim.citations for s in citation.spans]
+    return [passages[s.passage_id][s.start : s.end] == s.text for s in spans]
+
+
+def run(options: argparse.Namespace) -> dict[str, float]:
+    cases = squad(options.data, options.questions, "tune")
+    lm = build_model(options.model, options.base_url)
+    if lm is None or not lm.capabilities.grammar:
+        sys.exit("Name a model or a server (--model, --base-url) that takes grammars.")
+    # The embedded default's quotes would be verbatim whatever the model wrote.
+    settings = SelfReflectSettings(pipeline="reclaim", top_k=5, compete=False, deadline=None)
+    engine = SelfReflectEngine(Retrieved(cases), lm, settings)
+    held: list[bool] = []
+    quoted = 0
+    for case in track(cases, "asking", transient=True):
+        answer = engine.answer(case.question)
+        found = verbatim_quotes(answer)
+        held += found
+        quoted += bool(found)
+    out = {"verbatim": sum(held) / max(len(held), 1), "quotes": float(len(held)), "quoted": quoted / len(cases)}
+    Console().print(out)
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", help="smollm2, a path, or the name on the server")
+    parser.add_argument("--base-url", help="OpenAI-compatible server")
+    parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="folder of the development data")
+    run_and_write(parser.parse_args(), run)
+
+
+if __name__ == "__main__":
+    main()
