@@ -186,7 +186,7 @@ def given_id_fields(ids: Any) -> dict[str, Any]:
     return {"logprob_token_ids": list(ids), "return_tokens_as_token_ids": True}
 
 
-_FORMAT = 1  # raise it when probes or abilities change: older entries are then passed over
+_FORMAT = 2  # raise it when probes or abilities change: older entries are then passed over
 _AGE = 24 * 3600.0  # seconds
 
 

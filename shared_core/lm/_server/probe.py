@@ -48,8 +48,9 @@ _IDS = (5, 6, 7)
 _START = "The sky is"
 _REPETITIVE = "one two one two one two one two one two"
 _TIMED = 3  # tokens
-_CLOSE = 0.1
-"""Nats by which a score may differ from the log-probability at writing: half precision and other batches."""
+_CLOSE = 0.4
+"""Nats by which a score may differ from the log-probability at writing: bfloat16 and other batches (SmolLM2 behind vLLM:
+.19). A score of the token before or behind is off by more, at one of four tokens at least."""
 
 
 async def probe(
