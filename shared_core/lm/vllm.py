@@ -338,9 +338,8 @@ class VLLM(Remade, BaseLanguageModel):
         scores = read_scores([(job, len(job.ids) - len(ids))])
         if isinstance(scores, LanguageModelError):
             raise scores
-        samples = (
-            dataclasses.replace(s, logprobs=scores.token_logprobs[0]) if s.token_ids == ids else s for s in result.samples
-        )
+        found = scores.token_logprobs[0]
+        samples = (dataclasses.replace(s, logprobs=found) if s.token_ids == ids else s for s in result.samples)
         return Generation(tuple(samples), result.usage + scores.usage)
 
     def _with_next(

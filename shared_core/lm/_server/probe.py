@@ -49,8 +49,8 @@ _START = "The sky is"
 _REPETITIVE = "one two one two one two one two one two"
 _TIMED = 3  # tokens
 _CLOSE = 0.4
-"""Nats by which a score may differ from the log-probability at writing: bfloat16 and other batches (SmolLM2 behind vLLM:
-.19). A score of the token before or behind is off by more, at one of four tokens at least."""
+"""Nats by which a score may differ from the log-probability at writing, by bfloat16 and other batches: .19 for SmolLM2
+behind vLLM. A score of the token before or behind is off by more, at one of four tokens at least."""
 
 
 async def probe(
