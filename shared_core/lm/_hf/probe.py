@@ -132,14 +132,15 @@ def _obstacle(runner: Runner, traits: Traits) -> str:
 
 def _try_tree(runner: Runner, traits: Traits) -> tuple[str, Traits]:
     """Test tree decoding; return why it is not exact (or an empty string) and the traits with the windows found."""
+    allowed = max(_tolerance(runner), min(_MOST_ROUNDING, _rounding(runner)))
     if stem.available(runner.model):
         with stem.installed(runner.model):
             runner.stems = True
-            fault, found = _try_lengths(runner, traits, _tolerance(runner))
+            fault, found = _try_lengths(runner, traits, allowed)
         if not fault:
             return fault, found
         runner.stems = False
-    return _try_lengths(runner, traits, max(_tolerance(runner), min(_MOST_ROUNDING, _rounding(runner))))
+    return _try_lengths(runner, traits, allowed)
 
 
 def _rounding(runner: Runner) -> float:

@@ -17,9 +17,11 @@ from typing import Any
 
 import torch
 
+from shared_core.lm._hf import products
 from shared_core.lm._hf.cache import KeyValues
 
 _NAME = "selfreflect_stem"
+_EXTRAS = ("position_bias", "s_aux", "sinks", "softcap", "cache")  # of attention, which the functions here do not know
 _local = threading.local()  # .stem: the stem of the forward pass that this thread is in, if any
 
 
@@ -81,6 +83,14 @@ def attend(
         ValueError: the model wants more of attention than this function knows.
     """
     stem: KeyValues = getattr(_local, "stem", {})
+    extras = [n for n in _EXTRAS if options.get(n) is not None]
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    asked = options.get("is_causal")
+    causal = bool(getattr(module, "is_causal", True) if asked is None else asked)
+    causal &= attention_mask is None and query.shape[2] > 1 and not stem
+    if products.suit(query, attention_mask) and not extras and not (causal and query.shape[2] != key.shape[2]):
+        behind = stem[module.layer_idx] if stem else None
+        return products.attend(query, key, value, attention_mask, scale, behind, causal=causal), None
     if not stem:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -88,14 +98,12 @@ def attend(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
         )
         return result
-    unknown = [n for n in ("position_bias", "s_aux", "sinks", "softcap") if options.get(n) is not None]
     if key.shape[-1] != value.shape[-1]:
-        unknown.append("values of another width than keys")  # the fused kernel takes one width
-    if unknown:
+        extras.append("values of another width than keys")  # the fused kernel takes one width
+    if extras:
         # Not logged: the probe, which tests a model before it is used, takes any error for "this model cannot", and the
         # model is decoded without a stem.
-        raise ValueError(f"attention with {', '.join(unknown)}")
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        raise ValueError(f"attention with {', '.join(extras)}")
     rows, heads, width, size = query.shape
     shared = key.shape[1]
     # Heads that share keys stand together, so (heads, w, d) is (shared, heads / shared * w, d) without copying.

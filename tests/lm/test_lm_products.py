@@ -1,0 +1,93 @@
+"""Attention by matrix products is attention, however its tokens are cut into blocks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+SIZE = 8
+
+
+def expected(query: Any, key: Any, value: Any, seen: Any) -> Any:
+    """Compute attention (rows, w, heads, d) where ``seen`` (rows, 1, w, S) is true."""
+    shared = query.shape[1] // key.shape[1]
+    keys, values = key.repeat_interleave(shared, 1), value.repeat_interleave(shared, 1)
+    return torch.nn.functional.scaled_dot_product_attention(query, keys, values, seen).transpose(1, 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 4),
+    width=st.integers(1, 9),
+    past=st.integers(0, 5),
+    heads=st.sampled_from([(4, 4), (4, 2), (4, 1)]),
+    kind=st.sampled_from(["causal", "boolean", "additive", "shared by rows", "none"]),
+    length=st.sampled_from([0, 7]),
+    most=st.sampled_from([1, 90, 2**20]),
+    seed=st.integers(0, 99),
+)
+def test_blocks_add_up_to_attention(
+    rows: int, width: int, past: int, heads: tuple[int, int], kind: str, length: int, most: int, seed: int
+) -> None:
+    from shared_core.lm._hf import products
+
+    torch.manual_seed(seed)
+    own = width if kind == "causal" else width + past
+    query = torch.randn(rows, heads[0], width, SIZE)
+    key, value = torch.randn(2, rows, heads[1], own, SIZE)
+    stem = tuple(torch.randn(2, 1, heads[1], length, SIZE)) if length else None
+    seen = torch.ones(rows, 1, width, own, dtype=torch.bool)
+    if kind != "none":
+        seen = seen.tril(own - width)
+    if kind in ("boolean", "additive"):
+        seen &= torch.rand(rows, 1, width, own) < 0.6
+        seen[:, :, torch.arange(width), past + torch.arange(width)] = True  # a token sees itself
+    mask = None if kind in ("causal", "none") else seen[:1] if kind == "shared by rows" else seen
+    if kind == "additive":
+        mask = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "_MOST", most)
+        found = products.attend(query, key, value, mask, SIZE**-0.5, stem, causal=kind == "causal")
+    if stem:
+        key, value = (torch.cat([s.expand(rows, -1, -1, -1), x], 2) for s, x in zip(stem, (key, value), strict=True))
+        seen = torch.cat([torch.ones(rows, 1, width, length, dtype=torch.bool), seen], 3)
+    assert found.is_contiguous()
+    assert torch.allclose(found, expected(query, key, value, seen), atol=1e-5)
+
+
+def test_bfloat16_takes_products_where_the_processor_computes_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from shared_core.lm._hf import products, stem
+
+    calls = []
+
+    def attend(*given: Any, **more: Any) -> Any:
+        calls.append(given)
+        return original(*given, **more)
+
+    original = products.attend
+    monkeypatch.setattr(products, "attend", attend)
+    monkeypatch.setattr(products, "computes_bfloat16", lambda device: True)
+    layer = SimpleNamespace(layer_idx=0, is_causal=True)
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 4, 6, SIZE)
+    coarse = [x.to(torch.bfloat16) for x in (query, key, value)]
+    found, _ = stem.attend(layer, *coarse, None)
+    assert calls
+    seen = torch.ones(2, 1, 6, 6, dtype=torch.bool).tril()
+    assert torch.allclose(found.float(), expected(query, key, value, seen), atol=0.05)
+    calls.clear()
+    both, _ = stem.attend(layer, *coarse, None, is_causal=False)
+    assert torch.allclose(both.float(), expected(query, key, value, torch.ones_like(seen)), atol=0.05)
+    calls.clear()
+    stem.attend(layer, query, key, value, None)
+    bias = torch.zeros(2, 4, 6, 6, dtype=torch.bfloat16)
+    stem.attend(layer, *coarse, None, position_bias=bias)  # what it does not know is left to transformers
+    monkeypatch.setattr(products, "computes_bfloat16", lambda device: False)
+    stem.attend(layer, *coarse, None)
+    assert not calls
