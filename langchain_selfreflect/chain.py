@@ -42,14 +42,12 @@ from langchain_selfreflect.sourced import SourcedChain
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.conversation.turns import Asked
 from shared_core.errors import SettingsError
-from shared_core.facades.arguments import in_words_of, reword
+from shared_core.facades.arguments import SHORTCUTS, in_words_of, reword, set_shortcuts
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, TextDelta
 
 AnyCondenser = Annotated[Condenser, SkipValidation]
-_SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
-"""Fields that stand for the settings of their names."""
 
 
 class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainInput, AIMessage]):
@@ -98,6 +96,9 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
     guarantee: Guarantee | None = Field(default=None, description="Shortcut for the setting of that name.")
     abstain_text: str | None = Field(default=None, description="Shortcut for the setting of that name.")
     deadline: Figure | None = Field(default=None, description="Shortcut for the setting of that name, in seconds.")
+    style: str | None = Field(
+        default=None, description="How claims are worded, told to the model: tone, length, language (reclaim.style)."
+    )
     condense: AnyCondenser = Field(
         default="auto",
         description="How follow-ups become full questions: auto (those recognised, by the llm or by rule), True (every "
@@ -208,10 +209,8 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
             )
 
     def _settings(self) -> SelfReflectSettings:
-        settings = with_usual_k(self.settings, self.retriever)
-        shortcuts = {n: getattr(self, n) for n in _SHORTCUTS}
-        given = {n: v for n, v in shortcuts.items() if v is not None}
-        return settings.replace(**given) if given else settings
+        given = {name: getattr(self, name) for name in SHORTCUTS}
+        return set_shortcuts(with_usual_k(self.settings, self.retriever), given)
 
     # --- Answering ---------------------------------------------------------------------------------------------
 

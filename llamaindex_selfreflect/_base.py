@@ -16,7 +16,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.utils import print_text
 
 from llamaindex_selfreflect._events import SelfReflectAnswerEvent, SelfReflectDecisionEvent, dispatcher
-from llamaindex_selfreflect._options import SHORTCUTS, CallOptions, EngineOptions, require_known, spells_out
+from llamaindex_selfreflect._options import CallOptions, EngineOptions, require_known, spells_out
 from llamaindex_selfreflect._question import Question, as_bundle, asked_of, condensing
 from llamaindex_selfreflect._response import (
     SelfReflectAsyncStreamingResponse,
@@ -28,7 +28,7 @@ from llamaindex_selfreflect._sources import GivenNodes, NodeSource, Split, fit_s
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.conversation.turns import Asked
 from shared_core.errors import InputError, SettingsError
-from shared_core.facades.arguments import as_settings, in_words_of
+from shared_core.facades.arguments import as_settings, in_words_of, set_shortcuts
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.wording import rename_markers
@@ -45,8 +45,7 @@ class ReflectiveQueryEngine(BaseQueryEngine):
         require_known(options, type(self).__name__, "retriever")
         with in_words_of(self, lm="llm"):
             lm = as_language_model(options.get("llm"))
-            given = {name: value for name in SHORTCUTS if (value := options.get(name)) is not None}
-            self.settings = self._fit(as_settings(options.get("settings")).replace(**given), lm)
+            self.settings = self._fit(set_shortcuts(as_settings(options.get("settings")), options), lm)
             self._condense, self._condense_prompt = condensing(options.get("condense"), lm)
             self.streaming = options.get("streaming", False)
             self.verbose = options.get("verbose", False)
@@ -293,5 +292,5 @@ def refuse_template(**given: object) -> None:
         if value is not None and value is not False:
             raise InputError(
                 f"{name} has no effect here: the engine writes its answers itself, claim by claim from quotes.",
-                hint=f"Leave {name} out; choose how answers are written with pipeline=… or settings=….",
+                hint=f"Leave {name} out; say how claims are to be worded with style=….",
             )

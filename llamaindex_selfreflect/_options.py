@@ -30,6 +30,7 @@ class CoreOptions(TypedDict, total=False):
     guarantee: GuaranteeName | None
     abstain_text: str | None
     deadline: float | None
+    style: str | None
     condense: bool | str | BasePromptTemplate | None
     markers: Literal["numbers", "ids"] | None
     reader: Reader | None
@@ -76,8 +77,6 @@ class CitationOptions(KeywordOptions, total=False):
     node_ids: list[str] | None
 
 
-SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline")
-"""Options that set the setting of the same name."""
 _DEFAULTS = {"streaming": False, "verbose": False}
 
 

@@ -47,6 +47,7 @@ class SelfReflectQueryEngine(ReflectiveQueryEngine):
         verbose: print every decision.
         target_accuracy, pipeline, on_abstain, guarantee, abstain_text, deadline: short for the settings of these
             names.
+        style: how claims are worded, told to the model in a sentence: tone, length, language (``reclaim.style``).
         condense: how follow-ups in a conversation become full questions: ``"auto"`` (those recognised, by ``llm`` or by
             rule), ``True`` (all, by ``llm``), a template with ``{chat_history}`` and ``{question}``, or ``False``.
         markers: ``numbers`` (``[1]``), or ``ids`` (``[node id:offset]``), which stay unique where answers are put

@@ -64,6 +64,19 @@ def as_settings(given: object, *, from_dict: bool = False) -> SelfReflectSetting
     raise InputError(f"settings must be SelfReflectSettings, not {type(given).__name__}.")
 
 
+SHORTCUTS = ("target_accuracy", "pipeline", "on_abstain", "guarantee", "abstain_text", "deadline", "style")
+"""Options of the plug-ins that set the setting of the same name; ``style`` that of ``settings.reclaim``."""
+
+
+def set_shortcuts(settings: SelfReflectSettings, values: Mapping[str, object]) -> SelfReflectSettings:
+    """Return settings changed by those of ``SHORTCUTS`` that are not ``None``; SettingsError if one is out of range."""
+    given = {name: value for name in SHORTCUTS if (value := values.get(name)) is not None}
+    style = given.pop("style", None)
+    if style is not None:
+        given["reclaim"] = settings.reclaim.replace(style=style)
+    return settings.replace(**given) if given else settings
+
+
 @contextmanager
 def in_words_of(owner: object, **names: str) -> Iterator[None]:
     """Reword errors raised within the block so that they name the user's class and arguments, not the engine's.

@@ -11,6 +11,7 @@ import pytest
 
 from shared_core import SelfReflectSettings
 from shared_core.errors import AbstainedError, RetrievalError, SelfReflectError, SettingsError
+from shared_core.lm import ScriptedLM
 from shared_core.pipelines import PIPELINES, load_pipeline
 from shared_core.settings import PipelineName
 from tests.contract.facades import FACADES, QUESTION, TEXTS, Facades
@@ -27,6 +28,7 @@ MISTAKES: dict[str, Callable[[Facades], Any]] = {
     "engine: pipeline of tomorrow": lambda f: f.engine(pipeline="telepathy"),
     "engine: on_abstain": lambda f: f.engine(on_abstain="cry"),
     "engine: abstain_text": lambda f: f.engine(abstain_text="{confidence}"),
+    "engine: style": lambda f: f.engine(style=""),
     "engine: deadline": lambda f: f.engine(deadline=0),
     "engine: pipeline without a model": lambda f: f.engine(pipeline="reclaim"),
     "engine: policy without a model": lambda f: f.engine(on_abstain="fallback"),
@@ -119,6 +121,22 @@ def test_a_retriever_without_a_model_retrieves_and_with_one_asks_it(facades: Fac
 
 
 _NO_FALLBACK = SelfReflectSettings(seakr={"allow_fallback": False})  # type: ignore[arg-type]
+
+
+def test_how_claims_are_worded_is_told_to_the_model_beside_what_is_set_elsewhere(facades: Facades) -> None:
+    prompts: list[str] = []
+
+    def reply(request: Any) -> str:
+        prompts.append(request.prompt.text)
+        return "<reference>S1</reference><claim>The lamp was lit in 1871.</claim>"
+
+    own = SelfReflectSettings(reclaim={"max_pairs": 1}, pipeline="reclaim")  # type: ignore[arg-type]
+    engine = facades.engine(llm=ScriptedLM(reply), settings=own, style="Schreib auf Deutsch.", target_accuracy=0.3)
+    facades.ask(engine, QUESTION)
+    assert any("Schreib auf Deutsch." in p for p in prompts)
+    settings = engine.settings if facades.owner == "SelfReflectQueryEngine" else engine.engine.settings
+    assert (settings.reclaim.max_pairs, settings.reclaim.style) == (1, "Schreib auf Deutsch.")
+    assert (settings.pipeline, settings.target_accuracy) == ("reclaim", 0.3)
 
 
 # --- how much is read ----------------------------------------------------------------------------------------------
