@@ -341,7 +341,12 @@ class ResearchSettings(Settings):
         default=3, ge=1, description="Maximum rounds of writing and judging (K); 1 is the paper's wide search."
     )
     samples: int = Field(default=16, ge=1, description="Candidate answers written per round (J).")
-    max_tokens: int = Field(default=256, ge=1, description="Maximum tokens of a candidate answer.")
+    max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="Maximum tokens of a candidate answer; by default 256 closed book (a short biography) and 128 from "
+        "passages.",
+    )
     splitter: Literal["model", "sentences"] = Field(
         default="model",
         description="Split candidates into claims with the model, so that each claim can be understood by itself, or "
@@ -358,3 +363,8 @@ class ResearchSettings(Settings):
     published: ResearchPublished = Field(
         default_factory=ResearchPublished, description="Details of prompts, self-evaluation and search."
     )
+
+    @property
+    def candidate_tokens(self) -> int:
+        """Maximum tokens of a candidate answer."""
+        return self.max_tokens or (256 if self.closed_book else 128)

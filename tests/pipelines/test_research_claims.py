@@ -134,19 +134,23 @@ def drive(flow: Any, reply: Callable[[Any], Any]) -> Any:
 @pytest.mark.parametrize(
     ("reply", "requests"), [("I cannot do that.", 1), ("{i}. Lamp {i} was lit by Ada, who left.", 3)]
 )
-def test_a_model_that_cannot_split_is_asked_about_the_first_sentences_only(reply: str, requests: int) -> None:
+@pytest.mark.parametrize("here", [False, True])
+def test_a_model_elsewhere_that_cannot_split_is_asked_about_the_first_sentences_only(
+    reply: str, requests: int, here: bool
+) -> None:
     texts = [" ".join(f"Lamp {n} was lit by Ada, who left." for n in range(i, i + 10)) for i in (0, 10, 20)]
     asked = 0
 
     def model(together: Any) -> list[Generation]:
         nonlocal asked
         asked += len(together.requests)
-        lines = "\n".join(reply.format(i=i) for i in range(1, 11))
+        lines = "\n".join(reply.format(i=i) for i in range(1, 3 if here else 11))
         return [Generation((Sample(lines, finish_reason="eos"),))] * len(together.requests)
 
-    run: Any = SimpleNamespace(settings=SelfReflectSettings())
+    known = Capabilities(token_prompts=here)
+    run: Any = SimpleNamespace(settings=SelfReflectSettings(), abilities=SimpleNamespace(model=lambda role: known))
     candidates = drive(split("Who lit the lamps?", texts, 1, Splits(), run), model)
-    assert asked == requests
+    assert asked == (15 if here else requests)  # in this process all sentences are one batch, two a request
     assert [c.text for c in candidates] == texts
     assert all(c.claims for c in candidates)
 

@@ -213,7 +213,7 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
     options, settings = state.options, state.run.settings
     params = SamplingParams(
         n=options.samples,
-        max_tokens=options.max_tokens,
+        max_tokens=options.candidate_tokens,
         temperature=options.published.temperature,
         # another one each round: where nothing is likely the same prompt is written from again
         seed=None if settings.seed is None else settings.seed + number - 1,
@@ -232,7 +232,7 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
             state.passages, state._quotes = state.passages[:-dropped], None
             yield state.run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
             continue
-        most = max(1, options.max_tokens // _SHORT)
+        most = max(1, options.candidate_tokens // _SHORT)
         return [
             whole_sentences(spoken(s.text).strip(), cut=s.finish_reason == "length", most=most) for s in written.samples
         ]
