@@ -80,3 +80,19 @@ def test_a_quote_from_a_hostile_document_is_text(tiny_lm: Any) -> None:
         inner = sample.token_ids[:-1] if sample.finish_reason == "eos" else sample.token_ids
         assert not tiny_lm.encoder.control_ids.intersection(inner)
         assert index.resolve(sample.text) is not None
+
+
+def test_the_work_that_a_grammar_may_take_is_ours_to_set(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """llguidance's own limit was met by ordinary prose: 24 sentences, one of 380 characters, up to three in a quote."""
+    from shared_core.errors import GrammarError
+    from shared_core.lm._hf import grammar
+
+    texts = [
+        f"The lamp {i} was lit by the keeper of tower {i * 7}, {'who wrote it down, ' * (i % 5)}." for i in range(24)
+    ]
+    lark = CitationIndex([Passage("lamps", "  ".join(texts))]).grammar("sentence", max_sentences=3).lark
+    assert walk(encoder, lark, random.Random(0))
+    assert grammar._MOST_WORK > 10 * 200_000
+    monkeypatch.setattr(grammar, "_MOST_WORK", 100)
+    with pytest.raises(GrammarError):
+        walk(encoder, lark, random.Random(0))

@@ -18,6 +18,10 @@ from shared_core.lm.base import Grammar
 _TOKENIZERS: WeakKeyDictionary[Any, dict[tuple[int, tuple[int, ...]], Any]] = WeakKeyDictionary()
 """llguidance's tokenizers take seconds to build for large vocabularies: one for each tokenizer, as long as it lives."""
 
+_MOST_WORK = 20_000_000
+"""Steps of llguidance's lexer for one token, at most a second or two. By default it gives up after 200,000, which one
+sentence of 380 characters among 24 takes where up to three may be quoted."""
+
 
 def grammar_tokenizer(tokenizer: Any, vocabulary: int, eos: Sequence[int]) -> Any:
     """Build llguidance's view of a tokenizer, once.
@@ -74,10 +78,11 @@ class Constraint:
 
     def __init__(self, tokenizer: Any, grammar: Grammar, eos: Sequence[int], spell: Callable[[str], list[int]]) -> None:
         """Compile the grammar; GrammarError with llguidance's message if it is invalid."""
-        from llguidance import LLMatcher
+        from llguidance import LLMatcher, LLParserLimits
 
+        limits = LLParserLimits(initial_lexer_fuel=_MOST_WORK, step_lexer_fuel=_MOST_WORK)
         self._name, self._eos, self._spell, self._tokenizer = grammar.name, list(eos), spell, tokenizer
-        self._matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_lark(grammar.lark), log_level=0)
+        self._matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_lark(grammar.lark), log_level=0, limits=limits)
         self._check("cannot be compiled")
         self.allowed = np.zeros(0, dtype=bool)
         self.done = False
