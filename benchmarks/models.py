@@ -143,7 +143,8 @@ class Question:
 
     @property
     def sentences(self) -> list[str]:
-        plain = self.prompt.rsplit("Question: ", 1)[0]
+        before, _, behind = self.prompt.rpartition("Question: ")
+        plain = max(before, behind.partition("\n")[2], key=len)  # Self-RAG's prompts have the passage last
         return self.numbered or [s for s in re.split(r"(?<=[.!?])\s+", plain) if len(s) > 20]
 
     def gold(self) -> int | None:

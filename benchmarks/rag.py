@@ -31,7 +31,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,18 +85,18 @@ class Answered:
 
 
 class Given:
-    """Retriever that returns passages retrieved earlier."""
+    """Retriever that returns the passages retrieved earlier for each question."""
 
-    def __init__(self, passages: Sequence[Passage]) -> None:
+    def __init__(self, passages: Mapping[str, Sequence[Passage]]) -> None:
         self.passages = passages
 
     def retrieve(self, query: str, k: int = 5, where: Any = None) -> list[Passage]:
-        return list(self.passages[:k])
+        return list(self.passages[query][:k])
 
 
 def answer(case: Case, reader: ExtractiveReader, settings: SelfReflectSettings) -> Answered:
     """Answer as the engine does without a language model: read, and keep the best passages."""
-    resources = flows.Resources(retriever=Given(case.passages), reader=reader)
+    resources = flows.Resources(retriever=Given({case.question: case.passages}), reader=reader)
     passages, result = flows.run(read_best(case.question, QuestionRun(settings)), resources)
     return _first(passages, result)
 
@@ -257,12 +257,13 @@ def bold_figures(cases: Sequence[Case], embedder: CachedEmbedder) -> dict[str, f
     """Return the AUROC of the confidence, answers kept at 0.5, and the abstention rate on unanswerable questions."""
     out: dict[str, float] = {}
     some = random.Random(1).sample(list(cases), min(BOLD, len(cases)))
+    shelf = Given({c.question: c.passages for c in some})
     for pipeline in ("composed", "reclaim"):
+        # One engine for all, as in use: it learns from the first questions how little the model's word counts.
+        settings = SelfReflectSettings(pipeline=pipeline, top_k=TOP_K)
+        engine = SelfReflectEngine(shelf, bold_model(embedder), settings)
         sure, right, kept, abstained = [], [], [], []
         for case in track(some, f"bold model, {pipeline}", transient=True):
-            engine = SelfReflectEngine(
-                Given(case.passages), bold_model(embedder), SelfReflectSettings(pipeline=pipeline, top_k=TOP_K)
-            )
             answer = engine.answer(case.question)
             best = max(answer.claims, key=lambda c: -1.0 if c.support is None else c.support, default=None)
             held = best is not None and contains_answer(best.text, case.answers)
