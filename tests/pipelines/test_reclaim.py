@@ -11,7 +11,7 @@ import pytest
 
 from shared_core import ReclaimSettings, SelfReflectEngine, SelfReflectSettings
 from shared_core.citation import CitationIndex
-from shared_core.errors import ContextOverflowError, SettingsError
+from shared_core.errors import ContextOverflowError, GrammarError, SettingsError
 from shared_core.lm.base import Capabilities, Generate, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.reclaim.free import parse_reply
@@ -221,6 +221,27 @@ def test_a_claim_without_an_end_does_not_end_the_answer() -> None:
     answer = asked(model.lm, Library(f"{first} {second}"))
     assert [c.text for c in answer.claims] == ["Mira Dorn bridged it."]
     assert "claim without an end left out" in [d.outcome for d in answer.trace]
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_where_a_grammar_of_several_sentences_is_too_much_for_a_server_single_ones_are_quoted(single: bool) -> None:
+    first, second = "The Thale rises in Orm.", "It was bridged in 1841 by Mira Dorn."
+    model = Writes([(first, "The Thale rises in Orm."), (second, "Mira Dorn bridged it.")])
+
+    def reply(request: Generate) -> Any:
+        grammar = request.params.grammar
+        if grammar is not None and (not single or '(" "' in grammar.lark):
+            raise GrammarError("Too many expressions constructed.")
+        return model.lm.generate([request])[0].samples[0]  # type: ignore[union-attr]
+
+    lm, shelf = ScriptedLM(reply, capabilities=Capabilities(grammar=True)), Library(f"{first} {second}")
+    if single:
+        answer = asked(lm, shelf, max_sentences=3)
+        assert [c.citations[0].quote for c in answer.claims] == [first, second]
+        assert [d.outcome for d in answer.trace].count("single sentences") == 1
+    else:
+        with pytest.raises(GrammarError, match="expressions"):
+            asked(lm, shelf, max_sentences=3)
 
 
 def test_of_a_reference_that_is_cut_off_the_whole_sentences_stay() -> None:

@@ -76,6 +76,7 @@ class _Draft:
         left_out: texts of sentences not to be quoted: headings, and those that no claim came of.
         too_long: texts of sentences that do not fit ``max_reference_tokens``.
         form: the claim model is shown the form; not any more once it copied it.
+        alone: references are single sentences from now on, whatever ``max_sentences`` allows.
     """
 
     question: str
@@ -86,6 +87,7 @@ class _Draft:
     left_out: set[str] = field(default_factory=set)
     too_long: set[str] = field(default_factory=set)
     form: bool = True
+    alone: bool = False
 
     def __post_init__(self) -> None:
         self.index = CitationIndex(self.passages)
@@ -176,6 +178,7 @@ def _write_reference(draft: _Draft) -> Flow[Citation | None]:
     a single sentence that long is taken out of the grammar, and the model chooses again.
 
     Raises:
+        GrammarError: the backend cannot keep to the grammar, not even to that of single sentences.
         UnusableReplies: no sentence of the passages is short enough to be quoted.
     """
     options, run = draft.options, draft.run
@@ -185,7 +188,15 @@ def _write_reference(draft: _Draft) -> Flow[Citation | None]:
             return None  # every sentence has been cited, or was left out
         params = SamplingParams(max_tokens=_longest(draft.index, options), grammar=grammar, seed=run.settings.seed)
         prompt = reference_prompt(draft.question, draft.passages, draft.pairs, options.demonstrations)
-        block: Generation = yield Generate(prompt, params, model="reference")
+        try:
+            block: Generation = yield Generate(prompt, params, model="reference")
+        except GrammarError as error:
+            # Servers limit the work that a grammar may take; that of several sentences is a hundred times as much.
+            if draft.alone or options.mode != "sentence" or options.published.min_sentences > 1:
+                raise
+            draft.alone = True
+            yield run.note("write", "single sentences", error.message)
+            continue
         text = block.text.strip()
         quote = text.removeprefix(REFERENCE_LEAD.strip()).strip()
         # The grammar lets nothing but sentences of the passages in, so the quote resolves to its places exactly.
@@ -224,7 +235,7 @@ def _reference_grammar(draft: _Draft) -> Grammar | None:
         grammar = draft.index.grammar(
             options.mode,
             min_sentences=options.published.min_sentences,
-            max_sentences=options.max_sentences,
+            max_sentences=1 if draft.alone else options.max_sentences,
             open_tag=(PAIR_GAP if pairs else "") + REFERENCE_LEAD,
             close_tag=REFERENCE_END,
             exclude=(*used, *draft.left_out, *draft.too_long),
