@@ -28,8 +28,8 @@ _LONGEST = 20 * MAX_TOKENS
 """Characters of such a reply; a longer one comes from a provider that does not keep to the limit."""
 _AT_ONCE, _MOST_TOKENS, _MOST_LINES = 10, 1_024, 20
 """Sentences of one request, tokens of its reply, and lines of the reply for each sentence, at most."""
-_AT_ONCE_HERE = 2
-"""Sentences of one request to a model that runs in this process: many short replies at once take fewer steps."""
+_AT_ONCE_BATCHED = 2
+"""Sentences of one request to a model that takes token ids, and so a batch at once: short replies take fewer steps."""
 _TRIED, _USELESS = 8, 0.75
 """Sentences asked about from which on a splitter is known, and the share of unusable replies that makes it useless."""
 _SIMPLE = 16
@@ -134,11 +134,11 @@ def _ask(question: str, todo: Mapping[str, tuple[str, str]], splits: Splits, run
     if not todo:
         return
     model = run.abilities.model("default")
-    here = model is not None and model.token_prompts
-    most = 1 if run.settings.research.closed_book else _AT_ONCE_HERE if here else _AT_ONCE
+    batched = model is not None and model.token_prompts
+    most = 1 if run.settings.research.closed_book else _AT_ONCE_BATCHED if batched else _AT_ONCE
     groups = [list(todo.items())[i : i + most] for i in range(0, len(todo), most)]
-    # A model that cannot split shows it on the first sentences: the others, hundreds of tokens each, stand whole. Here,
-    # where all requests are one batch, asking twice would take longer.
+    # A model that cannot split shows it on the first sentences: the others, hundreds of tokens each, stand whole. Where
+    # all requests are one batch, asking twice would take longer.
     trial = 1 if most == _AT_ONCE else len(groups)
     for some in (groups[:trial], groups[trial:]):
         if some and (splits.asked < _TRIED or splits.fallbacks <= _USELESS * splits.asked):
@@ -156,7 +156,8 @@ def _ask_groups(
         else:
             prompt = split_list_prompt(question, [(s, _before(text, s)) for _, (text, s) in group])
         # Claims repeat words of their sentence: a list twice as long as the sentences goes round in circles.
-        room = sum(40 + len(sentence) // 2 for _, (_, sentence) in group)  # a token has four characters, about
+        # A token has four characters or so; of scripts whose characters take three bytes, one.
+        room = sum(40 + len(sentence.encode()) // 2 for _, (_, sentence) in group)
         limit = MAX_TOKENS if run.settings.research.closed_book else min(_MOST_TOKENS, room)
         requests.append(Generate(prompt, SamplingParams(max_tokens=limit, seed=run.settings.seed)))
     replies = yield Together(tuple(requests), return_errors=True)
