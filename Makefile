@@ -1,4 +1,5 @@
-# make demo   sets everything up, indexes the demo documents and asks five questions; then a small model of our own one
+# make demo   sets everything up, indexes the demo documents and asks five questions
+# make demo-lab   asks a small model of our own one question through each of the five pipelines (installs torch)
 # make test   sets everything up, runs ruff, mypy and the tests
 # make test-real   asks a small released language model (93 MB) through every pipeline and both plug-ins
 # make test-servers  compiles llama.cpp's server, and holds every backend here to one suite with that model
@@ -15,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo docs test test-real test-servers test-browser test-newest test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
+.PHONY: demo demo-lab docs test test-real test-servers test-browser test-newest test-vllm bench-vllm test-train test-slow test-ray lint types unit format bench clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -30,7 +31,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing what the tests need into $(VENV) …"
 	$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.lab
 
 demo: $(VENV)/.demo
 	$(BIN)/selfreflect index examples/demo_docs --index .demo/index
@@ -40,6 +41,13 @@ demo: $(VENV)/.demo
 	  "On what date was the Lowen Gut station opened?" \
 	  "Why was the Ellisk Race project cancelled?" \
 	  "Who developed the vaccine against the grey fever?"
+
+$(VENV)/.lab: $(VENV)/.demo
+	@echo "Installing what the lab's model needs into $(VENV) …"
+	$(PIP) --editable '.[default,transformers]'
+	@touch $@
+
+demo-lab: $(VENV)/.lab
 	$(BIN)/selfreflect lab --brief || test $$? -eq 3  # 3: every pipeline abstained
 
 test: lint types unit

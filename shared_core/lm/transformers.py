@@ -23,7 +23,6 @@ from shared_core.errors import (
     LanguageModelError,
 )
 from shared_core.lm._detokenize import Detokenizer
-from shared_core.lm._hf.model import Adapters
 from shared_core.lm.base import (
     BaseLanguageModel,
     Capabilities,
@@ -127,7 +126,7 @@ class TransformersLM(Remade, BaseLanguageModel):
     ) -> None:
         require_packages()
         from shared_core.lm._hf.decode import Decoder
-        from shared_core.lm._hf.model import Runner
+        from shared_core.lm._hf.model import Adapters, Runner
         from shared_core.lm._hf.probe import examine
         from shared_core.lm._hf.read import attention_module
         from shared_core.lm._hf.schedule import Scheduler

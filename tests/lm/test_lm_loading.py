@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -283,3 +285,23 @@ def test_a_dtype_on_the_command_line_that_has_no_effect_or_does_not_exist(
     result = CliRunner().invoke(app, ["ask", "Who?", "--docs", str(tmp_path), "--dtype", "float7", *more])
     assert result.exit_code == 2
     assert says in " ".join(result.output.split())
+
+
+def test_without_torch_the_error_names_the_extra() -> None:
+    """Not a ModuleNotFoundError of an import: who installed the embedded default alone has no torch."""
+    program = """
+import sys
+sys.modules["torch"] = sys.modules["transformers"] = None  # as if they were not installed
+from shared_core.errors import MissingDependencyError
+from shared_core.lab import load_lab_model
+from shared_core.lm import TransformersLM
+for load in (load_lab_model, lambda: TransformersLM("smollm2")):
+    try:
+        load()
+    except MissingDependencyError as error:
+        assert "[transformers]" in error.hint, error.hint
+    else:
+        sys.exit("it loaded")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
