@@ -88,10 +88,10 @@ class Given:
     """Retriever that returns the passages retrieved earlier for each question."""
 
     def __init__(self, passages: Mapping[str, Sequence[Passage]]) -> None:
-        self.passages = passages
+        self.passages = {" ".join(question.split()): some for question, some in passages.items()}  # as engines ask
 
     def retrieve(self, query: str, k: int = 5, where: Any = None) -> list[Passage]:
-        return list(self.passages[query][:k])
+        return list(self.passages[" ".join(query.split())][:k])
 
 
 def answer(case: Case, reader: ExtractiveReader, settings: SelfReflectSettings) -> Answered:
