@@ -58,7 +58,7 @@ BATCH = 16
 
 @dataclasses.dataclass
 class Recorded:
-    """What was compared for one question: the model's claims and the reader's best quote."""
+    """The model's claims and the reader's best quote for one question."""
 
     claims: Sequence[Any] = ()
     beside: Any = None

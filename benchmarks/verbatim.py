@@ -1,10 +1,10 @@
-"""Are ReClaim's quotes verbatim behind a server's grammar? Count them over real questions.
+"""Count the verbatim quotes that ReClaim writes behind a server's grammar, over real questions.
 
     python benchmarks/verbatim.py --base-url URL [--questions N] [--json FILE]
     python benchmarks/verbatim.py --model smollm2
 
 Questions are SQuAD 2.0's tuning part, passages BM25's best five. `verbatim`: share of the quotes cited, shown or not,
-that stand in their passage character by character, at the place given; `quoted`: share of the questions with any. A
+that are in their passage character by character, at the place given; `quoted`: share of the questions with any. A
 model that takes no grammar is refused: its quotes are looked up in the passages, and then verbatim by construction.
 """
 

@@ -60,9 +60,12 @@ def test_searches_go_on(runs: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings, calibrated = settings_of(runs / "searches")
     assert settings is not None
     assert (settings.research.samples, settings.target_accuracy, calibrated) == (2, 0.5, False)
+    as_then = {"max_tokens": 256}  # the default of 0.1.0
+    with pytest.raises(InputError, match=r"settings\.research\.max_tokens 256, not null"):
+        run_searches(made()[0], SEARCHED[:3], runs / "searches")
     with pytest.raises(InputError, match=r"settings\.research\.samples 2, not 3"):
-        run_searches(made(samples=3)[0], SEARCHED[:3], runs / "searches")
-    engine, model = made()
+        run_searches(made(samples=3, **as_then)[0], SEARCHED[:3], runs / "searches")
+    engine, model = made(**as_then)
     with caplog.at_level(logging.WARNING, "shared_core"):
         searches, failed = run_searches(engine, SEARCHED[:3], runs / "searches")
     assert caplog.text.count("did not record weights:") == 1
