@@ -17,10 +17,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
     parser.add_argument("--work", type=Path, default=ROOT / ".small", help="folder of the training")
     parser.add_argument("--steps", type=int, default=STEPS, help="of the optimiser, two trees of 1,024 tokens each")
+    parser.add_argument("--seed", type=int, default=0, help="of the rows and their order")
+    parser.add_argument("--start", type=Path, help="folder `model/adapter` of an earlier training to go on from")
     parser.add_argument("--file", type=Path, default=ROOT / "shared_core/lm/weights/small.safetensors", help="of pack")
     given = parser.parse_args()
     if given.stage == "train":
-        print(run(given.data, given.work, given.steps).output)
+        print(run(given.data, given.work, given.steps, given.seed, given.start).output)
     else:
         print(pack(given.data, given.work, given.file))
 

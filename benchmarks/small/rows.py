@@ -44,7 +44,7 @@ _WORDS = (
     "river", "stone", "lamp", "cloud", "garden", "winter", "paper", "bridge", "music", "copper", "forest", "window",
 )  # fmt: skip
 MIXTURE = {
-    "quote": 720, "short": 1100, "read": 240, "numbered": 60, "claim": 110, "judge": 700, "self_rag": 1000,
+    "quote": 720, "short": 1100, "read": 240, "numbered": 60, "claim": 110, "judge": 700, "self_rag": 2000,
     "condense": 240, "hops": 200,
 }  # fmt: skip
 """Groups of questions for each skill, or rows where a skill has no groups. Answering, declining and quoting are two

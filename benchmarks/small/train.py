@@ -49,9 +49,17 @@ def add_tokens(model: Any, tokenizer: Any) -> Sequence[int]:
     return ()
 
 
-def run(data: Path, work: Path, steps: int = STEPS) -> TrainingResult:
-    """Make the rows and train on them; losses go to ``losses.jsonl`` as they come."""
-    rows = make_rows(Sources(data))
+def run(data: Path, work: Path, steps: int = STEPS, seed: int = 0, start: Path | None = None) -> TrainingResult:
+    """Make the rows and train on them; losses go to ``losses.jsonl`` as they come.
+
+    Args:
+        data: folder of the data.
+        work: folder of the training.
+        steps: of the optimiser.
+        seed: of the rows and their order.
+        start: adapter of an earlier training to go on from.
+    """
+    rows = make_rows(Sources(data, seed))
     work.mkdir(parents=True, exist_ok=True)
     began = time.time()
 
@@ -61,7 +69,8 @@ def run(data: Path, work: Path, steps: int = STEPS) -> TrainingResult:
                 entry = {"step": step, "of": of, "loss": round(loss, 4), "seconds": round(time.time() - began)}
                 file.write(json.dumps(entry) + "\n")
 
-    settings = TrainingSettings(**{**SETTINGS.model_dump(), "max_steps": steps})
+    changes = {"max_steps": steps, "seed": seed, "start_adapter": str(start) if start else None}
+    settings = TrainingSettings(**{**SETTINGS.model_dump(), **changes})
     return train(rows, BASE, work / "model", settings, progress=log, prepare_base=add_tokens)
 
 

@@ -31,7 +31,7 @@ _PANELS = {
     "optimizer",
     "Checkpoints, evaluation, trackers": "eval_share save_every run_name",
     "How to train": "learning_rate epochs max_steps batch_size warmup schedule weight_decay max_grad_norm lora_rank "
-    "lora_alpha lora_dropout lora_layers seed",
+    "lora_alpha lora_dropout lora_layers start_adapter seed",
 }
 """Settings of a training that are options of the same name, with their descriptions, by the panel of --help."""
 

@@ -174,10 +174,32 @@ def with_adapters(base: Base, settings: TrainingSettings) -> Any:
     )
     if rows:
         _show_bias(model)
+    if settings.start_adapter:
+        _start_from(model, Path(settings.start_adapter))
     for weight in model.parameters():
         if weight.requires_grad and not base.quantised:  # small steps of a bfloat16 row would be rounded away
             weight.data = weight.data.float()
     return model
+
+
+def _start_from(model: Any, folder: Path) -> None:
+    """Load an earlier adapter's weights, in place of the random ones.
+
+    Raises:
+        InputError: there is no adapter there, or it has another rank, scale, modules or layers.
+    """
+    from peft import PeftConfig, load_peft_weights, set_peft_model_state_dict
+
+    if not (folder / "adapter_config.json").exists():
+        raise InputError(f"{folder} holds no adapter.", hint=f"Name the folder {ADAPTER} of a training's output.")
+    earlier, now = PeftConfig.from_pretrained(folder), model.peft_config["default"]
+    for name in ("r", "lora_alpha", "target_modules", "layers_to_transform"):
+        one, other = (getattr(config, name, None) for config in (earlier, now))
+        if one != other:
+            raise InputError(f"The adapter in {folder} was trained with {name} {one!r}, not {other!r}.")
+    outcome = set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))
+    if outcome.unexpected_keys:
+        raise InputError(f"The adapter in {folder} is of another model: it has {outcome.unexpected_keys[0]}.")
 
 
 def _adapted(model: Any, settings: TrainingSettings) -> tuple[str | list[str], list[int] | None]:

@@ -19,6 +19,7 @@ LARGE = 1_000_000_000
 RESUMABLE_CHANGES = frozenset({"report_to", "run_name", "save_every", "use_cpu"})
 """Settings that may change when an interrupted training goes on, because they do not change what is learnt."""
 _SMALL_MICRO = 8
+_MERGED = "start_adapter: training stays close to the model that it starts from, so name the merged model as the base"
 
 
 class TrainingSettings(Settings):
@@ -72,6 +73,10 @@ class TrainingSettings(Settings):
     lora_layers: int | None = Field(
         None, ge=1, description="Adapters on the last so many layers only: those below cost no backward pass."
     )
+    start_adapter: str | None = Field(
+        None,
+        description="Folder of a peft adapter of the same rank, scale and layers to go on from.",
+    )
     weights: Literal["auto", "base", "float32"] = Field(
         "auto",
         description="Type of the weights in memory. auto: the base's own under adapters, float32 where all are trained "
@@ -104,6 +109,8 @@ class TrainingSettings(Settings):
             raise ValueError("eval_share needs checkpoints to choose the best of: save_every is 0")
         if self.lora_layers and not self.adapts:
             raise ValueError("lora_layers is for adapters: method='lora'")
+        if self.start_adapter and not self.adapts:
+            raise ValueError("start_adapter is for adapters: method='lora'")
         if self.batches == "trees" and self.micro_batch_size not in (None, 1):
             raise ValueError("a tree is a batch in memory by itself: micro_batch_size=1")
         if self.token_weights != "equal" and self.batches != "trees":
@@ -160,6 +167,8 @@ class PreferenceSettings(TrainingSettings):
     def _pairs(self) -> PreferenceSettings:
         if self.batches != "random":
             raise ValueError("pairs are neither packed nor grouped by length: batches='random'")
+        if self.start_adapter:
+            raise ValueError(_MERGED)
         return self
 
 
@@ -187,6 +196,8 @@ class OnlineSettings(TrainingSettings):
             raise ValueError(f"a batch of {self.batch_size} answers does not hold whole groups of {self.samples}")
         if self.batches != "random":
             raise ValueError("sampled answers are neither packed nor grouped by length: batches='random'")
+        if self.start_adapter:
+            raise ValueError(_MERGED)
         if self.eval_share:
             raise ValueError("rewards are measured at each step; nothing is held out: eval_share=0")
         return self

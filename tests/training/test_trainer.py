@@ -185,6 +185,29 @@ def test_adapters_are_trained_over_the_base_as_it_is(checkpoint: Path) -> None:
     assert load_base(checkpoint, None, options(weights="base")).model.dtype == torch.bfloat16
 
 
+def test_a_training_goes_on_from_an_adapter(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    from shared_core.training.base_model import load_base, with_adapters
+
+    train(rows, checkpoint, tmp_path / "m", options(method="lora", learning_rate=1e-2))
+    adapter = str(tmp_path / "m" / "adapter")
+    on = options(method="lora", start_adapter=adapter)
+    merged = load_file(tmp_path / "m" / "model.safetensors")
+    begun = with_adapters(load_base(checkpoint, None, on), on).merge_and_unload().state_dict()
+    assert all(torch.allclose(begun[name].float(), w.float(), atol=1e-2) for name, w in merged.items())
+    fresh = with_adapters(load_base(checkpoint, None, on), options(method="lora")).merge_and_unload().state_dict()
+    assert not all(torch.allclose(fresh[name].float(), w.float(), atol=1e-2) for name, w in merged.items())
+    assert train(rows, checkpoint, tmp_path / "on", on).steps == 4
+    with pytest.raises(InputError, match="trained with r 16, not 8"):
+        train(rows, checkpoint, tmp_path / "other", options(method="lora", start_adapter=adapter, lora_rank=8))
+    with pytest.raises(InputError, match="holds no adapter"):
+        train(rows, checkpoint, tmp_path / "none", options(method="lora", start_adapter=str(tmp_path)))
+    with pytest.raises(SettingsError, match="start_adapter"):
+        options(start_adapter=adapter)
+
+
 def test_an_adapter_is_merged_onto_a_fresh_base(rows: list[TrainingRow], checkpoint: Path, tmp_path: Path) -> None:
     """As after QLoRA, whose base in memory is not what is to be saved."""
     import torch
