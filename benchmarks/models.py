@@ -288,8 +288,9 @@ def models_of(
         yield kind, Simulated(kind, cases).model(), cases
     for name in options.model:
         from shared_core.cli.common import build_model
+        from shared_core.lab import load_lab_model
 
-        lm = build_model(name, None)
+        lm = load_lab_model() if name == "lab" else build_model(name, None)
         assert lm is not None
         yield Path(name).stem, lm, random.Random(3).sample(list(cases), min(options.real, len(cases)))
 
@@ -332,7 +333,9 @@ def run(options: argparse.Namespace) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} questions of each set")
-    parser.add_argument("--model", action="append", default=[], help="a released model: smollm2, a path, a GGUF file")
+    parser.add_argument(
+        "--model", action="append", default=[], help="smollm2, a path, a GGUF file, or lab (the lab's model)"
+    )
     parser.add_argument("--each", type=int, help="questions of each set, in place of the usual number")
     parser.add_argument("--only", nargs="*", choices=sorted(KINDS), help="simulated models to run")
     parser.add_argument("--pipelines", nargs="*", default=["composed"], choices=PIPELINES)
