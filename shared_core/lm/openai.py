@@ -280,7 +280,9 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
             return error
 
     async def _planned(self, deadline: Deadline) -> Planner:
-        """Probe once for all who wait; a failed probe is not kept."""
+        """Probe once for all who wait; a failed probe is not kept, nor one from before the server went away."""
+        if self._endpoint.lost and self._probing is None:
+            self._planner = None  # it may come back as another model; abilities kept on disk make asking cheap
         if self._planner is None:
             if self._probing is None:
                 self._probing = asyncio.ensure_future(self._probe(deadline))
@@ -293,6 +295,7 @@ class OpenAICompatibleLM(Remade, BaseLanguageModel):
         return self._planner
 
     async def _probe(self, deadline: Deadline) -> Planner:
+        self._endpoint.lost = False
         able, self._sampler.kept = await probe(self._endpoint, self._model, self._api, deadline, fresh=self._fresh)
         self._fresh = False
         for route in (able.chat, able.completions):

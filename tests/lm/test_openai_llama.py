@@ -86,6 +86,18 @@ def test_kept_abilities_that_turn_out_wrong_are_forgotten(connect: Connect, cach
         assert not list(cache.iterdir())
 
 
+def test_a_server_that_comes_back_as_another_model_is_asked_again(connect: Connect, cache: Path) -> None:
+    with FakeServer(LLAMA) as server:
+        lm = connect(server)
+        assert (lm.probe().model, lm.capabilities.grammar) == ("tiny", True)
+        server.models, server.features = [{"id": "other", "max_model_len": 300}], LLAMA - {"gbnf"}
+        server.faults.append({"drop": True})  # as while it restarts
+        one(lm)
+        assert isinstance(one(lm), Generation)
+        assert (lm.probe().model, lm.capabilities.grammar) == ("other", False)
+        assert lm.capabilities.context_length == 300
+
+
 # --- grammars ------------------------------------------------------------------------------------------------------
 
 

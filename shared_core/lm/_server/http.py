@@ -152,6 +152,7 @@ class Endpoint:
         self._slots: asyncio.Semaphore | None = None
         self._sleep = asyncio.sleep
         self.calls = 0
+        self.lost = False  # a connection was refused or broken off: what answers next may be another server
 
     def __repr__(self) -> str:
         return f"Endpoint({self.url!r})"
@@ -340,6 +341,7 @@ class Endpoint:
                 return Failure(late, transient=False)
             return Failure(timeout_error(self.url, self._timeout), transient=True)
         if isinstance(error, openai.APIConnectionError):
+            self.lost = True
             why = self.secrets.strip(str(error.__cause__ or "") or type(error.__cause__ or error).__name__, 160)
             return Failure(connection_error(self.url, why), transient=True)
         shown = self.secrets.strip(f"{type(error).__name__}: {error}", 200)
