@@ -93,10 +93,12 @@ class Sources:
     Args:
         data: folder of the data.
         seed: of every choice.
+        whole: beside the paragraph that is asked about stand four whole ones, as retrieval finds them, not the
+            beginnings of one to five.
     """
 
-    def __init__(self, data: Path, seed: int = 0) -> None:
-        self.data, self.rng = data, random.Random(seed)
+    def __init__(self, data: Path, seed: int = 0, whole: bool = False) -> None:
+        self.data, self.rng, self.whole = data, random.Random(seed), whole
         self.measured = measured(data)
         self.squad1 = {
             p["id"]: Passage(p["id"], p["text"], p["title"]) for p in self.read("reading/squad1_train_passages")
@@ -167,9 +169,13 @@ class Sources:
 
     def _beside(self, gold: Passage, beside: Sequence[Passage], all_of: dict[str, Passage]) -> tuple[Passage, ...]:
         """Put a paragraph among the beginnings of others: of its article, and of any."""
-        near = self.rng.sample(list(beside), min(len(beside), self.rng.choice((1, 1, 2, 2, 3))))
-        far = [all_of[i] for i in self.rng.sample(list(all_of), self.rng.choice((0, 1, 1, 2)))]
-        cut = [Passage(p.id, _beginning(p.text, _OTHER), p.title) for p in [*near, *far] if p.id != gold.id]
+        near = self.rng.sample(
+            list(beside), min(len(beside), self.rng.choice((3, 4) if self.whole else (1, 1, 2, 2, 3)))
+        )
+        count = 4 - len(near) if self.whole else self.rng.choice((0, 1, 1, 2))
+        far = [all_of[i] for i in self.rng.sample(list(all_of), count)]
+        most = _GOLD if self.whole else _OTHER
+        cut = [Passage(p.id, _beginning(p.text, most), p.title) for p in [*near, *far] if p.id != gold.id]
         some = [gold, *{p.id: p for p in cut}.values()]
         self.rng.shuffle(some)
         return tuple(some)
@@ -177,7 +183,8 @@ class Sources:
     def _group(
         self, gold: Passage, passages: tuple[Passage, ...], some: Sequence[Asked], absent: Sequence[Asked], each: int
     ) -> Group:
-        right = self.rng.sample(list(some), min(len(some), (each + 1) // 2))
+        most = (6 * each + 9) // 10 if self.whole else (each + 1) // 2  # trained on halves, it declined too often
+        right = self.rng.sample(list(some), min(len(some), most))
         wrong = [Asked(a.question) for a in self.rng.sample(list(absent), min(len(absent), max(1, each - len(right))))]
         return Group(gold.id, passages, tuple(right + wrong))
 

@@ -57,9 +57,9 @@ def run(data: Path, work: Path, steps: int = STEPS, seed: int = 0, start: Path |
         work: folder of the training.
         steps: of the optimiser.
         seed: of the rows and their order.
-        start: adapter of an earlier training to go on from.
+        start: adapter of an earlier training to go on from, on passages as retrieval finds them.
     """
-    rows = make_rows(Sources(data, seed))
+    rows = make_rows(Sources(data, seed, whole=start is not None))
     work.mkdir(parents=True, exist_ok=True)
     began = time.time()
 
@@ -70,6 +70,7 @@ def run(data: Path, work: Path, steps: int = STEPS, seed: int = 0, start: Path |
                 file.write(json.dumps(entry) + "\n")
 
     changes = {"max_steps": steps, "seed": seed, "start_adapter": str(start) if start else None}
+    changes |= {"max_length": 1280} if start else {}
     settings = TrainingSettings(**{**SETTINGS.model_dump(), **changes})
     return train(rows, BASE, work / "model", settings, progress=log, prepare_base=add_tokens)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,15 @@ def test_claims_are_labelled_in_the_terminal_and_resumed(monkeypatch: pytest.Mon
     assert [[one["label"] for one in q.metadata["claims"]] for q in rows] == [[True], [False], [True]]
     (tmp_path / "labelled.jsonl").write_text('{"id": "1", "question": "Another one?", "claims": []}\n')
     assert "holds another question '1'" in label(monkeypatch, tmp_path, "", engine).output
+
+
+def test_questions_that_cannot_be_judged_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    some = [Question(q.id, q.question) if i < 20 else q for i, q in enumerate(lamps.QUESTIONS)]
+    with caplog.at_level(logging.WARNING, "shared_core"):
+        fit("claims", lamps.engine(), lamps.QUESTIONS)
+        assert "cannot be judged" not in caplog.text
+        fit("claims", lamps.engine(), some)
+    assert 'claims: 20 of 60 questions cannot be judged and are not asked. Give rows with "answers"' in caplog.text
 
 
 def test_a_fit_takes_the_users_labels_and_asks_nothing_again(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ LEAST_QUESTIONS = LEAST_CLAIMS // 2
 """Fewest questions for ``claims``: an answer makes several claims."""
 WITH_GATE = ("composed", "seakr")
 """Pipelines that apply a calibrated gate, and calibrated answers from memory."""
-_GIVE = 'Give rows with "answers", or with "answerable": false.'
+GIVE = 'Give rows with "answers", or with "answerable": false.'
 Labels = Literal["auto", "gold", "self"]
 """Source of the labels of ``gate`` and ``answer``: ``gold`` (known answers), ``self`` (agreement of the model's answer
 from memory with its answer from passages), or ``auto`` (gold where answers are known, self elsewhere)."""
@@ -251,8 +251,11 @@ def _raise_if_fatal(error: Exception) -> None:
 # --- checks before any work -------------------------------------------------------------------------------------------
 
 
-def check_questions(purpose: str, questions: Sequence[Question], options: FitOptions) -> None:
+def check_questions(purpose: str, questions: Sequence[Question], options: FitOptions) -> int:
     """Refuse options that are unknown, and questions that cannot be enough whatever is answered.
+
+    Returns:
+        Number of questions that cannot be judged, and are not asked.
 
     Raises:
         InputError: unknown method or labels.
@@ -262,9 +265,10 @@ def check_questions(purpose: str, questions: Sequence[Question], options: FitOpt
     check_choice("method", options.method, ("auto", "isotonic", "platt"))
     check_choice("labels", options.labels, ("auto", "gold", "self"))
     if purpose == "support":
-        return _check_claims(options.claims)
+        _check_claims(options.claims)
+        return 0
     if purpose in ("self_evaluation", "guarantee"):  # labelled claims may do without answers
-        return None
+        return 0
     of_model = purpose in ("gate", "answer")
     labels = options.labels if of_model else "gold"
     known = [q for q in questions if (q.judgeable if of_model else can_be_judged(q))]
@@ -272,19 +276,19 @@ def check_questions(purpose: str, questions: Sequence[Question], options: FitOpt
     least = LEAST_QUESTIONS if purpose == "claims" else LEAST_ROWS
     if not usable:
         raise CalibrationInputError(
-            f"None of {len(questions)} questions can be judged.{_unused_fields(questions)}", hint=_GIVE
+            f"None of {len(questions)} questions can be judged.{_unused_fields(questions)}", hint=GIVE
         )
     if len(usable) < least:
         left = f" of {len(questions)} can be judged, and these" if len(usable) < len(questions) else " questions"
         raise CalibrationInputError(
-            f"Only {len(usable)}{left} are not enough to calibrate {purpose}: it takes {least}.", hint=_GIVE
+            f"Only {len(usable)}{left} are not enough to calibrate {purpose}: it takes {least}.", hint=GIVE
         )
     if labels != "self" and all(q.answerable is False for q in usable):
         raise CalibrationInputError(
             f"All {len(usable)} questions are unanswerable, so no answer to them can be right.",
             hint="Add questions that the documents answer, with their answers.",
         )
-    return None
+    return len(questions) - len(usable)
 
 
 def check_choice(option: str, value: str, known: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from shared_core.calibration.stack import AnyCalibration, Stack, held_out_of_sta
 from shared_core.errors import CalibrationInputError, SelfReflectError
 from shared_core.evaluation.dataset import Question
 from shared_core.evaluation.fitting.asking import (
+    GIVE,
     FitJob,
     FitOptions,
     Observation,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PURPOSES", "FitOptions", "Fitted", "estimate", "fit"]
 
+_LOG = logging.getLogger(__name__)
 _WATCHED = 1000  # questions whose drift signals a calibration keeps
 _ROUND = 8
 """Questions asked before the budget is looked at again, while there are few."""
@@ -220,7 +223,10 @@ def fit(
     options = options or FitOptions()
     meter = meter or Meter(SelfReflectSettings())
     job = FitJob(engine, questions, options, kept or RunLog(), progress, meter)
-    _check(purpose, job)
+    if left := _check(purpose, job):
+        _LOG.warning(
+            "%s: %d of %d questions cannot be judged and are not asked. %s", purpose, left, len(questions), GIVE
+        )
     before = meter.usage
     fitted = _fit_once(purpose, job) if options.budget is None else _fit_within(purpose, job, options.budget)
     prices = options.budget.prices if options.budget is not None else None
@@ -248,10 +254,12 @@ def estimate(
     return Usage(calls=round(preview.usage.calls * each), prompt_tokens=round(preview.usage.prompt_tokens * each))
 
 
-def _check(purpose: str, job: FitJob) -> None:
+def _check(purpose: str, job: FitJob) -> int:
+    """Raise the errors of ``fit``; return the number of questions that cannot be judged."""
     check_choice("purpose", purpose, tuple(PURPOSES))
-    check_questions(purpose, job.questions, job.options)
+    left = check_questions(purpose, job.questions, job.options)
     check_engine(purpose, job.engine)
+    return left
 
 
 def _sample(questions: Sequence[Question]) -> list[Question]:
