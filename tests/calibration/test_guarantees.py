@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import math
@@ -71,6 +72,7 @@ def test_learn_then_test_keeps_to_the_thresholds_it_tested() -> None:
         "learn_then_test", [[0.9, 0.955]] * 300, [[True, True]] * 300, target_accuracy=0.555, alpha=0.1
     )
     assert fitted.bar == 0.56
+    assert dataclasses.replace(fitted, target_accuracy=0.715).bar == 0.72  # above all thresholds that were needed
 
 
 @pytest.mark.parametrize(

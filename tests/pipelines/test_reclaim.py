@@ -114,6 +114,17 @@ def test_the_claim_model_sees_neither_question_nor_passages(tiny_lm: Any) -> Non
         assert "Thale\n" not in text
 
 
+def test_each_quote_and_claim_is_seen_by_what_is_written_next() -> None:
+    first, second = "The Thale rises in Orm.", "It was bridged in 1841 by Mira Dorn."
+    model = Writes([(first, "Orm is its source."), (second, "Mira Dorn bridged it.")])
+    answer = asked(model.lm, Library(f"{first} {second}"))
+    assert [c.text for c in answer.claims] == ["Orm is its source.", "Mira Dorn bridged it."]
+    texts = [r.prompt.text for r in model.lm.requests if isinstance(r, Generate) and r.model == "reference"]
+    pair = f"<reference> {first} </reference> We can know that: <claim> Orm is its source. </claim>"
+    assert pair not in " ".join(texts[0].split())
+    assert pair in " ".join(texts[1].split())
+
+
 def test_two_models_share_the_work(tiny_lm: Any) -> None:
     made = SelfReflectSettings(pipeline="reclaim", reclaim={"max_claim_tokens": 16, "max_pairs": 2})
     both = SelfReflectEngine(

@@ -210,6 +210,23 @@ def test_answers_go_on_as_long_as_something_is_open() -> None:
     assert sum("helps to answer the question?" in r.prompt.text for r in lm.requests) == 1
 
 
+def test_passages_of_earlier_sentences_stay_in_the_prompt_each_once() -> None:
+    def judge(text: str) -> str:
+        if "leave part of the question open" in text:
+            return "no" if "whale" in text else "yes"
+        return "fully" if "How far does the passage" in text and "Lamps" in text else verdict(text)
+
+    lm = scripted(LOGPROBS, judge, lambda text: "It burned whale oil." if LIT in text.partition("Passage:")[0] else LIT)
+    engine(lm, LAMP, SHIP).answer(QUESTION)
+    later = [r.prompt.text for r in lm.requests if is_writing(r.prompt.text) and "Answer so far" in r.prompt.text]
+    shown = [[name for name in ("Lamps", "Ships") if name in text] for text in later]
+    assert ["Lamps"] in shown  # the passage of the first sentence again, once
+    assert ["Lamps", "Ships"] in shown
+    for text in later:
+        assert text.count("Lamps\n") == 1
+        assert text.find("Lamps\n") < text.find("Ships\n") or "Ships\n" not in text
+
+
 def test_only_the_first_sentence_of_a_reply_is_a_segment() -> None:
     lm = scripted(LOGPROBS, write=lambda text: f"{LIT} It was red.")
     answer = engine(lm, LAMP).answer(QUESTION)
