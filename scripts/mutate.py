@@ -39,7 +39,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = ("shared_core/pipelines", "shared_core/calibration")
-TESTS = ("tests/pipelines", "tests/engine", "tests/flow", "tests/evaluation", "tests/uncertainty", "tests/abstention")
+TESTS = (
+    "tests/pipelines",
+    "tests/calibration",
+    "tests/engine",
+    "tests/flow",
+    "tests/evaluation",
+    "tests/uncertainty",
+    "tests/abstention",
+)
 PYTEST = (
     sys.executable,
     "-m",

@@ -107,6 +107,12 @@ def test_why_there_is_no_answer() -> None:
     assert ask(Model([["The lamp was lit, and it sank."]]), max_calls=1, rounds=1).reason == "out of budget"
 
 
+def test_where_nothing_was_written_the_metadata_say_so() -> None:
+    answer = ask(Model([[""]]))
+    assert answer.metadata["written"] == ""
+    assert answer.metadata["closed_book"] is False
+
+
 def test_nothing_retrieved_costs_no_call() -> None:
     model = Model([[LIT]])
     ask(model, "Who painted zebras?")
