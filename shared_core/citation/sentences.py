@@ -134,6 +134,7 @@ _BLOCK_START = re.compile(
     r"[-*+•‣◦▪●○–—·][ \t\u00a0]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)][ \t\u00a0]|#{1,6}[ \t]|\||>|={3}|-{3}|\*{3}|_{3}"
 )
 _UNIT = re.compile(r"\d[\s\u202f][a-z]\Z")  # "3.40 m": a measure, no initial
+_FIELD = re.compile(r"[^\W\d_][^:;\n]{0,39}: ")
 _LONG, _SHORTEST = 400, 60
 _SEMICOLON = re.compile(r";(?=\s)|；")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\s*\Z")
@@ -313,6 +314,12 @@ def _line_cuts(text: str) -> Iterator[int]:
     yield from _block_cuts(text, block)
 
 
+def _same_field(text: str, start: int, next_start: int) -> bool:
+    """Whether two lines begin with the same name of a field, as the rows of a table ("Country: …; Days: …") do."""
+    one, other = _FIELD.match(text, start), _FIELD.match(text, next_start)
+    return one is not None and other is not None and one[0] == other[0]
+
+
 def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
     """Cuts between the lines of one block: at list items, around headings, and where a line was ended on purpose."""
     if len(lines) < 2:
@@ -326,6 +333,7 @@ def _block_cuts(text: str, lines: list[tuple[int, int]]) -> Iterator[int]:
             or text.startswith("#", start)
             or _UNDERLINE.match(text, start, end)
             or _ended_on_purpose(text, end - start, next_start, next_end, width)
+            or _same_field(text, start, next_start)
         ):
             yield end
 

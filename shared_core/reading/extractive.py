@@ -16,6 +16,7 @@ from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import shift
+from shared_core.reading.entries import Entry, of_entries_asked
 from shared_core.reading.features import (
     Tokens,
     asked_kind,
@@ -32,7 +33,6 @@ from shared_core.reading.model import ReadingModel, each, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import opens_in_english, repeats, words
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
-from shared_core.support.options import find_options, options_described
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
@@ -216,7 +216,8 @@ class ExtractiveReader(Remade):
             for i, text in enumerate(texts)
             if not (_is_heading(text, passages[out[i].passage]) or repeats(text, asked.text))
         ]
-        said = _of_options_asked(asked.text, said, out, passages)
+        entries = [Entry(passages[out[i].passage], close[out[i].place].prepared.words, out[i]) for i in said]
+        said = [said[i] for i in of_entries_asked(asked, entries)]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         scores = self._passage_scores(len(passages), out, order)
@@ -336,22 +337,6 @@ def _is_heading(text: str, passage: Passage) -> bool:
     """Whether ``text`` is a heading, or a term of a definition list: it states nothing."""
     above = str(passage.metadata.get("section", "")).split(" > ")
     return bool(_HEADING.fullmatch(text)) or " ".join(text.split()) in above
-
-
-def _of_options_asked(
-    question: str, said: list[int], out: Sequence[Candidate], passages: Sequence[Passage]
-) -> list[int]:
-    """Keep the candidates that describe an option of the question, if any do: to the network ``-s`` is as ``-w``."""
-    wanted = set(find_options(question))
-    if not wanted:
-        return said
-
-    def describes(c: Candidate) -> bool:
-        passage = passages[c.passage]
-        above = f"{passage.title} {passage.metadata.get('section', '')}"
-        return not wanted.isdisjoint({*options_described(passage.text, c.start, c.end), *find_options(above)})
-
-    return [i for i in said if describes(out[i])] or said
 
 
 def _names(passage: Passage, question: str) -> bool:

@@ -1,0 +1,94 @@
+"""Rows of tables and entries with codes: the one that is asked about is quoted, not its neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core.citation import split_sentences
+from shared_core.reading.base import Read, Reading, ReadResult
+from shared_core.reading.extractive import ExtractiveReader
+from shared_core.support.options import find_codes, is_of_another
+from shared_core.types import Passage
+
+PUMPS = (
+    "The pumps of the series.\n\n| Model | Flow rate | Head | Power | Weight |\n|---|---|---|---|---|\n"
+    "| HX-40 | 3.2 m³/h | 6 m | 45 W | 2.6 kg |\n| HX-60 | 4.8 m³/h | 8 m | 85 W | 3.1 kg |\n"
+    "| HX-80 | 7.1 m³/h | 11 m | 140 W | 4.4 kg |"
+)
+SHIPPING = (
+    "We ship to these countries.\n\nCountry: Ireland; Carrier: An Post; Days: 4–6; Price: €8.50\n"
+    "Country: Norway; Carrier: Posten; Days: 3–5; Price: €11.00\n"
+    "Country: Spain; Carrier: Correos; Days: 4–7; Price: €7.20"
+)
+FAULTS = (
+    "E1: blocked rotor. Switch off the power and turn the shaft with a screwdriver.\n"
+    "E2: undervoltage. The supply is below 195 V.\n"
+    "E4: dry running. The pump stops after 20 seconds, and starts again after ten minutes."
+)
+
+
+@pytest.fixture(scope="module")
+def reader() -> ExtractiveReader:
+    return ExtractiveReader()
+
+
+def readings(reader: ExtractiveReader, question: str, text: str) -> Sequence[Reading]:
+    (result,) = reader.read([Read(question, (Passage("p", text),), 9)])
+    assert isinstance(result, ReadResult)
+    return result.readings
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "quote"),
+    [
+        (PUMPS, "What is the weight of the HX-60?", "| HX-60 |"),
+        (PUMPS, "What is the flow rate of the HX-80?", "| HX-80 |"),
+        (SHIPPING, "What is the price for Spain?", "Country: Spain;"),
+        (SHIPPING, "Which carrier delivers to Ireland?", "Country: Ireland;"),
+        (FAULTS, "What happens at fault E4?", "The pump stops"),
+        (FAULTS, "What does E2 mean?", "E2: undervoltage."),
+    ],
+)
+def test_the_row_or_entry_asked_about_is_quoted(reader: ExtractiveReader, text: str, question: str, quote: str) -> None:
+    first = readings(reader, question, text)[0].quote
+    assert first.text.startswith(quote)
+    assert text[first.start : first.end] == first.text
+
+
+def test_a_name_that_no_row_has_leaves_all_rows(reader: ExtractiveReader) -> None:
+    found = readings(reader, "What is the price for Portugal?", SHIPPING)
+    assert sum(reading.quote.text.startswith("Country: ") for reading in found) == 3
+
+
+def test_rows_of_fields_are_sentences_of_their_own() -> None:
+    rows = [SHIPPING[a:b] for a, b in split_sentences(SHIPPING)]
+    assert [row.partition(";")[0] for row in rows[1:]] == ["Country: Ireland", "Country: Norway", "Country: Spain"]
+    wrapped = "The station of Ellisk: it was opened in 1921\nand closed in 1947."
+    assert len(split_sentences(wrapped)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("the HX-60 and E4", ["HX-60", "E4"]),
+        ("COVID-19, MP3, B-52.", ["COVID-19", "MP3", "B-52"]),
+        ("in the 21st century, 5km, 1990s, 3.5 kg", []),
+    ],
+)
+def test_codes(text: str, codes: list[str]) -> None:
+    assert find_codes(text) == codes
+
+
+def test_prose_about_another_code_is_not_left_out() -> None:
+    text = "The F-4 was replaced by the F-16 in 1989."
+    assert not is_of_another({"F-16"}, text, 0, len(text))
+    assert not is_of_another({"F-16"}, "The F-4 was heavy.", 0, 18)
+
+
+@given(st.text(alphabet="aE1-: |\n;", max_size=60), st.integers(0, 60), st.integers(0, 60))
+def test_any_place_of_any_text_can_be_asked_about(text: str, start: int, end: int) -> None:
+    assert is_of_another({"E1"}, text, min(start, end), max(start, end)) in (True, False)
