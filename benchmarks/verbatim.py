@@ -11,6 +11,7 @@ model that takes no grammar is refused: its quotes are looked up in the passages
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
 
@@ -41,14 +42,14 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     # The embedded default's quotes would be verbatim whatever the model wrote.
     settings = SelfReflectSettings(pipeline="reclaim", top_k=5, compete=False, deadline=None)
     engine = SelfReflectEngine(Retrieved(cases), lm, settings)
-    held: list[bool] = []
-    quoted = 0
-    for case in track(cases, "asking", transient=True):
-        answer = engine.answer(case.question)
-        found = verbatim_quotes(answer)
-        held += found
-        quoted += bool(found)
-    out = {"verbatim": sum(held) / max(len(held), 1), "quotes": float(len(held)), "quoted": quoted / len(cases)}
+    found: list[list[bool]] = []
+    with contextlib.suppress(KeyboardInterrupt):  # what was asked until then counts
+        for case in track(cases, "asking", transient=True):
+            found.append(verbatim_quotes(engine.answer(case.question)))
+    held = [verbatim for quotes in found for verbatim in quotes]
+    asked = max(len(found), 1)
+    out = {"questions": float(len(found)), "quotes": float(len(held)), "verbatim": sum(held) / max(len(held), 1)}
+    out["quoted"] = sum(map(bool, found)) / asked
     Console().print(out)
     return out
 

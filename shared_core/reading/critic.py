@@ -87,7 +87,7 @@ class CriticSupportScorer(Remade):
 
     def _figures(self, pair: tuple[str, str]) -> NDArray[np.float64] | None:
         evidence, claim = pair
-        if not (evidence.strip() and claim.strip() and is_english(claim) and is_english(evidence)):
+        if not (evidence.strip() and claim.strip() and is_english(evidence) and is_english(claim, beside=evidence)):
             return None
         return evidence_figures(Beside(*self._loaded(), claim, claim=True), claim, evidence)
 

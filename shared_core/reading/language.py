@@ -27,11 +27,15 @@ _lock = threading.Lock()  # the classifier keeps state between calls
 
 
 @lru_cache(maxsize=4096)
-def is_english(text: str) -> bool:
+def is_english(text: str, beside: str = "") -> bool:
     """Decide whether ``text`` may be English; true also for names, key words, numbers and code.
 
-    A short text is English if a third of its words are function words that only English has. Otherwise py3langid (Lui
-    & Baldwin, ACL 2012) classifies its first 1,000 characters.
+    A short text is English if a third of its words are function words that only English has, or most of its words are
+    in an English one. Otherwise py3langid (Lui & Baldwin, ACL 2012) classifies its first 1,000 characters.
+
+    Args:
+        text: to judge.
+        beside: an English text that it is about.
 
     Raises:
         MissingDependencyError: py3langid is not installed.
@@ -41,7 +45,7 @@ def is_english(text: str) -> bool:
     """
     if not any(c.isalpha() for c in text):
         return True
-    if _has_english_words(text[:1000]):
+    if _has_english_words(text[:1000]) or (beside and _is_worded_like(text[:1000], beside)):
         return True
     with _lock:
         language, probability = _identifier().classify(text[:1000].lower())
@@ -51,6 +55,12 @@ def is_english(text: str) -> bool:
 def _has_english_words(text: str) -> bool:
     words = [word.replace("’", "'").lower() for word in _WORD.findall(text)]
     return 0 < len(words) <= _SHORT and sum(word in _ONLY_ENGLISH for word in words) >= _SHARE * len(words)
+
+
+def _is_worded_like(text: str, other: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(text)]
+    held = {word.lower() for word in _WORD.findall(other)}
+    return 0 < len(words) <= _SHORT and 2 * sum(word in held for word in words) > len(words)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from itertools import combinations
 from shared_core.citation.facts.quantities import Quantity
 from shared_core.citation.facts.units import UNITS
 
-_CLOSE, _BOUND, _SAME_MEASURE = 0.06, 0.3, 0.02
+_CLOSE, _BOUND, _SAME_MEASURE = 0.06, 2.0, 0.02
 _BINARY = 0.08  # a gigabyte is 1000³ bytes or 1024³
 
 
@@ -73,11 +73,11 @@ def _close(claimed: float, held: float, quantity: Quantity, other: Quantity) -> 
         return True
     if not claimed or not held or quantity.is_year:
         return False
-    hedge = quantity.hedge if quantity.hedge != other.hedge else ""
-    if hedge == "above":
-        return claimed <= held <= claimed * (1 + _BOUND)
-    if hedge == "below":
-        return claimed * (1 - _BOUND) <= held <= claimed
+    hedge = quantity.hedge
+    if hedge == "above" and other.hedge != "below":
+        return claimed <= held <= claimed * _BOUND
+    if hedge == "below" and other.hedge != "above":
+        return claimed / _BOUND <= held <= claimed
     # only a number given with fewer digits is a rounding: "about 96.8" is not 96.4
     if quantity.digits >= other.digits:
         return False
@@ -102,10 +102,13 @@ def is_sum(claimed: Quantity, held: Sequence[Quantity]) -> bool:
     )
 
 
-def is_difference(claimed: Quantity, held: Sequence[Quantity]) -> bool:
-    """Whether the number is how far two years, or two numbers of one named unit, lie apart."""
+def is_difference(claimed: Quantity, held: Sequence[Quantity], *, change: bool = False) -> bool:
+    """Whether the number is how far two years, or two numbers of one named unit, lie apart.
+
+    With ``change`` ("rose by 9,000") two bare numbers will do.
+    """
     return any(
-        ((a.is_year and b.is_year) or bool(a.unit))
+        ((a.is_year and b.is_year) or bool(a.unit) or (change and not a.is_year and not b.is_year))
         and abs(x - y) in claimed.values
         and abs(x - y) > 1
         and claimed.dimension in ("", "time", a.dimension)

@@ -10,17 +10,30 @@ from itertools import pairwise
 from typing import Literal
 
 from shared_core.citation.facts import names as naming
+from shared_core.citation.facts import opposites
 from shared_core.citation.facts.arithmetic import equal_quantity, is_difference, is_sum, same_quantity
+from shared_core.citation.facts.attached import attached_otherwise
 from shared_core.citation.facts.dates import dates_of, same_date
 from shared_core.citation.facts.quantities import Quantity, quantities_of
-from shared_core.citation.facts.tokens import Sentence, Token, align, all_tokens, contradicts, fold, sentences_of
+from shared_core.citation.facts.tokens import (
+    Sentence,
+    Token,
+    align,
+    all_tokens,
+    contradicts,
+    fold,
+    sentences_of,
+    statements_of,
+)
 
-Kind = Literal["number", "unit", "date", "name", "negation", "role", "addition"]
+Kind = Literal["number", "unit", "date", "name", "negation", "opposite", "role", "addition"]
 REFUTED_AT_MOST = 0.05
 """Largest P(supported) of a claim that its evidence contradicts."""
 MISSING_AT_MOST = 0.35
 """Largest P(supported) of a claim with a fact that its evidence does not hold."""
 _SPLIT = re.compile(r"[,;:()–—]|\b(?:and|but|which|who|while|where|und|aber|et|mais|y|pero|e|ma)\b")
+_ARTICLE = re.compile(r"[,(–—] ?(?:an?|the)\Z", re.IGNORECASE)
+_CHANGE = re.compile(r"\b(?:by|difference of) (?:about |around |some |nearly |over )?\Z", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^\s*(?:\(?\d{1,2}[.)]|[-*•–])\s+", re.MULTILINE)
 _ALIKE = 0.6  # of a claim's content words: a sentence that holds them speaks of the same matter
 _SAME = 0.75  # … says the same but for a word or two
@@ -136,6 +149,7 @@ class _Scope:
 
     def __init__(self, held: Sequence[Sentence], context: Sequence[Sentence], evidence: str, around: str) -> None:
         self.held, self.context = held, context
+        self.statements = statements_of(evidence)
         self.evidence, self.around = evidence, around
         self.tokens = [*all_tokens(held), *all_tokens(context)]
         self.keys = {t.key for t in self.tokens}
@@ -145,25 +159,32 @@ class _Scope:
     def names_all_near(self, claim: Sentence) -> bool:
         """Whether the claim has names and the sentence nearest to it holds them all."""
         names = {t.key for t in naming.names_of(claim, self.held, self.context)}
-        return bool(names) and names <= self._nearest(claim).keys
+        return bool(names) and names <= self._nearest(claim, self.held).keys
 
-    def _nearest(self, claim: Sentence) -> Sentence:
-        return max(self.held, key=lambda s: self._share(claim, s.keys) + _overlap(claim, s))
+    def _nearest(self, claim: Sentence, among: Sequence[Sentence]) -> Sentence:
+        return max(among, key=lambda s: self._share(claim, s.keys) + _overlap(claim, s))
 
     def mismatches(self, claim: Sentence) -> Iterator[Mismatch]:
         """Mismatches of one sentence of the claim."""
-        nearest = self._nearest(claim)
+        nearest = self._nearest(claim, self.held)
         alike = self._share(claim, nearest.keys)
-        worded = _in_order(claim, nearest)
-        yield from self._numbers(claim, nearest, alike, worded)
+        yield from self._numbers(claim, nearest, alike, _in_order(claim, nearest))
         yield from self._dates(claim, nearest, alike)
+        nearest = self._nearest(claim, self.statements)
+        alike, worded = self._share(claim, nearest.keys), _in_order(claim, nearest)
         for name, instead in naming.compare_names(
             claim, nearest, self.held, self.context, alike=alike >= _ALIKE, worded_alike=worded >= _WORDED_ALIKE
         ):
             yield Mismatch("name", name, instead)
         if alike >= _ALIKE and (words := contradicts(claim, nearest)):
             yield Mismatch("negation", *words)
+        if words := opposites.opposed(claim, self.held, self.keys):
+            yield Mismatch("opposite", *words)
+        if alike >= _ALIKE and (words := opposites.overstated(claim, nearest)):
+            yield Mismatch("opposite", *words)
         if alike >= _SAME and (roles := naming.swapped(claim, nearest)):
+            yield Mismatch("role", *roles)
+        if alike >= _ALIKE and (roles := opposites.conversed(claim, nearest)):
             yield Mismatch("role", *roles)
         yield from self._additions(claim)
 
@@ -187,9 +208,12 @@ class _Scope:
             c for c in claimed if not any(equal_quantity(c, q) for q in near) and not any(c.end - 1 in r for r in iso)
         ]
         spare = [q for q in near if not any(equal_quantity(c, q) for c in claimed)]
+        yield from self._attached(claim, claimed)
         swaps = _in_place(claim, nearest) if alike >= _SAME else frozenset()
         for quantity in left:
             if is_sum(quantity, self.quantities) or (worded < _ALIKE and self._follows(quantity, nearest)):
+                continue
+            if _CHANGE.search(claim.text[: quantity.start]) and is_difference(quantity, near, change=True):
                 continue
             if quantity.last and any(same_quantity(quantity, q) for q in self.quantities):
                 continue
@@ -203,6 +227,20 @@ class _Scope:
                 continue
             if not self._follows(quantity, nearest):
                 yield self._unsaid(quantity, claim, nearest, spare if alike >= _ALIKE else [], worded >= _WORDED_ALIKE)
+
+    def _attached(self, claim: Sentence, claimed: Sequence[Quantity]) -> Iterator[Mismatch]:
+        """Numbers that the evidence has, but says of something else, or as the other bound."""
+        for quantity in claimed:
+            holding = [s for s in self.held if any(equal_quantity(quantity, q) for q in quantities_of(s.text))]
+            if not holding or quantity.is_year:
+                continue
+            best = max(holding, key=lambda s: _overlap(claim, s))
+            if (other := attached_otherwise(claim, quantity, best)) is not None:
+                yield Mismatch("number", _shown(claim.text, quantity), _shown(best.text, other))
+            bounds = {q.hedge for q in quantities_of(best.text) if equal_quantity(quantity, q)}
+            turned = {"above": "below", "below": "above"}.get(quantity.hedge)
+            if bounds == {turned}:
+                yield Mismatch("number", f"{quantity.hedge} {quantity.text}", f"{turned} {quantity.text}")
 
     def _follows(self, quantity: Quantity, nearest: Sentence) -> bool:
         return is_difference(quantity, self.quantities) or _is_count(quantity, nearest)
@@ -244,7 +282,7 @@ class _Scope:
         known = [[self._knows(t) for t in tokens] for tokens in clauses]
         for i, (tokens, flags) in enumerate(zip(clauses, known, strict=True)):
             others = [f for j, row in enumerate(known) if j != i for f in row]
-            if len(flags) - sum(flags) < 2 or sum(flags) > _UNSAID * len(flags):
+            if len(flags) - sum(flags) < 1 + (not _is_apposition(claim, tokens)) or sum(flags) > _UNSAID * len(flags):
                 continue
             if others and sum(others) >= _VERBATIM * len(others):
                 yield Mismatch("addition", claim.text[tokens[0].start : tokens[-1].end])
@@ -261,6 +299,12 @@ def _clauses(claim: Sentence) -> list[list[Token]]:
         if token.is_content and not _is_unspaced(token):
             clauses[sum(c <= token.start for c in cuts)].append(token)
     return clauses
+
+
+def _is_apposition(claim: Sentence, tokens: Sequence[Token]) -> bool:
+    """Whether the words are put between commas with an article: ", a painter,"."""
+    before, behind = claim.text[: tokens[0].start].rstrip(), claim.text[tokens[-1].end :].lstrip()
+    return bool(_ARTICLE.search(before)) and behind[:1] in (",", ")", "–", "—")
 
 
 def _is_unspaced(token: Token) -> bool:

@@ -71,7 +71,7 @@ def compare_names(
         if instead is not None and _same_origin(token.key, {instead.key}):
             continue
         if token.key in keys or _same_origin(token.key, keys) or _is_acronym(token.text, everywhere):
-            if instead is not None and alike:
+            if instead is not None and alike and _by(claim) == _by(nearest):  # a passive voice moves everything
                 yield token.text, instead.text
         elif token in names and (instead is not None or not _is_given(token, claim, keys, everywhere)):
             yield token.text, instead.text if instead is not None and alike else ""
@@ -234,13 +234,17 @@ def swapped(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     turned = _copula_turned(claim, nearest)
     if turned is not None:
         return (claim.text.strip(), nearest.text.strip()) if turned else None
+    if around := _turned_round(claim, nearest):
+        return around
     a, b = [t.key for t in claim.tokens], [t.key for t in nearest.tokens]
     blocks = [c for c in align(a, b) if c[0] != "equal"]
     for i, (_, a1, a2, b1, b2) in enumerate(blocks):
         for _, c1, c2, d1, d2 in blocks[i + 1 :]:
             here, there = claim.tokens[a1:a2], nearest.tokens[b1:b2]
             next_here, next_there = claim.tokens[c1:c2], nearest.tokens[d1:d2]
-            if _crossing(here, next_there) and _crossing(next_here, there):
+            across = sum(t.is_content for t in claim.tokens[a2:c1])
+            named = _has_name(here, next_there) + _has_name(next_here, there)
+            if named and _crossing(here, next_there, across + named) and _crossing(next_here, there, across + named):
                 return _said(claim, here, next_here), _said(nearest, there, next_there)
             moved, gone = (here, next_there) if here and not there else (next_here, there)
             if moved and gone and _is_rotation([t.key for t in moved], [t.key for t in gone]):
@@ -274,10 +278,57 @@ def _sides(sentence: Sentence) -> tuple[set[str], set[str]] | None:
     return {t.key for t in left if t.is_content}, {t.key for t in right if t.is_content}
 
 
-def _crossing(tokens: Sequence[Token], others: Sequence[Token]) -> bool:
-    """Whether all capitalised words of the one stretch, of which there is one, are in the other."""
+def _turned_round(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find a word that both have once, in the claim with the things before it that the evidence has behind it."""
+    for i, token in enumerate(claim.tokens):
+        places = [j for j, t in enumerate(nearest.tokens) if t.key == token.key]
+        if not token.is_content or token.is_capitalised or len(places) != 1:
+            continue
+        if _is_passive(claim, i) != _is_passive(nearest, places[0]):
+            continue
+        before, behind = _beside_words(claim, i)
+        held_before, held_behind = _beside_words(nearest, places[0])
+        turned = before <= held_behind and not before & held_before and behind & held_before - held_behind
+        if before and turned and _names(claim) & _names(nearest) & (before | behind):
+            return claim.text.strip(), nearest.text.strip()
+    return None
+
+
+def _is_passive(sentence: Sentence, at: int) -> bool:
+    return at > 0 and sentence.tokens[at - 1].text in _BE
+
+
+def _names(sentence: Sentence) -> set[str]:
+    return {t.key for t in sentence.tokens if t.is_capitalised and t.is_content}
+
+
+def _beside_words(sentence: Sentence, at: int) -> tuple[set[str], set[str]]:
+    """Return the last content words before a token, and the first ones behind it."""
+    before = [t.key for t in sentence.tokens[:at] if t.is_content][-_NEAR:]
+    return set(before), {t.key for t in [t for t in sentence.tokens[at + 1 :] if t.is_content][:_NEAR]}
+
+
+_BE = ("is", "are", "was", "were", "be", "been", "being")
+_NEAR = 4
+_MUCH = 2  # content words, or names
+
+
+def _has_name(tokens: Sequence[Token], others: Sequence[Token]) -> bool:
+    capitals = {t.key for t in others if t.is_capitalised and t.is_content}
+    return any(t.is_capitalised and t.is_content and t.key in capitals for t in tokens)
+
+
+def _crossing(tokens: Sequence[Token], others: Sequence[Token], across: int) -> bool:
+    """Whether all names of the one stretch are in the other; without names, all content words.
+
+    These count where much is said between the stretches ("sold the lighthouse to"), or the other one has a name: in
+    "pears and apples" nothing is said.
+    """
     names = {t.key for t in tokens if t.is_capitalised and t.is_content}
-    return bool(names) and names <= {t.key for t in others}
+    if names and _has_name(tokens, others):
+        return names <= {t.key for t in others}
+    words = {t.key for t in tokens if t.is_content}
+    return bool(words) and words <= {t.key for t in others} and across >= _MUCH
 
 
 def _is_rotation(one: list[str], other: list[str]) -> bool:

@@ -155,6 +155,21 @@ def sentences_of(text: str) -> tuple[Sentence, ...]:
     return tuple(Sentence(s, tokens) for s in cut if (tokens := tokens_of(s)))
 
 
+def statements_of(text: str) -> tuple[Sentence, ...]:
+    """Sentences of a text, two statements cut at the semicolon between them; fields of a table stay together."""
+    found: list[Sentence] = []
+    for sentence in sentences_of(text):
+        parts = (
+            [] if re.search(r": |\(", sentence.text) else [Sentence(p, tokens_of(p)) for p in sentence.text.split("; ")]
+        )
+        whole = len(parts) > 1 and all(len(part.tokens) >= _STATEMENT for part in parts)
+        found += parts if whole else [sentence]
+    return tuple(found)
+
+
+_STATEMENT = 4  # words
+
+
 def all_tokens(sentences: Sequence[Sentence]) -> list[Token]:
     """Tokens of all sentences, in order."""
     return [t for s in sentences for t in s.tokens]
@@ -195,7 +210,7 @@ _ALIGNED_AT_MOST = 1_000_000
 _LACK = frozenset(
     stem(word)
     for word in """fail lack lacks refuse refused deny denied absent absence hardly rarely seldom unable except instead
-    avoid prevent rather stop cease abandoned cancelled""".split()
+    avoid prevent rather stop cease abandoned cancelled dropped removed discontinued ended""".split()
 )
 _APART = ("un", "in", "im", "dis", "non", "ir", "il")
 _REACH = 5
@@ -235,6 +250,8 @@ def _negated(sentence: Sentence) -> list[tuple[Token, Token]]:
         if not _is_negation(sentence, i):
             continue
         behind = [t for t in sentence.tokens[i + 1 : i + 1 + _REACH] if t.is_content]
+        if not behind and sentence.text[: token.start].rstrip().endswith(","):
+            continue  # "before it, not after it"
         before = [t for t in sentence.tokens[max(0, i - _REACH) : i] if t.is_content]
         if behind or before:
             found.append((token, behind[0] if behind else before[-1]))

@@ -1,0 +1,233 @@
+"""Words that turn a claim round: "fell" for "rose", "bought from" for "sold to", "all" for "some of them"."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared_core.citation.facts.tokens import Sentence, Token, fold, stem
+
+_SIDES = """
+open opened opening opens / close closed closing closes shut shuts
+north northern / south southern / east eastern / west western
+rise rises rose risen rising increase increases increased grow grows grew grown climbed
+  / fall falls fell fallen falling decrease decreases decreased decline declined drop drops dropped shrink shrank shrunk
+begin begins began begun start starts started / end ends ended finish finishes finished complete completes completed
+before / after
+born / died
+largest biggest greatest / smallest
+highest tallest / lowest
+longest / shortest
+oldest / youngest newest
+best / worst
+maximum / minimum
+majority / minority
+inside / outside
+import imports imported / export exports exported
+include includes included including / exclude excludes excluded excluding
+allow allows allowed permit permits permitted / forbid forbids forbidden prohibit prohibits prohibited ban banned
+accept accepts accepted / reject rejects rejected
+arrive arrives arrived / depart departs departed
+legal lawful / illegal unlawful
+public / private
+rural / urban
+winter / spring / summer / autumn
+morning / noon / afternoon / evening / night
+red / blue / green / yellow / black / white / brown / grey gray / orange / purple
+enable enables enabled / disable disables disabled
+lock locks locked / unlock unlocks unlocked
+connect connects connected / disconnect disconnects disconnected
+install installs installed / uninstall uninstalls uninstalled
+encrypt encrypts encrypted / decrypt decrypts decrypted
+keep keeps kept retain retains retained / delete deletes deleted discard discards discarded
+show shows shown showed / hide hides hid hidden
+add adds added / remove removes removed
+tighten tightens tightened / loosen loosens loosened
+horizontal horizontally / vertical vertically
+clockwise / counterclockwise anticlockwise
+internal internally / external externally
+cheapest / dearest
+fastest / slowest
+hot hottest / cold coldest
+wet / dry
+full / empty
+"""
+
+
+def _pairs(text: str) -> dict[str, tuple[int, int]]:
+    """Map each stem to (number of its pair, side)."""
+    joined = re.sub(r"\n  ", " ", text.strip())
+    return {
+        stem(word): (number, side)
+        for number, line in enumerate(joined.splitlines())
+        for side, words in enumerate(line.split("/"))
+        for word in words.split()
+    }
+
+
+_OPPOSITES = _pairs(_SIDES)
+_CONVERSES = _pairs(
+    """
+buy buys bought purchase purchases purchased / sell sells sold
+borrow borrows borrowed / lend lends lent
+receive receives received / give gives gave given
+"""
+)
+_PRONOUNS = frozenset("it he she they this these that those".split())
+_JOINS = frozenset("and but while whereas".split())
+_ALL = frozenset("all every each entire entirely exclusively only always".split())
+_PART = re.compile(
+    r"\b(?:some|most|many|few|several|half|partly|mostly|often|sometimes|usually|of (?:them|these|those|which)"
+    r"|(?:\d[\d.,]*(?: ?%| percent)?|one|two|three|four|five|six|seven|eight|nine|ten) of (?:the|them|its|their))\b",
+    re.IGNORECASE,
+)
+_SHARE = re.compile(
+    r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten) of (?:the|its|their) "
+    r"((?:\d+|two|three|four|five|six|seven|eight|nine|ten) \w+)",
+    re.IGNORECASE,
+)
+_CUT = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas)\b")
+_OF = ("of them", "of these", "of those", "of which")
+_JOINED = re.compile(r"\W*(?:(?:and|or|to)\b)?\W*")
+_ALIKE = 0.6
+_REACH = 6  # tokens
+
+
+def opposed(claim: Sentence, held: Sequence[Sentence], known: frozenset[str] | set[str]) -> tuple[str, str] | None:
+    """Find a word of the claim whose opposite a sentence of the evidence has that says the rest.
+
+    Args:
+        claim: a sentence; one with a negation has no opposite here.
+        held: sentences of the evidence.
+        known: keys of all tokens of evidence and context: "It is closed" may speak of what an earlier sentence names.
+
+    Returns:
+        The word and its opposite; ``None`` if there is none, or another sentence says as much with the claim's word.
+    """
+    if any(t.is_negation for t in claim.tokens):
+        return None
+    parts = [(part, sentence) for sentence in held for part in _clauses(sentence)]
+    for token in claim.tokens:
+        if token.key not in _OPPOSITES or any(_is_opposite(token, t) for t in claim.tokens):
+            continue
+        rest = [t.key for t in claim.tokens if t is not token and (t.is_content or t.is_number)]
+        alike = [part for part, _ in parts if any(_is_same(token, t) for t in part.tokens)]
+        for part, sentence in parts:
+            other = next((t for t in part.tokens if _is_opposite(token, t)), None)
+            if other is None or part in alike or not part.says(rest, known):
+                continue
+            own = next((t for t in sentence.tokens if _is_same(token, t)), None)
+            if own is not None and (part.holds(rest) < len(rest) or _are_joined(own, other, sentence)):
+                continue  # a sentence of both must say all the rest with the other one
+            if _is_name(token) == _is_name(other) and not any(c.says_as_much(rest, part, known) for c in alike):
+                return token.text, other.text
+    return None
+
+
+def _is_same(token: Token, other: Token) -> bool:
+    return token.key == other.key or _OPPOSITES.get(token.key, (-1, -1)) == _OPPOSITES.get(other.key)
+
+
+def _is_name(token: Token) -> bool:
+    return token.is_capitalised and not token.first
+
+
+def _are_joined(one: Token, other: Token, sentence: Sentence) -> bool:
+    """Whether both are said of one thing: "brown and white"."""
+    first, last = sorted((one, other), key=lambda t: t.start)
+    return bool(_JOINED.fullmatch(sentence.text[first.end : last.start]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """A part of a sentence; one that begins with a verb ("and rises in winter") inherits words of the part before."""
+
+    tokens: tuple[Token, ...]
+    inherited: frozenset[str] = frozenset()
+
+    @property
+    def own(self) -> frozenset[str]:
+        return frozenset(t.key for t in self.tokens)
+
+    def holds(self, rest: Sequence[str]) -> int:
+        return sum(key in self.own or key in self.inherited for key in rest)
+
+    def says(self, rest: Sequence[str], known: frozenset[str] | set[str]) -> bool:
+        """Whether it holds most of these words without a negation, or some behind a pronoun for the others."""
+        found = self.holds(rest)
+        if not found or any(t.is_negation for t in self.tokens):
+            return False
+        return found >= _ALIKE * len(rest) or self.refers(rest, known)
+
+    def refers(self, rest: Sequence[str], known: frozenset[str] | set[str]) -> bool:
+        return fold(self.tokens[0].text) in _PRONOUNS and all(key in known for key in rest)
+
+    def says_as_much(self, rest: Sequence[str], other: _Clause, known: frozenset[str] | set[str]) -> bool:
+        """Whether it holds as many as another one: all but what its pronoun stands for."""
+        return other.holds(rest) - self.holds(rest) <= self.refers(rest, known)
+
+
+def _clauses(sentence: Sentence) -> list[_Clause]:
+    cuts = [m.start() for m in _CUT.finditer(sentence.text)]
+    found: list[_Clause] = []
+    for _, group in itertools.groupby(sentence.tokens, key=lambda t: sum(c <= t.start for c in cuts)):
+        tokens = tuple(group)
+        inherited: frozenset[str] = frozenset()
+        if found and tokens[fold(tokens[0].text) in _JOINS and len(tokens) > 1].key in _OPPOSITES:
+            before = found[-1]
+            turned = {t.key for t in before.tokens if any(_is_opposite(t, own) for own in tokens)}
+            inherited = (before.own | before.inherited) - turned
+        found.append(_Clause(tokens, inherited))
+    return found
+
+
+def _is_opposite(token: Token, other: Token, of: dict[str, tuple[int, int]] = _OPPOSITES) -> bool:
+    one, two = of.get(token.key), of.get(other.key)
+    return one is not None and two is not None and one[0] == two[0] and one[1] != two[1]
+
+
+def conversed(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "A bought it from B" where the evidence has "A sold it to B": the same one does the converse.
+
+    Passives are left out; so are sentences with both words.
+    """
+    if any(fold(t.text) == "by" for t in (*claim.tokens, *nearest.tokens)):
+        return None
+    for i, token in enumerate(claim.tokens):
+        if token.key not in _CONVERSES or token.key in nearest.keys:
+            continue
+        at = next((j for j, t in enumerate(nearest.tokens) if _is_opposite(token, t, _CONVERSES)), None)
+        if at is None:
+            continue
+        doing = {t.key for t in claim.tokens[:i] if t.is_content}
+        did = {t.key for t in nearest.tokens[:at] if t.is_content}
+        if doing and doing <= did:
+            return _until(claim, token), _until(nearest, nearest.tokens[at])
+    return None
+
+
+def _until(sentence: Sentence, token: Token) -> str:
+    return sentence.text[: token.end].strip()
+
+
+def overstated(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
+    """Find "all" or "nine plug-ins" in the claim where the evidence speaks of a part ("three of the nine plug-ins").
+
+    Returns:
+        The claim's word, and the evidence's words for the part.
+    """
+    share, said = _SHARE.search(nearest.text), claim.text.lower()
+    if share is not None and share[2].lower() in said and share[1].lower() not in said:
+        return share[2], share[0]
+    places = [i for i, t in enumerate(claim.tokens) if fold(t.text) in _ALL]
+    part = _PART.search(nearest.text)
+    if not places or part is None or _PART.search(claim.text) or any(fold(t.text) in _ALL for t in nearest.tokens):
+        return None
+    every = claim.tokens[places[0]]
+    thing = next((t for t in claim.tokens[places[0] + 1 :] if t.is_content), None)
+    behind = [t.key for t in nearest.tokens if t.start >= part.start()][:_REACH]
+    if thing is None or not (thing.key in behind or (part.group().lower().endswith(_OF) and thing.key in nearest.keys)):
+        return None
+    return every.text, part.group()

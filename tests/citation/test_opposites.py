@@ -1,0 +1,106 @@
+"""Claims that turn their evidence round without a new number or name: opposites, converses, parts, lists of numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core.citation import compare_claim
+
+MUSEUM = (
+    "The Tide Museum was founded in 1911 by Lavinia Hathe. It holds 1,200 objects, 340 of them ship models. The museum "
+    "stands on the north quay of Ellisk. Admission costs 8 euros for adults and 3 euros for children. It is closed on "
+    "Mondays. In 1934 Otto Marn sold the lighthouse to the museum. At least 40 volunteers work there. Visitor numbers "
+    "rose from 18,000 in 2019 to 27,000 in 2023. The library opened on 4 July 1976."
+)
+DAM = (
+    "The eastern bank carries the power station. The reservoir was filled in the autumn of 1958. Its water level falls "
+    "in summer and rises in winter. Her pupil Jon Aas lent the company 2 million crowns. Fishing is permitted from May "
+    "to September, swimming is prohibited. The ferry costs 4 crowns for cyclists and 12 crowns for cars. Some of the "
+    "workers' houses are listed. The north tower was removed in 1983 and the south tower was restored in 1994."
+)
+MORRA = (
+    "Support for Windows 8 was dropped; macOS 12 is still supported. The cache is enabled by default. Three of the "
+    "nine plug-ins were rewritten by Tess Ruano. Log files older than 14 days are deleted. The scheduler starts jobs "
+    "before the backup, not after it. The free plan allows 5 projects, the team plan 50. Memory use rose from 180 MB "
+    "to 195 MB."
+)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "claim"),
+    [
+        (MUSEUM, "The museum is open on Mondays."),
+        (MUSEUM, "The museum stands on the south quay of Ellisk."),
+        (MUSEUM, "Visitor numbers fell from 27,000 to 18,000."),
+        (MUSEUM, "The library was closed on 4 July 1976."),
+        (MUSEUM, "The museum sold the lighthouse to Otto Marn."),
+        (MUSEUM, "Otto Marn bought the lighthouse from the museum."),
+        (MUSEUM, "At most 40 volunteers work there."),
+        (MUSEUM, "Children pay 8 euros."),
+        (MUSEUM, "18,000 people visited the museum in 2023."),
+        (MUSEUM, "All objects are ship models."),
+        (MUSEUM, "The museum holds 1,200 ship models."),
+        (DAM, "The western bank carries the power station."),
+        (DAM, "The reservoir was filled in the spring of 1958."),
+        (DAM, "The water level rises in summer."),
+        (DAM, "The company lent Jon Aas 2 million crowns."),
+        (DAM, "Jon Aas borrowed 2 million crowns from the company."),
+        (DAM, "Swimming is permitted."),
+        (DAM, "Fishing is prohibited from May to September."),
+        (DAM, "The ferry costs 12 crowns for cyclists."),
+        (DAM, "All of the workers' houses are listed."),
+        (DAM, "The south tower was removed in 1983."),
+        (MORRA, "Support for macOS 12 was dropped."),
+        (MORRA, "The cache is disabled by default."),
+        (MORRA, "Nine plug-ins were rewritten by Tess Ruano."),
+        (MORRA, "Log files older than 14 days are kept."),
+        (MORRA, "The scheduler starts jobs after the backup."),
+        (MORRA, "The team plan allows 5 projects."),
+    ],
+)
+def test_what_is_turned_round_is_refuted(evidence: str, claim: str) -> None:
+    assert compare_claim(claim, evidence).refuted
+
+
+@pytest.mark.parametrize(
+    ("evidence", "claim"),
+    [
+        (MUSEUM, "The museum is closed on Mondays."),
+        (MUSEUM, "The museum is not open on Mondays."),
+        (MUSEUM, "The museum bought the lighthouse from Otto Marn in 1934."),
+        (MUSEUM, "Otto Marn sold the lighthouse to the museum."),
+        (MUSEUM, "Adults pay 8 euros."),
+        (MUSEUM, "Children pay 3 euros."),
+        (MUSEUM, "27,000 people visited the museum in 2023."),
+        (MUSEUM, "Visitor numbers rose by 9,000."),
+        (MUSEUM, "More than 30 volunteers work there."),
+        (MUSEUM, "The museum holds 340 ship models."),
+        (DAM, "The water level rises in winter."),
+        (DAM, "The water level falls in summer."),
+        (DAM, "The company borrowed 2 million crowns from Jon Aas."),
+        (DAM, "Cars pay 12 crowns on the ferry."),
+        (DAM, "Swimming is not allowed."),
+        (DAM, "The south tower was restored in 1994."),
+        (DAM, "Some houses of the workers are listed."),
+        (MORRA, "The cache is on by default."),
+        (MORRA, "The team plan allows 50 projects."),
+        (MORRA, "The free plan allows five projects."),
+        (MORRA, "Jobs start before the backup."),
+        (MORRA, "Memory use rose by 15 MB."),
+        ("Oxygen and nitrogen make up most of the atmosphere.", "The atmosphere is mostly nitrogen and oxygen."),
+        ("A brown and white dog swims in a pool.", "A brown dog swims."),
+        ("The South African steel maker plans a mill on the west coast.", "The South African maker plans a mill."),
+        ("The rescuers are firefighters with a California-based FEMA team.", "A FEMA team is based in California."),
+        ("3 million served in the war, 1.5 million of whom fought.", "1.5 million who served in the war fought."),
+    ],
+)  # fmt: skip
+def test_what_says_the_same_is_not(evidence: str, claim: str) -> None:
+    assert not compare_claim(claim, evidence).refuted
+
+
+@given(st.sampled_from(MUSEUM.split(". ") + DAM.split(". ") + MORRA.split(". ")), st.sampled_from([MUSEUM, DAM, MORRA]))
+def test_no_sentence_contradicts_the_text_that_it_is_in(sentence: str, text: str) -> None:
+    if sentence in text:
+        assert not compare_claim(sentence, text).mismatches
