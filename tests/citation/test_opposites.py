@@ -27,10 +27,24 @@ MORRA = (
     "to 195 MB."
 )
 
+FENWICK = (
+    "Oda Fenwick was born in Skell in 1889 and died in Paris in 1962. She studied medicine before she turned to "
+    "painting. She married Paul Renn in 1920 and left him in 1927. She gave 60 drawings to the museum in Skell and 25 to "
+    "the academy in Vienna. The museum pays no tax on the collection. The lower floor is closed until March. The "
+    "Harbour measures 3 by 5 metres and hangs in the town hall of Skell."
+)
+
 
 @pytest.mark.parametrize(
     ("evidence", "claim"),
     [
+        (FENWICK, "Oda Fenwick died in Skell in 1962."),
+        (FENWICK, "She turned to painting before she studied medicine."),
+        (FENWICK, "She left Paul Renn in 1920."),
+        (FENWICK, "She gave 60 drawings to the academy in Vienna."),
+        (FENWICK, "The museum pays tax on the collection."),
+        (FENWICK, "The upper floor is closed until March."),
+        (FENWICK, "The Harbour hangs in the town hall of Vienna."),
         (MUSEUM, "The museum is open on Mondays."),
         (MUSEUM, "The museum stands on the south quay of Ellisk."),
         (MUSEUM, "Visitor numbers fell from 27,000 to 18,000."),
@@ -67,6 +81,13 @@ def test_what_is_turned_round_is_refuted(evidence: str, claim: str) -> None:
 @pytest.mark.parametrize(
     ("evidence", "claim"),
     [
+        (FENWICK, "Oda Fenwick died in Paris in 1962."),
+        (FENWICK, "She left Paul Renn in 1927."),
+        (FENWICK, "The museum in Skell received 60 drawings."),
+        (FENWICK, "The museum does not pay tax on the collection."),
+        (FENWICK, "The lower floor is not open until March."),
+        (FENWICK, "The Harbour is 3 metres by 5 metres."),
+        ("Nickelback is a rock band formed in 1995 in Hanna, Alberta, Canada.", "They were formed in Canada."),
         (MUSEUM, "The museum is closed on Mondays."),
         (MUSEUM, "The museum is not open on Mondays."),
         (MUSEUM, "The museum bought the lighthouse from Otto Marn in 1934."),
@@ -100,7 +121,7 @@ def test_what_says_the_same_is_not(evidence: str, claim: str) -> None:
     assert not compare_claim(claim, evidence).refuted
 
 
-@given(st.sampled_from(MUSEUM.split(". ") + DAM.split(". ") + MORRA.split(". ")), st.sampled_from([MUSEUM, DAM, MORRA]))
-def test_no_sentence_contradicts_the_text_that_it_is_in(sentence: str, text: str) -> None:
-    if sentence in text:
-        assert not compare_claim(sentence, text).mismatches
+@given(st.sampled_from([(text, s) for text in (MUSEUM, DAM, MORRA, FENWICK) for s in text.split(". ")]))
+def test_no_sentence_contradicts_the_text_that_it_is_in(pair: tuple[str, str]) -> None:
+    text, sentence = pair
+    assert not compare_claim(sentence, text).mismatches

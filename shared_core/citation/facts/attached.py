@@ -55,9 +55,46 @@ def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Q
             first = [w for w in before if w not in whole[i]][: len(theirs)]
             if first and not said & set(first):
                 return other
-        elif mine and not mine & said:
+        elif mine and (not mine & said or (theirs <= said and not mine <= said)):
             return other
     return None
+
+
+def placed_otherwise(claim: Sentence, held: Sentence) -> tuple[str, str] | None:
+    """Find a name or year of the claim that a sentence gives for another of its statements.
+
+    "She died in Skell" where the evidence has "She was born in Skell and died in Paris": the part that says most of the
+    claim has another name behind the same preposition.
+
+    Returns:
+        The claim's words and the evidence's; ``None`` if there are none.
+    """
+    parts = [part for part in _PART.split(held.text) if part.strip()]
+    if len(parts) < 2:
+        return None
+    said = _words(claim.text)
+    plain = said - _capitals(claim.text)
+    for mine in _PLACE.finditer(claim.text):
+        rest = plain - _words(mine[2])
+        best = max(parts, key=lambda part: len(rest & _words(part)))
+        elsewhere = any(mine[2] in part for part in parts if part is not best)
+        if mine[2] in best or not elsewhere or all(key[:1].isdigit() for key in rest & _words(best)):
+            continue
+        for other in _PLACE.finditer(best):
+            same_kind = mine[2][:1].isdigit() == other[2][:1].isdigit()
+            if mine[1] == other[1] and same_kind and not _words(other[2]) & said:
+                return mine[0], other[0]
+    return None
+
+
+_PART = re.compile(r";\s|\b(?:and|but|while|whereas)\b")
+_PLACE = re.compile(
+    r"\b(in|at|to|from|for|on|with)\s+(?:the\s+)?([12]\d{3}\b(?!\s+\w+s\b)|[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+)*)"
+)
+
+
+def _capitals(text: str) -> set[str]:
+    return {t.key for t in tokens_of(text) if t.is_capitalised}
 
 
 def _parts(text: str, numbers: Sequence[Quantity]) -> list[tuple[int, int]] | None:

@@ -12,7 +12,7 @@ from typing import Literal
 from shared_core.citation.facts import names as naming
 from shared_core.citation.facts import opposites
 from shared_core.citation.facts.arithmetic import equal_quantity, is_difference, is_sum, same_quantity
-from shared_core.citation.facts.attached import attached_otherwise
+from shared_core.citation.facts.attached import attached_otherwise, placed_otherwise
 from shared_core.citation.facts.dates import dates_of, same_date
 from shared_core.citation.facts.quantities import Quantity, quantities_of
 from shared_core.citation.facts.tokens import (
@@ -178,6 +178,8 @@ class _Scope:
             yield Mismatch("name", name, instead)
         if alike >= _ALIKE and (words := contradicts(claim, nearest)):
             yield Mismatch("negation", *words)
+        if alike >= _ALIKE and (words := placed_otherwise(claim, nearest)):
+            yield Mismatch("role", *words)
         if words := opposites.opposed(claim, self.held, self.keys):
             yield Mismatch("opposite", *words)
         if alike >= _ALIKE and (words := opposites.overstated(claim, nearest)):

@@ -282,14 +282,15 @@ def _turned_round(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     """Find a word that both have once, in the claim with the things before it that the evidence has behind it."""
     for i, token in enumerate(claim.tokens):
         places = [j for j, t in enumerate(nearest.tokens) if t.key == token.key]
-        if not token.is_content or token.is_capitalised or len(places) != 1:
+        order = token.text in ("before", "after")
+        if not (token.is_content or order) or token.is_capitalised or len(places) != 1:
             continue
         if _is_passive(claim, i) != _is_passive(nearest, places[0]):
             continue
         before, behind = _beside_words(claim, i)
         held_before, held_behind = _beside_words(nearest, places[0])
         turned = before <= held_behind and not before & held_before and behind & held_before - held_behind
-        if before and turned and _names(claim) & _names(nearest) & (before | behind):
+        if before and turned and (order or _names(claim) & _names(nearest) & (before | behind)):
             return claim.text.strip(), nearest.text.strip()
     return None
 
@@ -337,7 +338,12 @@ def _is_rotation(one: list[str], other: list[str]) -> bool:
 
 
 def _by(sentence: Sentence) -> int:
-    return sum(fold(t.text) in ("by", "von", "par", "por", "da", "door") for t in sentence.tokens)
+    """Count what may name who did it; "3 by 5 metres" does not."""
+    pairs = zip(sentence.tokens, [*sentence.tokens[1:], None], strict=True)
+    return sum(fold(t.text) in _BY and not (after is not None and after.is_number) for t, after in pairs)
+
+
+_BY = ("by", "von", "par", "por", "da", "door")
 
 
 def _said(sentence: Sentence, *stretches: Sequence[Token]) -> str:

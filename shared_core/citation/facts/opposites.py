@@ -16,6 +16,7 @@ rise rises rose risen rising increase increases increased grow grows grew grown 
   / fall falls fell fallen falling decrease decreases decreased decline declined drop drops dropped shrink shrank shrunk
 begin begins began begun start starts started / end ends ended finish finishes finished complete completes completed
 before / after
+upper / lower
 born / died
 largest biggest greatest / smallest
 highest tallest / lowest

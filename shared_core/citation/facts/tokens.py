@@ -233,7 +233,7 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
         for negator, word in other:
             if word.key in said and not _says_no_otherwise(claim, held, word):
                 return _around(claim, word), f"{negator.text} {word.text}"
-    if own and other:
+    if own and other and not _negate_together(claim, nearest, own[0], other[0]):
         turned = [(n, w) for n, w in own if w.key in held and w.key not in {x.key for _, x in other}]
         back = [w for _, w in other if w.key in said and w.key not in {x.key for _, x in own}]
         elsewhere = not any(w.key in said for _, w in other)  # the evidence negates what the claim leaves out
@@ -241,6 +241,17 @@ def contradicts(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
             negator, word = turned[0]
             return f"{negator.text} {word.text}", _around(nearest, word)
     return None
+
+
+def _negate_together(claim: Sentence, nearest: Sentence, own: tuple[Token, Token], other: tuple[Token, Token]) -> bool:
+    """Whether each negation stands near both negated words: "does not pay tax", "pays no tax"."""
+    keys = {own[1].key, other[1].key}
+    return all(keys <= {t.key for t in _near(s, negator)} for s, (negator, _) in ((claim, own), (nearest, other)))
+
+
+def _near(sentence: Sentence, token: Token) -> tuple[Token, ...]:
+    at = sentence.tokens.index(token)
+    return sentence.tokens[max(0, at - _REACH) : at + _REACH]
 
 
 def _negated(sentence: Sentence) -> list[tuple[Token, Token]]:
