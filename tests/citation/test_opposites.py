@@ -29,8 +29,8 @@ MORRA = (
 
 FENWICK = (
     "Oda Fenwick was born in Skell in 1889 and died in Paris in 1962. She studied medicine before she turned to "
-    "painting. She married Paul Renn in 1920 and left him in 1927. She gave 60 drawings to the museum in Skell and 25 to "
-    "the academy in Vienna. The museum pays no tax on the collection. The lower floor is closed until March. The "
+    "painting. She married Paul Renn in 1920 and left him in 1927. She gave 60 drawings to the museum in Skell and 25 "
+    "to the academy in Vienna. The museum pays no tax on the collection. The lower floor is closed until March. The "
     "Harbour measures 3 by 5 metres and hangs in the town hall of Skell."
 )
 

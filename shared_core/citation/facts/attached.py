@@ -1,4 +1,4 @@
-"""What a number is said of, where a sentence has several: "8 euros for adults and 3 euros for children"."""
+"""Attach numbers, names and years to what a sentence says them of: "8 euros for adults and 3 for children"."""
 
 from __future__ import annotations
 
