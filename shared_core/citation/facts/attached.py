@@ -12,6 +12,7 @@ from shared_core.citation.facts.tokens import Sentence, tokens_of
 
 _FAR = 8
 """Words between two numbers at most: what is further apart is no list."""
+_MOST = 12  # numbers of a sentence; more are a table
 _OF_BOTH = re.compile(r"\bof (?:whom|which|these|those)\b")
 _CUT = re.compile(r"\b(?:and|but|while|to|or|whereas)\b|[,;](?!\d)")
 
@@ -32,7 +33,7 @@ def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Q
     every = [q for q in quantities_of(held.text) if not q.is_year and not q.ordinal]
     numbers = [q for q in every if not any(q.start in r for r in dated)]
     own = next((i for i, q in enumerate(numbers) if q.values & quantity.values), None)
-    if own is None or len(numbers) < 2:
+    if own is None or not 2 <= len(numbers) <= _MOST:
         return None
     claimed = quantities_of(claim.text)
     parts = _parts(held.text, numbers)

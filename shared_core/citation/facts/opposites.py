@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
 from collections.abc import Sequence
@@ -107,22 +108,25 @@ def opposed(claim: Sentence, held: Sequence[Sentence], known: frozenset[str] | s
     Returns:
         The word and its opposite; ``None`` if there is none, or another sentence says as much with the claim's word.
     """
-    if any(t.is_negation for t in claim.tokens):
+    turning = [t for t in claim.tokens if t.key in _OPPOSITES]
+    if not turning or any(t.is_negation for t in claim.tokens):
         return None
     parts = [(part, sentence) for sentence in held for part in _clauses(sentence)]
-    for token in claim.tokens:
-        if token.key not in _OPPOSITES or any(_is_opposite(token, t) for t in claim.tokens):
+    for token in turning:
+        if any(_is_opposite(token, t) for t in turning):
             continue
         rest = [t.key for t in claim.tokens if t is not token and (t.is_content or t.is_number)]
-        alike = [part for part, _ in parts if any(_is_same(token, t) for t in part.tokens)]
+        alike = {id(part): part for part, _ in parts if any(_is_same(token, t) for t in part.tokens)}
+        # What its pronoun stands for counts as held, too.
+        most = max((part.holds(rest) + part.refers(rest, known) for part in alike.values()), default=-1)
         for part, sentence in parts:
             other = next((t for t in part.tokens if _is_opposite(token, t)), None)
-            if other is None or part in alike or not part.says(rest, known):
+            if other is None or id(part) in alike or part.holds(rest) <= most or not part.says(rest, known):
                 continue
             own = next((t for t in sentence.tokens if _is_same(token, t)), None)
             if own is not None and (part.holds(rest) < len(rest) or _are_joined(own, other, sentence)):
                 continue  # a sentence of both must say all the rest with the other one
-            if _is_name(token) == _is_name(other) and not any(c.says_as_much(rest, part, known) for c in alike):
+            if _is_name(token) == _is_name(other):
                 return token.text, other.text
     return None
 
@@ -165,15 +169,11 @@ class _Clause:
     def refers(self, rest: Sequence[str], known: frozenset[str] | set[str]) -> bool:
         return fold(self.tokens[0].text) in _PRONOUNS and all(key in known for key in rest)
 
-    def says_as_much(self, rest: Sequence[str], other: _Clause, known: frozenset[str] | set[str]) -> bool:
-        """Whether it holds as many as another one: all but what its pronoun stands for."""
-        return other.holds(rest) - self.holds(rest) <= self.refers(rest, known)
-
 
 def _clauses(sentence: Sentence) -> list[_Clause]:
     cuts = [m.start() for m in _CUT.finditer(sentence.text)]
     found: list[_Clause] = []
-    for _, group in itertools.groupby(sentence.tokens, key=lambda t: sum(c <= t.start for c in cuts)):
+    for _, group in itertools.groupby(sentence.tokens, key=lambda t: bisect.bisect_right(cuts, t.start)):
         tokens = tuple(group)
         inherited: frozenset[str] = frozenset()
         if found and tokens[fold(tokens[0].text) in _JOINS and len(tokens) > 1].key in _OPPOSITES:
