@@ -12,7 +12,7 @@ import pytest
 from shared_core import ReclaimSettings, SelfReflectEngine, SelfReflectSettings
 from shared_core.citation import CitationIndex
 from shared_core.errors import ContextOverflowError, GrammarError, SettingsError
-from shared_core.lm.base import Capabilities, Generate, Sample
+from shared_core.lm.base import Capabilities, Generate, Generation, Sample
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.reclaim.free import parse_reply
 from shared_core.pipelines.reclaim.prompts import WORKED
@@ -243,7 +243,9 @@ def test_where_a_grammar_of_several_sentences_is_too_much_for_a_server_single_on
         grammar = request.params.grammar
         if grammar is not None and (not single or '(" "' in grammar.lark):
             raise GrammarError("Too many expressions constructed.")
-        return model.lm.generate([request])[0].samples[0]  # type: ignore[union-attr]
+        (found,) = model.lm.generate([request])
+        assert isinstance(found, Generation)
+        return found.samples[0]
 
     lm, shelf = ScriptedLM(reply, capabilities=Capabilities(grammar=True)), Library(f"{first} {second}")
     if single:

@@ -42,7 +42,7 @@ def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Q
     said = _words(claim.text)
     whole = [_words(held.text[a:b]) for a, b in parts]
     if own and _OF_BOTH.search(held.text, numbers[own].end):
-        return None  # "3 million served, 1.5 million of whom fought": what is said of these is said of those
+        return None  # "3 million served, 1.5 million of whom fought": the part shares the words of the whole
     behind = _words(held.text[numbers[own].end : parts[own][1]]) if own == 0 else whole[own]
     mine = (behind or whole[own]) - set().union(*(w for i, w in enumerate(whole) if i != own))
     for i, other in enumerate(numbers):

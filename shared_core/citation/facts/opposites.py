@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from shared_core.citation.facts.tokens import Sentence, Token, fold, stem
@@ -80,14 +80,14 @@ receive receives received / give gives gave given
 _PRONOUNS = frozenset("it he she they this these that those".split())
 _JOINS = frozenset("and but while whereas".split())
 _ALL = frozenset("all every each entire entirely exclusively only always".split())
+_COUNT = "two|three|four|five|six|seven|eight|nine|ten"
 _PART = re.compile(
     r"\b(?:some|most|many|few|several|half|partly|mostly|often|sometimes|usually|of (?:them|these|those|which)"
-    r"|(?:\d[\d.,]*(?: ?%| percent)?|one|two|three|four|five|six|seven|eight|nine|ten) of (?:the|them|its|their))\b",
+    rf"|(?:\d[\d.,]*(?: ?%| percent)?|one|{_COUNT}) of (?:the|them|its|their))\b",
     re.IGNORECASE,
 )
 _SHARE = re.compile(
-    r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten) of (?:the|its|their) "
-    r"((?:\d+|two|three|four|five|six|seven|eight|nine|ten) \w+)",
+    rf"\b(\d+|one|{_COUNT}) of (?:the|its|their) ((?:\d+|{_COUNT}) \w+)",
     re.IGNORECASE,
 )
 _CUT = re.compile(r"[,;:](?!\d)|\b(?:and|but|while|whereas)\b")
@@ -97,7 +97,7 @@ _ALIKE = 0.6
 _REACH = 6  # tokens
 
 
-def opposed(claim: Sentence, held: Sequence[Sentence], known: frozenset[str] | set[str]) -> tuple[str, str] | None:
+def opposed(claim: Sentence, held: Sequence[Sentence], known: Set[str]) -> tuple[str, str] | None:
     """Find a word of the claim whose opposite a sentence of the evidence has that says the rest.
 
     Args:
@@ -157,16 +157,17 @@ class _Clause:
         return frozenset(t.key for t in self.tokens)
 
     def holds(self, rest: Sequence[str]) -> int:
-        return sum(key in self.own or key in self.inherited for key in rest)
+        held = self.own | self.inherited
+        return sum(key in held for key in rest)
 
-    def says(self, rest: Sequence[str], known: frozenset[str] | set[str]) -> bool:
+    def says(self, rest: Sequence[str], known: Set[str]) -> bool:
         """Whether it holds most of these words without a negation, or some behind a pronoun for the others."""
         found = self.holds(rest)
         if not found or any(t.is_negation for t in self.tokens):
             return False
         return found >= _ALIKE * len(rest) or self.refers(rest, known)
 
-    def refers(self, rest: Sequence[str], known: frozenset[str] | set[str]) -> bool:
+    def refers(self, rest: Sequence[str], known: Set[str]) -> bool:
         return fold(self.tokens[0].text) in _PRONOUNS and all(key in known for key in rest)
 
 
