@@ -1,6 +1,7 @@
 """Train the network of the reader and critic.
 
     python -m benchmarks.reader --data DIR [--out FILE] [--steps N] [--seed 0] [--kept FILE]
+    python -m benchmarks.reader --data DIR --initial NETWORK --set rate=8e-5 …    # train on
     torchrun --nproc-per-node 2 -m benchmarks.reader …    # one process per core: twice as fast
 
 ``DIR`` holds ``reading/squad1_train*.jsonl.gz``, ``rag/corpus.jsonl.gz``, ``rag/squad2_{train,tune}.jsonl.gz``,
@@ -16,18 +17,19 @@ import hashlib
 import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batches
 from benchmarks.reader.claims import ClaimRow, from_questions, labelled_by_people
 from benchmarks.reader.data import Corpus, QuestionRow, rarities, read_lines, replaced, rows_of, swapped
-from benchmarks.reader.export import NETWORK, write
+from benchmarks.reader.export import NETWORK, read, write
 from benchmarks.reader.learn import train
 from benchmarks.reader.look import look
 from benchmarks.reader.network import initial
 from benchmarks.reader.together import join
+from shared_core.errors import InputError
 from shared_core.reading.pieces import PieceTokenizer
 from shared_core.reading.weights import RARITY_STEPS
 from shared_core.retrieval import BM25Retriever
@@ -103,15 +105,17 @@ def _near(
     return out
 
 
-def build(data: Path, out: Path, recipe: Recipe, kept: Path, cache: Path | None = None) -> None:
-    """Train and write ``out`` in half precision."""
+def build(
+    data: Path, out: Path, recipe: Recipe, kept: Path, cache: Path | None = None, start: Path | None = None
+) -> None:
+    """Train, from ``start`` if that network is given, and write ``out`` in half precision."""
     mine, processes = join()
     material = gather(data, recipe, cache)
     material.corpus.prepare(_used(material))
     examples = Examples(material.corpus, material.near, recipe)
     base = base_parameters()
     trained = train(
-        initial(base, recipe.seed),
+        initial(base, recipe.seed) if start is None else read(start),
         base["words.w"],
         lambda step: batches(examples, material.questions, material.claims, step, mine, processes),
         recipe,
@@ -127,6 +131,22 @@ def _used(material: Material) -> Iterable[str]:
     return dict.fromkeys([*(r.passage for r in material.questions), *(c.passage for c in material.claims if c.passage)])
 
 
+def set_numbers(recipe: Recipe, assignments: Sequence[str]) -> Recipe:
+    """Set numbers of a recipe from ``name=value`` texts.
+
+    Raises:
+        InputError: no number of a recipe has that name, or the value is none.
+    """
+    numbers = {f.name: type(f.default) for f in fields(Recipe) if isinstance(f.default, int | float)}
+    for text in assignments:
+        name, _, value = text.partition("=")
+        try:
+            recipe = replace(recipe, **{name: numbers[name](value)})
+        except (KeyError, ValueError):
+            raise InputError(f"--set {text} is not understood.", hint=f"Set one of {', '.join(numbers)}.") from None
+    return recipe
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reader", description=(__doc__ or "").splitlines()[0])
@@ -136,6 +156,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=Recipe().steps)
     parser.add_argument("--kept", type=Path, help="file to continue from; by default beside --out")
     parser.add_argument("--cache", type=Path, help="folder that keeps retrieval results between runs")
+    parser.add_argument("--initial", type=Path, help="network to train on from, instead of the published encoder")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a number of the recipe")
     options = parser.parse_args()
-    recipe = replace(Recipe(), seed=options.seed, steps=options.steps)
-    build(options.data, options.out, recipe, options.kept or options.out.with_suffix(".kept"), options.cache)
+    recipe = set_numbers(replace(Recipe(), seed=options.seed, steps=options.steps), options.set)
+    kept = options.kept or options.out.with_suffix(".kept")
+    build(options.data, options.out, recipe, kept, options.cache, options.initial)

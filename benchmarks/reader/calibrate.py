@@ -26,6 +26,7 @@ from benchmarks.reader.export import describe
 from benchmarks.reader.mixture import FITTED, SETS, World
 from benchmarks.reader.sets import Case
 from shared_core.evaluation.metrics.qa import contains_answer
+from shared_core.reading.conflicts import OPPOSITE, VALUE, can_conflict
 from shared_core.reading.critic import CriticSupportScorer
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.weights import WEIGHTS
@@ -37,15 +38,19 @@ ANSWERABLE = 0.6
 RANK_PRIORS = (0.0, 0.15, 0.3, 0.5, 0.8)
 """Small weights only: our retriever's order may deserve more, but another retriever's may not."""
 SPAN_SHARES = (0.0, 0.15, 0.3, 0.5)
+CONFLICT_SCORES = (0.0, -1.0, -2.0, -4.0)
+"""What a sentence's score may lose if it gives another value than the question names, or the opposite."""
 
 
-def gather(world: World, each: int, seed: int = 0) -> dict[str, list[Case]]:
-    """Draw at most ``each`` cases of every set to fit on."""
-    out = {}
+def gather(world: World, each: int, seed: int = 0) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]:
+    """Draw at most ``each`` cases of every set to fit on, and return what else asks for something exact beside them."""
+    out, exact = {}, {}
     for name in FITTED:
         cases = SETS[name](world)
-        out[name] = random.Random(seed).sample(cases, min(each, len(cases)))
-    return out
+        chosen = set(random.Random(seed).sample(range(len(cases)), min(each, len(cases))))
+        out[name] = [cases[i] for i in chosen]
+        exact[name] = [c for i, c in enumerate(cases) if i not in chosen and can_conflict(c.question)]
+    return out, exact
 
 
 def weights_of(cases: Mapping[str, Sequence[Case]]) -> dict[str, list[float]]:
@@ -66,8 +71,8 @@ def weights_of(cases: Mapping[str, Sequence[Case]]) -> dict[str, list[float]]:
     return {name: [weight(name, case) for case in some] for name, some in cases.items()}
 
 
-def choose_scores(reader: ExtractiveReader, cases: Sequence[Case]) -> dict[str, float]:
-    """Choose the weights of rank and best span that make the most first quotes right.
+def choose_scores(reader: ExtractiveReader, cases: Sequence[Case]) -> tuple[dict[str, float], float]:
+    """Choose the weights of rank and best span, and of conflicts, that make the most first quotes right.
 
     Args:
         reader: a reader whose weights are 0 for both, so that a candidate's score is its sentence's logit.
@@ -76,42 +81,53 @@ def choose_scores(reader: ExtractiveReader, cases: Sequence[Case]) -> dict[str, 
     held = [c for c in cases if c.answers]
     tables = [_scored(reader, case) for case in track(held, "choosing how scores are made")]
     found = {
-        (prior, share): float(np.mean([_first_is_right(t, prior, share) for t in tables]))
+        (prior, share, lost): float(np.mean([_first_is_right(t, prior, share, lost) for t in tables]))
         for prior in RANK_PRIORS
         for share in SPAN_SHARES
+        for lost in CONFLICT_SCORES
     }
-    prior, share = max(found, key=found.__getitem__)
-    print(f"first quote right {found[prior, share]:.3f} of {len(held)}: prior {prior}, span {share}", flush=True)
-    return {"rank_prior": prior, "span_share": share}
+    prior, share, lost = best = max(found, key=found.__getitem__)
+    print(
+        f"first quote right {found[best]:.3f} of {len(held)}: prior {prior}, span {share}, conflict {lost}", flush=True
+    )
+    return {"rank_prior": prior, "span_share": share}, lost
 
 
 def _scored(reader: ExtractiveReader, case: Case) -> NDArray[np.float64]:
-    """Return (candidates, 4): sentence logit, span logit, log rank, whether right."""
+    """Return (candidates, 5): sentence logit, span logit, log rank, whether in conflict, whether right."""
     rows = [
         (
             c.score,
             c.span,
             np.log(c.passage + 1),
+            bool({VALUE, OPPOSITE} & c.conflicts),
             contains_answer(case.passages[c.passage].text[c.start : c.end], case.answers),
         )
         for c in reader.candidates(case.question, case.passages)
     ]
-    return np.array(rows, dtype=np.float64).reshape(-1, 4)
+    return np.array(rows, dtype=np.float64).reshape(-1, 5)
 
 
-def _first_is_right(table: NDArray[np.float64], prior: float, share: float) -> bool:
-    scores = (1 - share) * table[:, 0] + share * table[:, 1] - prior * table[:, 2]
-    return bool(len(table) and table[int(scores.argmax()), 3])
+def _first_is_right(table: NDArray[np.float64], prior: float, share: float, lost: float) -> bool:
+    scores = (1 - share) * table[:, 0] + share * table[:, 1] - prior * table[:, 2] + lost * table[:, 3]
+    return bool(len(table) and table[int(scores.argmax()), 4])
 
 
-def fit_reader(reader: ExtractiveReader, cases: Mapping[str, Sequence[Case]]) -> dict[str, Any]:
-    """Fit the reader's probability models."""
+def fit_reader(
+    reader: ExtractiveReader, cases: Mapping[str, Sequence[Case]], exact: Mapping[str, Sequence[Case]]
+) -> dict[str, Any]:
+    """Fit the reader's probability models; what conflicts take off is fitted on the cases of ``exact``, too."""
     weights = weights_of(cases)
-    measured: dict[str, list[MeasuredCase]] = {}
+    measured: list[MeasuredCase] = []
+    more: list[MeasuredCase] = []
     for name, some in cases.items():
-        rows = (measure(reader, case, w) for case, w in zip(track(some, name), weights[name]))
-        measured[name] = [m for m in rows if m is not None]
-    return fit([m for some in measured.values() for m in some])
+        as_heavy = {(name, bool(case.answers)): w for case, w in zip(some, weights[name])}
+        every = [*zip(some, weights[name]), *((c, as_heavy[name, bool(c.answers)]) for c in exact[name])]
+        for i, (case, weight) in enumerate(track(every, name)):
+            found = measure(reader, case, weight)
+            if found is not None:
+                (measured if i < len(some) else more).append(found)
+    return fit(measured, more)
 
 
 def calibrate_critic(data: Path, weights: Path) -> None:
@@ -126,15 +142,16 @@ def calibrate(data: Path, weights: Path, each: int, cache: Path | None) -> None:
     about = json.loads(weights.with_suffix(".json").read_text("utf-8"))
     keep = {name: about[name] for name in ("together", "trained") if name in about}
     embedder = CachedEmbedder(cache)
-    cases = gather(World(data, embedder, "fit"), each)
+    cases, exact = gather(World(data, embedder, "fit"), each)
     if cache:
         embedder.save()
     plain = {"rank_prior": 0.0, "span_share": 0.0}
     describe(weights, keep | plain)  # the raw network, before anything is fitted
     every = [case for some in cases.values() for case in some]
-    chosen = choose_scores(ExtractiveReader(weights=weights, cache_passages=8192), every)
-    describe(weights, keep | chosen)
-    fitted = fit_reader(ExtractiveReader(weights=weights, cache_passages=8192), cases)
+    chosen, lost = choose_scores(ExtractiveReader(weights=weights, cache_passages=8192), every)
+    describe(weights, keep | chosen | {"conflicts": {"score": lost}})
+    fitted = fit_reader(ExtractiveReader(weights=weights, cache_passages=8192), cases, exact)
+    fitted["conflicts"] |= {"score": lost}
     described = keep | chosen | fitted
     describe(weights, described)
     described |= fit_critic(CriticSupportScorer(weights=weights), data)

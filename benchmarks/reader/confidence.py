@@ -15,6 +15,7 @@ from shared_core.errors import CalibrationError, MissingDependencyError
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.reading.candidates import FIGURES, figures
 from shared_core.reading.confidence import Logistic
+from shared_core.reading.conflicts import CONFLICTS
 from shared_core.reading.extractive import VERIFIED, ExtractiveReader
 
 LEAST = 100
@@ -29,12 +30,14 @@ class MeasuredCase:
         rows: (candidates, len(FIGURES)).
         right: (candidates,) whether each holds a right answer.
         held: whether the passages read hold an answer.
+        conflicts: of each candidate with the question.
         weight: weight of the question.
     """
 
     rows: NDArray[np.float64]
     right: NDArray[np.bool_]
     held: bool
+    conflicts: Sequence[frozenset[str]]
     weight: float = 1.0
 
 
@@ -48,14 +51,19 @@ def measure(reader: ExtractiveReader, case: Case, weight: float = 1.0) -> Measur
     texts = [case.passages[c.passage].text for c in found]
     right = [contains_answer(text[c.start : c.end], case.answers) for text, c in zip(texts, found)]
     held = any(contains_answer(p.text, case.answers) for p in case.passages)
-    return MeasuredCase(rows, np.array(right, dtype=bool), held and bool(case.answers), weight)
+    return MeasuredCase(
+        rows, np.array(right, dtype=bool), held and bool(case.answers), [c.conflicts for c in found], weight
+    )
 
 
-def fit(measured: Sequence[MeasuredCase], *, strength: float = 0.002) -> dict[str, Any]:
+def fit(
+    measured: Sequence[MeasuredCase], more: Sequence[MeasuredCase] = (), *, strength: float = 0.002
+) -> dict[str, Any]:
     """Fit the two probability models and the share of questions with an answer, as written beside the weights.
 
     Args:
         measured: results of ``measure``, one for each question.
+        more: such results that only tell what conflicts take off.
         strength: inverse of the L2 penalty.
 
     Raises:
@@ -74,10 +82,31 @@ def fit(measured: Sequence[MeasuredCase], *, strength: float = 0.002) -> dict[st
     # The first quote is the answer, so the others weigh less.
     each = np.concatenate([m.weight * np.where(np.arange(len(m.right)) == 0, 1.0, 0.3) for m in with_answer])
     without = tuple(n for n in FIGURES if n != "first")
+    answerable = logistic(first, held, weights, without, strength)
+    chosen = logistic(rows, right, each, FIGURES, strength)
     return {
-        "answerable": logistic(first, held, weights, without, strength).to_dict(),
-        "right": logistic(rows, right, each, FIGURES, strength).to_dict(),
+        "answerable": answerable.to_dict(),
+        "right": chosen.to_dict(),
+        "conflicts": fit_conflicts(answerable, chosen, [*measured, *more]),
         "expected": float((weights * held).sum() / weights.sum()),
+    }
+
+
+def fit_conflicts(
+    answerable: Logistic, chosen: Logistic, measured: Sequence[MeasuredCase]
+) -> dict[str, dict[str, float]]:
+    """Fit what conflicts with the question take off the two models' log-odds: of the first candidates, and of all."""
+    first = np.stack([m.rows[0] for m in measured])
+    held = np.array([m.held for m in measured])
+    weights = np.array([m.weight for m in measured])
+    some = [(m.rows, m.right, m.conflicts, m.weight) for m in measured if m.held]
+    rows = np.concatenate([r for r, *_ in some])
+    each = np.concatenate([w * np.where(np.arange(len(r)) == 0, 1.0, 0.3) for r, _, _, w in some])
+    right = np.concatenate([right for _, right, _, _ in some])
+    conflicts = [c for _, _, found, _ in some for c in found]
+    return {
+        "answerable": fit_terms(answerable.log_odds(first, FIGURES), [m.conflicts[0] for m in measured], held, weights),
+        "right": fit_terms(chosen.log_odds(rows, FIGURES), conflicts, right, each),
     }
 
 
@@ -114,6 +143,39 @@ def logistic(
     products[np.triu_indices(len(names))] = slopes[len(names) :]
     intercept = float(model.intercept_[0] - slopes @ fair.mean_)
     return Logistic(names, mean, scale, low, high, slopes[: len(names)], intercept, products)
+
+
+def fit_terms(
+    log_odds: NDArray[np.float64],
+    conflicts: Sequence[frozenset[str]],
+    labels: NDArray[np.bool_],
+    weights: NDArray[np.float64],
+) -> dict[str, float]:
+    """Fit what each conflict adds to log-odds, given the others; at most 0."""
+    applies = {name: np.array([name in some for some in conflicts]) for name in CONFLICTS}
+    terms = dict.fromkeys(CONFLICTS, 0.0)
+    for _ in range(5):
+        for name in CONFLICTS:
+            others = sum((terms[n] * applies[n] for n in CONFLICTS if n != name), log_odds)
+            terms[name] = fit_term(others, applies[name], labels, weights)
+    print({n: (int(applies[n].sum()), int(labels[applies[n]].sum()), terms[n]) for n in CONFLICTS}, flush=True)
+    return terms
+
+
+def fit_term(
+    log_odds: NDArray[np.float64], applies: NDArray[np.bool_], labels: NDArray[np.bool_], weights: NDArray[np.float64]
+) -> float:
+    """Fit what to add to log-odds where something applies; at most 0, and as if one more case were of each label."""
+    z, y, w = log_odds[applies], labels[applies], weights[applies]
+    if not len(z):
+        return 0.0
+    z, y, w = np.append(z, [z.mean()] * 2), np.append(y, [True, False]), np.append(w, [1.0, 1.0])
+    low, high = -20.0, 0.0
+    while high - low > 1e-3:  # the likelihood's derivative falls with the term
+        middle = (low + high) / 2
+        expected = (w / (1 + np.exp(-(z + middle)))).sum()
+        low, high = (middle, high) if expected < (w * y).sum() else (low, middle)
+    return min(0.0, round((low + high) / 2, 2))
 
 
 def fit_support(log_odds: Sequence[float], labels: Sequence[bool]) -> tuple[float, float]:

@@ -42,6 +42,21 @@ def write(out: Path, parameters: Mapping[str, Tensor], rarity: NDArray[np.float3
     save_file(tensors, out)
 
 
+def read(file: Path) -> dict[str, Tensor]:
+    """Read the parameters that ``write`` wrote, in single precision."""
+    from safetensors.torch import load_file
+
+    return {name: value.float() for name, value in load_file(file).items() if name != "rarity"}
+
+
+def read_rarity(file: Path, steps: int) -> NDArray[np.float32]:
+    """Read how rare the words of each bucket are: (buckets,), 0 to 1."""
+    from safetensors.torch import load_file
+
+    rarity: NDArray[np.float32] = load_file(file)["rarity"].numpy().astype(np.float32) / np.float32(steps)
+    return rarity
+
+
 def describe(out: Path, about: Mapping[str, Any]) -> None:
     """Write the JSON file beside ``out``: sources, settings and calibration, with neutral values for missing ones."""
     digest = hashlib.sha256(out.read_bytes()).hexdigest()

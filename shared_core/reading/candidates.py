@@ -59,6 +59,7 @@ class Candidate:
         place: number of the window among those read closely.
         lacking: the question's words that the passage lacks; ``sentence_rarest`` the rarest one's rarity that neither
             the sentence nor the title holds.
+        conflicts: where it says something else than the question asks (``conflicts.CONFLICTS``).
     """
 
     passage: int
@@ -77,6 +78,7 @@ class Candidate:
     place: int = 0
     lacking: Lacking = Lacking(0.0, 0.0)
     sentence_rarest: float = 0.0
+    conflicts: frozenset[str] = frozenset()
 
 
 def log_sum(values: NDArray[np.float64]) -> float:

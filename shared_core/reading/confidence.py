@@ -23,15 +23,18 @@ def logit(p: float) -> float:
     return math.log(p) - math.log1p(-p)
 
 
+def add_log_odds(p: float, by: float) -> float:
+    """Add to the log-odds of a probability; 0 and 1 stay as they are."""
+    return sigmoid(logit(p) + by) if 0 < p < 1 else p
+
+
 def shift(p: float, assumed: float, expected: float) -> float:
     """Adjust a probability fitted with a share ``assumed`` of positives to a share ``expected``; all in (0, 1).
 
     Source: Saerens, Latinne & Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori
     probabilities", equation 2.4.
     """
-    if not 0 < p < 1:
-        return p
-    return sigmoid(logit(p) + logit(expected) - logit(assumed))
+    return add_log_odds(p, logit(expected) - logit(assumed))
 
 
 def estimate_share(probabilities: Sequence[float], assumed: float, steps: int = 200) -> float:

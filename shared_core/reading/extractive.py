@@ -15,7 +15,8 @@ from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError, QuestionError, SelfReflectError
 from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read, Reading, ReadResult
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
-from shared_core.reading.confidence import shift
+from shared_core.reading.confidence import add_log_odds, shift
+from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts
 from shared_core.reading.entries import Entry, of_entries_asked
 from shared_core.reading.features import (
     Tokens,
@@ -32,11 +33,13 @@ from shared_core.reading.loading import load_network
 from shared_core.reading.model import ReadingModel, each, log_odds
 from shared_core.reading.prepared import Asked, Placed, Prepared, Window, overlaps, whole_words
 from shared_core.reading.questions import opens_in_english, repeats, words
+from shared_core.reading.values import any_absent, values_of
 from shared_core.reading.weights import WEIGHTS, Weights, version_of
 from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
+_TABLE_RULE = re.compile(r"[ \t]*\n[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|?)+[ \t]*$", re.MULTILINE)
 VERIFIED = 3
 """Candidates of each question that are verified: their answers are read again as claims."""
 
@@ -172,8 +175,11 @@ class ExtractiveReader(Remade):
         (any_answer,) = weights.answerable.probability(rows[:1], FIGURES)
         if any_answer is None:
             return None, [None] * len(rows)
+        lost = weights.conflicts
+        any_answer = add_log_odds(any_answer, lost.total(lost.answerable, candidates[0].conflicts))
         answerable = shift(any_answer, weights.expected, expected)
         right = weights.right.probability(rows, FIGURES)
+        right = [p and add_log_odds(p, lost.total(lost.right, c.conflicts)) for p, c in zip(right, candidates)]
         chances = [None if p is None else answerable * p for p in right]
         # what was not verified is no surer than what was
         worst = min((p for p in chances[:VERIFIED] if p is not None), default=0.0)
@@ -210,11 +216,12 @@ class ExtractiveReader(Remade):
             return self._sentences(asked, i, close[i], lacks[close[i].number])
 
         out = [c for found in each(sentences, range(len(close))) for c in found]
+        out = self._note_conflicts(asked.text, passages, out)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
         said = [
             i
             for i, text in enumerate(texts)
-            if not (_is_heading(text, passages[out[i].passage]) or repeats(text, asked.text))
+            if not (_is_heading(out[i], text, passages[out[i].passage]) or repeats(text, asked.text))
         ]
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared.words, out[i]) for i in said]
         said = [said[i] for i in of_entries_asked(asked, entries)]
@@ -222,6 +229,23 @@ class ExtractiveReader(Remade):
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         scores = self._passage_scores(len(passages), out, order)
         return Found(self._verify(asked, passages, ranked, close, judged), scores, judged)
+
+    def _note_conflicts(
+        self, question: str, passages: Sequence[Passage], candidates: Sequence[Candidate]
+    ) -> list[Candidate]:
+        """Note what of the question the passages lack or sentences contradict, and take it off their scores."""
+        absent = {ABSENT} if any_absent(values_of(question), [f"{_above(p)}\n{p.text}" for p in passages]) else set()
+        lost = self.loaded()[1].conflicts.score
+        out = []
+        for i, c in enumerate(candidates):
+            passage = passages[c.passage]
+            before = candidates[i - 1].start if i and candidates[i - 1].place == c.place else c.start
+            line = max(passage.text.rfind("\n", 0, c.start) + 1, before)  # the sentence before, if on the same line
+            around = f"{_above(passage)}\n{passage.text[line : c.start]}"
+            found = find_conflicts(question, passage.text[c.start : c.end], around)
+            score = c.score + lost if {VALUE, OPPOSITE} & found else c.score
+            out.append(replace(c, conflicts=found | absent, score=score) if found or absent else c)
+        return out
 
     def _beside(self, asked: Asked, number: int, prepared: Prepared, window: Window) -> Placed:
         seen = asked.beside(prepared, window)
@@ -333,10 +357,17 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
     return Reading(quote, probability if sure else None, candidate.score, short)
 
 
-def _is_heading(text: str, passage: Passage) -> bool:
-    """Whether ``text`` is a heading, or a term of a definition list: it states nothing."""
+def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
+    """Whether ``text`` is a heading, a term of a definition list, or the head of a table: it states nothing."""
     above = str(passage.metadata.get("section", "")).split(" > ")
+    if _TABLE_RULE.match(passage.text, candidate.end):
+        return True
     return bool(_HEADING.fullmatch(text)) or " ".join(text.split()) in above
+
+
+def _above(passage: Passage) -> str:
+    """Return what stands above a passage: its title and the headings of its section."""
+    return f"{passage.title}\n{passage.metadata.get('section', '')}"
 
 
 def _names(passage: Passage, question: str) -> bool:

@@ -52,8 +52,13 @@ def is_of_another(codes: Collection[str], text: str, start: int, end: int) -> bo
     key = _KEY.match(text, text.rfind("\n", 0, start) + 1)
     if key is None or key[1] in codes or not {*codes}.isdisjoint(find_codes(text[start:end])):
         return False
-    return _shape(key[1]) in map(_shape, codes)
+    return code_shape(key[1]) in map(code_shape, codes)
 
 
-def _shape(code: str) -> str:
+def code_shape(code: str) -> str:
+    """Return a code with its numbers left open: equal for codes of one series.
+
+    >>> code_shape("HX-60") == code_shape("hx-8")
+    True
+    """
     return re.sub(r"\d+", "0", code.casefold())

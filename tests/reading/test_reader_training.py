@@ -18,7 +18,7 @@ from benchmarks.reader import network
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batch, batches, targets
 from benchmarks.reader.claims import ClaimRow
-from benchmarks.reader.confidence import LEAST, MeasuredCase, fit, fit_support, measure
+from benchmarks.reader.confidence import LEAST, MeasuredCase, fit, fit_support, fit_term, fit_terms, measure
 from benchmarks.reader.data import OPPOSITE, Corpus, QuestionRow, rarities, replaced, rows_of, swapped
 from benchmarks.reader.learn import loss, rate_at, train
 from benchmarks.reader.network import initial
@@ -28,6 +28,8 @@ from shared_core.evaluation.metrics.confidence import auroc
 from shared_core.reading.base import Read, ReadResult
 from shared_core.reading.candidates import FIGURES
 from shared_core.reading.confidence import Logistic, sigmoid
+from shared_core.reading.conflicts import ABSENT, NEGATION, VALUE
+from shared_core.reading.conflicts import OPPOSITE as TURNED
 from shared_core.reading.extractive import ExtractiveReader
 from shared_core.reading.features import RARITY_BUCKETS, words_of
 from shared_core.reading.pieces import PieceTokenizer
@@ -276,7 +278,7 @@ def measured(n: int, seed: int) -> list[MeasuredCase]:
         right = held and bool(rng.random() < 0.7)
         rows = rng.normal(size=(3, len(FIGURES)))
         rows[0, 0] += 2 * held + 2 * right
-        out.append(MeasuredCase(rows, np.array([right, False, False]), held))
+        out.append(MeasuredCase(rows, np.array([right, False, False]), held, [frozenset()] * 3))
     return out
 
 
@@ -299,12 +301,37 @@ def test_fit_tells_answerable_from_right() -> None:
         fit([replace(m, held=True, right=np.zeros(3, dtype=bool)) for m in rows])
 
 
+def test_a_term_makes_up_for_what_the_log_odds_overstate() -> None:
+    rng = np.random.default_rng(0)
+    applies = rng.random(4000) < 0.3
+    log_odds = rng.normal(size=4000)
+    labels = rng.random(4000) < 1 / (1 + np.exp(-(log_odds - 2.0 * applies)))
+    weights = np.ones(4000)
+    assert fit_term(log_odds, applies, labels, weights) == pytest.approx(-2.0, abs=0.3)
+    assert fit_term(log_odds, ~applies, labels, weights) == pytest.approx(0.0, abs=0.15)
+    assert fit_term(log_odds, applies, np.ones(4000, dtype=bool), weights) == pytest.approx(0.0, abs=0.01)
+    assert fit_term(log_odds, np.zeros(4000, dtype=bool), labels, weights) == 0.0
+
+
+def test_terms_of_conflicts_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    value, opposite = rng.random(6000) < 0.3, rng.random(6000) < 0.3
+    log_odds = rng.normal(size=6000)
+    labels = rng.random(6000) < 1 / (1 + np.exp(-(log_odds - 2.0 * value - 1.0 * opposite)))
+    conflicts = [frozenset(n for n, some in ((VALUE, v), (TURNED, o)) if some) for v, o in zip(value, opposite)]
+    terms = fit_terms(log_odds, conflicts, labels, np.ones(6000))
+    assert terms[VALUE] == pytest.approx(-2.0, abs=0.3)
+    assert terms[TURNED] == pytest.approx(-1.0, abs=0.3)
+    assert terms[ABSENT] == terms[NEGATION] == 0.0
+
+
 def test_fit_sees_what_two_figures_say_together() -> None:
     rng = np.random.default_rng(1)
     rows = []
     for i in range(1500):
         table = rng.normal(size=(1, len(FIGURES)))
-        rows.append(MeasuredCase(table, np.array([bool(i % 2)]), bool(table[0, 0] * table[0, 5] > 0)))
+        held = bool(table[0, 0] * table[0, 5] > 0)
+        rows.append(MeasuredCase(table, np.array([bool(i % 2)]), held, [frozenset()]))
     logistic = Logistic.from_dict(fit(rows)["answerable"])
     p = logistic.probability(np.concatenate([m.rows for m in rows]), FIGURES)
     assert auroc(p, [m.held for m in rows]) > 0.8

@@ -34,7 +34,7 @@ _NAME = r"(?P<month{n}>[^\W\d_]{{3,10}})\.?"
 _YEAR = r"(?P<year{n}>\d{{3,4}})"
 _DATE = re.compile(
     rf"(?<!\d){_DAY.format(n=1)}\s?(?:of\s|de\s)?{_NAME.format(n=1)}(?:,?\s(?:de\s|del\s)?{_YEAR.format(n=1)})?(?!\w)"
-    rf"|(?<!\w){_NAME.format(n=2)}\s(?:{_DAY.format(n=2)}(?!\d)(?:,?\s{_YEAR.format(n=2)}(?!\d))?"
+    rf"|(?<!\w){_NAME.format(n=2)}\s(?:{_DAY.format(n=2)}(?![.,]?\d)(?:,?\s{_YEAR.format(n=2)}(?!\d))?"
     rf"|(?:of\s|de\s)?{_YEAR.format(n=3)}(?!\d))"
     rf"|(?<!\w){_NAME.format(n=4)}(?!\w)"
 )
@@ -61,6 +61,7 @@ class Date:
     either: bool = False
 
 
+_BEFORE_MONTH = re.compile(r"\b(?:in|since|until|till|by|during|of|late|early|last|next|every)[\s-]$", re.IGNORECASE)
 _VERB_LIKE = frozenset({"may", "march", "mars", "mar", "sep", "dec", "jan", "mai", "mei", "marco"})
 
 
@@ -102,7 +103,9 @@ def _read_date(match: re.Match[str]) -> Date | None:
         if not month:
             continue
         if n == "4":  # a month alone; "may" and "march" are verbs too
-            sure = fold(name) not in _VERB_LIKE and name[0].isupper() and len(name) > 3
+            plain = fold(name) not in _VERB_LIKE and len(name) > 3
+            placed = fold(name) in ("march", "may") and _BEFORE_MONTH.search(match.string, 0, match.start())
+            sure = name[0].isupper() and (plain or placed)
             return Date(name, month) if sure else None
         day, year = match[f"day{n}"], match[f"year{n}"] or (match["year3"] if n == "2" else None)
         return Date(match.group(), month, int(day or 0), int(year or 0))

@@ -55,6 +55,28 @@ fastest / slowest
 hot hottest / cold coldest
 wet / dry
 full / empty
+large larger / small smaller
+fast faster / slow slower
+strong stronger strongest / weak weaker weakest
+male males man men boy boys / female females woman women girl girls
+father / mother
+husband / wife
+son sons / daughter daughters
+brother brothers / sister sisters
+positive positively / negative negatively
+primary / secondary
+ancient / modern
+civilian civilians / military
+domestic / foreign
+top / bottom
+front / rear
+input inputs / output outputs
+upload uploads uploaded / download downloads downloaded
+upstream / downstream
+indoor indoors / outdoor outdoors
+local / remote
+manual manually / automatic automatically
+winner winners / loser losers
 """
 
 
@@ -77,6 +99,17 @@ borrow borrows borrowed / lend lends lent
 receive receives received / give gives gave given
 """
 )
+
+
+def side_of(word: str) -> tuple[int, int] | None:
+    """Return the number of a word's pair (or group) of opposites, and its side of it; ``None`` if it has none.
+
+    >>> side_of("northern")[0] == side_of("South")[0], side_of("north") == side_of("south"), side_of("lamp")
+    (True, False, None)
+    """
+    return _OPPOSITES.get(stem(word.lower()))
+
+
 _PRONOUNS = frozenset("it he she they this these that those".split())
 _JOINS = frozenset("and but while whereas".split())
 _ALL = frozenset("all every each entire entirely exclusively only always".split())

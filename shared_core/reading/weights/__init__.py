@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from shared_core.errors import CalibrationError, ModelLoadError
 from shared_core.reading.confidence import Logistic
+from shared_core.reading.conflicts import CONFLICTS
 from shared_core.reading.features import RARITY_BUCKETS
 from shared_core.reading.network import Network
 from shared_core.retrieval.graphs import read_archive
@@ -24,6 +25,35 @@ WEIGHTS = Path(__file__).parent / "network.npz"
 RARITY_STEPS = 200
 """Rarities are stored as whole numbers of this many to 1."""
 _HINT = "Reinstall the package, or rebuild them in a checkout of the project: python -m benchmarks.reader.quantise"
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictTerms:
+    """Numbers that conflicts between question and sentence (``conflicts.CONFLICTS``) take off, all at most 0.
+
+    Attributes:
+        answerable: of the best candidate, added to the log-odds that what was read holds an answer.
+        right: of each candidate, added to the log-odds that it is right, if there is an answer.
+        score: added to the score of a candidate that gives another value or the opposite.
+
+    Raises:
+        ValueError: a name is unknown, or a number is above 0 or not finite.
+    """
+
+    answerable: Mapping[str, float] = field(default_factory=dict)
+    right: Mapping[str, float] = field(default_factory=dict)
+    score: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not {*self.answerable, *self.right} <= {*CONFLICTS}:
+            raise ValueError(f"conflicts are {', '.join(CONFLICTS)}")
+        if not all(-math.inf < v <= 0 for v in (*self.answerable.values(), *self.right.values(), self.score)):
+            raise ValueError("conflicts take something off: numbers at most 0")
+
+    @staticmethod
+    def total(terms: Mapping[str, float], conflicts: Iterable[str]) -> float:
+        """Sum the terms of these conflicts."""
+        return sum(terms.get(name, 0.0) for name in conflicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +71,7 @@ class Weights:
         support: P(evidence supports a claim), of ``evidence.EVIDENCE_FIGURES``.
         relevance: (slope, intercept) of a passage's log-odds against "no answer".
         version: of weights and calibration together.
+        conflicts: what conflicts between question and sentence take off.
     """
 
     network: Network
@@ -54,6 +85,7 @@ class Weights:
     support: Logistic
     relevance: tuple[float, float]
     version: str
+    conflicts: ConflictTerms = ConflictTerms()
 
     @classmethod
     def load(cls, path: Path) -> Weights:
@@ -77,6 +109,7 @@ class Weights:
             rarity = archive["rarity"].astype(np.float32) / np.float32(RARITY_STEPS)
             numbers = [float(about[name]) for name in ("span_share", "rank_prior", "together", "expected")]
             relevance = float(about["relevance"][0]), float(about["relevance"][1])
+            conflicts = ConflictTerms(**about.get("conflicts", {}))
             fitted = [about[name] for name in ("answerable", "right", "support")]
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ModelLoadError(f"The reader's weights in {path} are damaged: {error}", hint=_HINT) from error
@@ -98,6 +131,7 @@ class Weights:
             support,
             relevance,
             version,
+            conflicts,
         )
 
     def score(self, sentence: float, span: float, rank: int) -> float:

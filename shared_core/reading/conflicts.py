@@ -1,0 +1,105 @@
+"""Find where a sentence says something else than the question asks: another value, the opposite, no negation.
+
+A network reads "When does the small hall close?" and "The large hall closes at 10" as alike. What pins a question down
+exactly is compared word by word here, and how much each conflict takes off a probability is fitted (``weights``).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from shared_core.citation.facts.opposites import side_of
+from shared_core.reading.values import any_another, values_of
+
+__all__ = [
+    "ABSENT",
+    "CONFLICTS",
+    "NEGATION",
+    "OPPOSITE",
+    "VALUE",
+    "can_conflict",
+    "find_conflicts",
+    "gives_opposite",
+    "lacks_negation",
+]
+
+ABSENT, VALUE, OPPOSITE, NEGATION = CONFLICTS = ("absent", "value", "opposite", "negation")
+"""The question's value is in no passage; the sentence gives another one; the opposite; lacks the negation."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+_LOOSE = {side[0] for word in ("before", "begin") if (side := side_of(word))}
+"""Pairs that right answers exchange as often as wrong ones: a span of time tells both begin and end."""
+_NEGATED = re.compile(
+    r"\b(?:not|never|no|without|cannot|nor|neither|none|nobody|nothing)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_NEGATING = re.compile(
+    rf"{_NEGATED.pattern}|\b(?:hardly|rarely|seldom|scarcely|except\w*|unlike|lack\w*|fail\w*|refus\w*|few|little|only|instead"
+    r"|rather|but|however|although|though|despite|prevent\w*|avoid\w*|absen\w*|den(?:y|ie)\w*|reject\w*|oppos\w*"
+    r"|forbid\w*|prohibit\w*|clos\w+|miss\w*|less|aside|other than|un(?!der|it|i[ov]|til)\w{4,}"
+    r"|in(?:ab|ac|ca|cor|com|dep|el|suf|val|eff|vis)\w+|im(?:m|p[oer])\w+|ir[r]\w+|dis\w+|non\w+|\w{3,}less)\b",
+    re.IGNORECASE,
+)
+
+
+def can_conflict(question: str) -> bool:
+    """Return whether a question asks for something exact: a value, a word that has an opposite, a negation."""
+    return bool(values_of(question) or _sides(question) or _NEGATED.search(question))
+
+
+def find_conflicts(question: str, quote: str, around: str) -> frozenset[str]:
+    """Return which of ``VALUE``, ``OPPOSITE`` and ``NEGATION`` a quote conflicts with a question in.
+
+    Args:
+        question: as asked.
+        quote: a sentence of a passage.
+        around: what its reader knows: the title, headings and the sentence before.
+
+    >>> sorted(find_conflicts("Which hall does not close in winter 2021?", "In summer 2020 the small hall shut.", ""))
+    ['negation', 'opposite', 'value']
+    """
+    found = {
+        VALUE: any_another(values_of(question), quote, around),
+        OPPOSITE: gives_opposite(question, quote, around),
+        NEGATION: lacks_negation(question, quote),
+    }
+    return frozenset(name for name, holds in found.items() if holds)
+
+
+def gives_opposite(question: str, quote: str, around: str = "") -> bool:
+    """Return whether a quote has the opposite of a word of the question, and nobody its own side.
+
+    >>> gives_opposite("What is the largest lake?", "Its smallest lake is Lake Arn.")
+    True
+    >>> gives_opposite("What is the largest lake?", "It is larger than the smallest lake, and the largest one.")
+    False
+    """
+    asked = _sides(question)
+    if not asked:
+        return False
+    given, known = _sides(quote), _sides(around)
+    return any(
+        len(sides) == 1 and pair in given and not sides & (given[pair] | known.get(pair, frozenset()))
+        for pair, sides in asked.items()
+    )
+
+
+def lacks_negation(question: str, quote: str) -> bool:
+    """Return whether a question is negated, and a quote neither negates nor contrasts, not even by a prefix.
+
+    >>> lacks_negation("Who did not vote?", "The Lyngdals voted."), lacks_negation("Who can't vote?", "Few may vote.")
+    (True, False)
+    """
+    return bool(_NEGATED.search(question)) and not _NEGATING.search(quote)
+
+
+@lru_cache(maxsize=4096)
+def _sides(text: str) -> dict[int, frozenset[int]]:
+    """Map the pairs of opposites that a text has words of to the sides it names."""
+    found: dict[int, frozenset[int]] = {}
+    for word in _WORD.findall(text.lower()):
+        side = side_of(word)
+        if side and side[0] not in _LOOSE:
+            found[side[0]] = found.get(side[0], frozenset()) | {side[1]}
+    return found

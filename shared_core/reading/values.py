@@ -1,0 +1,172 @@
+"""Compare the exact values that a question names (numbers, years, dates, weekdays, codes) with those of a text.
+
+Other words are often paraphrased; a year, a weekday or the number of a port hardly ever is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shared_core.citation.facts.arithmetic import same_quantity
+from shared_core.citation.facts.dates import Date, dates_of, same_date
+from shared_core.citation.facts.quantities import Quantity, quantities_of
+from shared_core.reading.features import RARITY_BUCKETS, words_of
+from shared_core.support.options import code_shape, find_codes
+
+__all__ = ["Value", "any_absent", "any_another", "gives_another", "holds", "values_of"]
+
+_DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+_WEEKDAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)
+_SHORT_DAY = re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?:s|rs|urs)?\b")
+_EVERY_DAY = re.compile(r"\b(?:daily|(?:every|each|any|all) (?:other )?(?:day|week)s?)\b", re.IGNORECASE)
+_TO = r"\s?(?:[-–—]|to|until|till|through)\s?"
+_DAY_RANGE = re.compile(rf"\b({'|'.join(_DAYS)})[a-z]*{_TO}({'|'.join(_DAYS)})[a-z]*\b", re.IGNORECASE)
+_YEAR_RANGE = re.compile(rf"(?<!\d)(\d{{4}})(?:{_TO}|/|\sand\s)(\d{{4}}|\d\d)(?!\d)")
+_CENTURY = re.compile(r"\d+00s|\d+th centur(?:y|ies)")
+_ROMAN = re.compile(r"(?<=[a-z] )(?=[LXVI]{2}|[LXV]\b(?!\.))(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
+_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_VERB = re.compile(r"may|march")
+_NO_RARITIES = np.zeros(RARITY_BUCKETS, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An exact value in a question.
+
+    Attributes:
+        text: as written.
+        near: codes of the stems of the content words right before and right after a number; 0 for none.
+        number, date, weekday, code: one of them is set; a code is folded, without hyphens or plural.
+    """
+
+    text: str
+    near: tuple[int, int] = (0, 0)
+    number: Quantity | None = None
+    date: Date | None = None
+    weekday: str = ""
+    code: str = ""
+
+
+@lru_cache(maxsize=256)
+def values_of(question: str) -> tuple[Value, ...]:
+    """Find the exact values of a question: numbers in digits, months with or without day and year, weekdays, codes.
+
+    >>> [v.text for v in values_of("What did version 2.2 of the HX-60 cost in March 2019?")]
+    ['2.2', '2019', 'March 2019', 'HX-60']
+    """
+    dates = [d for d in dates_of(question) if d.month and not _VERB.match(d.text)]
+    codes = find_codes(question)
+    inside = [(at, at + len(text)) for text in (*(d.text for d in dates), *codes) if (at := question.find(text)) >= 0]
+    numbers = [
+        q
+        for q in quantities_of(question)
+        if q.text[:1].isdigit()
+        and not _CENTURY.fullmatch(q.text)
+        and (q.is_year or not any(a <= q.start < b for a, b in inside))
+    ]
+    return (
+        *(Value(q.text, near=_neighbours(question, q), number=q) for q in numbers),
+        *(Value(d.text, date=d) for d in dates),
+        *(Value(m.group(), weekday=m.group()[:3].lower()) for m in _WEEKDAY.finditer(question)),
+        *(Value(c, code=_folded(c)) for c in codes),
+    )
+
+
+def holds(value: Value, text: str) -> bool:
+    """Return whether a text names the value, in any of the usual spellings, or a range of years or days around it."""
+    if value.number is not None:
+        return _holds_number(value.number, text)
+    if value.date is not None:
+        return any(same_date(value.date, d) for d in dates_of(text))
+    if value.weekday:
+        return value.weekday in _weekdays(text) or bool(_EVERY_DAY.search(text))
+    return value.code in _folded(text)
+
+
+def gives_another(value: Value, text: str) -> bool:
+    """Return whether a text does not name the value, but another of its kind.
+
+    That is another year, month or weekday; a number beside the same word; a code of the same shape.
+
+    >>> (port,) = values_of("What is port 9090 for?")
+    >>> gives_another(port, "Port 8080 serves the web interface."), gives_another(port, "It has 2 doors.")
+    (True, False)
+    """
+    if holds(value, text):
+        return False
+    if value.number is not None:
+        number = value.number
+        if number.is_year:
+            return any(q.is_year and not q.last for q in quantities_of(text))
+        return any(
+            a and a == b for q in quantities_of(text) for a, b in zip(value.near, _neighbours(text, q), strict=True)
+        )
+    if value.date is not None:
+        return any(d.month for d in dates_of(text))
+    if value.weekday:
+        return bool(_WEEKDAY.search(text))
+    shape = code_shape(value.text)
+    return any(code_shape(c) == shape for c in find_codes(text))
+
+
+def any_absent(values: Iterable[Value], texts: Sequence[str]) -> bool:
+    """Return whether none of the texts holds one of the values."""
+    return any(not any(holds(v, text) for text in texts) for v in values)
+
+
+def any_another(values: Iterable[Value], quote: str, around: str) -> bool:
+    """Return whether a quote gives another value instead of one of these, which the text around it does not name."""
+    return any(gives_another(v, quote) and not holds(v, around) for v in values)
+
+
+def _holds_number(number: Quantity, text: str) -> bool:
+    if any(same_quantity(number, q) for q in quantities_of(text)):
+        return True
+    if number.is_year:
+        (year,) = number.values if len(number.values) == 1 else (0.0,)
+        for first, last in _YEAR_RANGE.findall(text):
+            if int(first) <= year <= int(last if len(last) == 4 else first[:2] + last):
+                return True
+    if any(number.values == {float(_roman(m))} for m in _ROMAN.findall(text) if m):
+        return True
+    digits = re.sub(r"[^\d.]", "", number.text)
+    return bool(re.search(rf"(?<![\d.]){re.escape(digits)}(?!\d)", text.replace(",", "")))
+
+
+def _roman(numeral: str) -> int:
+    """Return the value of a Roman numeral.
+
+    >>> _roman("XLIV")
+    44
+    """
+    digits = [_DIGITS[c] for c in numeral]
+    return sum(-a if a < b else a for a, b in zip(digits, [*digits[1:], 0], strict=True))
+
+
+def _weekdays(text: str) -> set[str]:
+    found = {m.group()[:3].lower() for m in _WEEKDAY.finditer(text)}
+    found |= {m[1].lower() for m in _SHORT_DAY.finditer(text)}
+    for first, last in _DAY_RANGE.findall(text):
+        a, b = _DAYS.index(first[:3].lower()), _DAYS.index(last[:3].lower())
+        found |= {_DAYS[i % 7] for i in range(a, (b if b >= a else b + 7) + 1)}
+    lower = text.lower()
+    found |= {*_DAYS[:5]} if "weekday" in lower else set()
+    return found | ({*_DAYS[5:]} if "weekend" in lower else set())
+
+
+def _neighbours(text: str, number: Quantity) -> tuple[int, int]:
+    """Return the codes of the stems of the words beside a number; 0 where there is none, or one without content."""
+    found = words_of(text, _NO_RARITIES)
+    before = int(np.searchsorted(found.starts, number.start)) - 1
+    after = int(np.searchsorted(found.starts, number.start + len(number.text)))
+    one, other = (int(found.stem[i]) if 0 <= i < len(found) and not found.stop[i] else 0 for i in (before, after))
+    return one, other
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"(?<=\d)s\b", "", re.sub(r"[-‐–\s]", "", text.casefold()))

@@ -1,0 +1,119 @@
+"""Where a sentence says something else than the question asks, and what that does to answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core import Passage
+from shared_core.errors import ModelLoadError
+from shared_core.reading.base import Read
+from shared_core.reading.conflicts import can_conflict, find_conflicts, gives_opposite, lacks_negation
+from shared_core.reading.extractive import ExtractiveReader
+from shared_core.reading.weights import WEIGHTS, Weights
+
+CLUB = Passage(
+    "club",
+    "The large hall closes at 22:00. Members may bring two guests. The northern gate was built in 1911 by Ada Brandt. "
+    "The committee has seven members. The club does not sell food on weekdays.",
+    "Rowing club of Tarn",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "quote"),
+    [
+        ("When does the small hall close?", "The large hall closes at 22:00."),
+        ("Who built the southern gate?", "The northern gate was built by Ada Brandt."),
+        ("What is the largest lake?", "Its smallest lake is Lake Arn."),
+        ("What is the minimum load?", "The maximum load is 5 kg."),
+        ("Who was his mother?", "His father was a smith."),
+    ],
+)
+def test_the_opposite_of_a_word_of_the_question(question: str, quote: str) -> None:
+    assert can_conflict(question)
+    assert gives_opposite(question, quote)
+
+
+@pytest.mark.parametrize(
+    ("question", "quote", "around"),
+    [
+        ("When does the small hall close?", "It opens at 8 and closes at 22:00.", ""),
+        ("When did the war begin?", "The war ended in 1918.", ""),  # spans tell both
+        ("What happened before the war?", "After the peace of 1870 trade grew.", ""),
+        ("What is in the north and the south?", "There are hills in the north.", ""),
+        ("When does the small hall close?", "The large one closes later.", "The small hall closes at 8."),
+        ("Who came?", "Her father came.", ""),
+    ],
+)
+def test_no_opposite(question: str, quote: str, around: str) -> None:
+    assert not gives_opposite(question, quote, around)
+
+
+@pytest.mark.parametrize(
+    ("question", "quote", "lacks"),
+    [
+        ("Who did not vote?", "All farmers voted.", True),
+        ("Which doors don't open?", "Both doors open inwards.", True),
+        ("Who did not vote?", "Farmers were excluded, but others voted.", False),
+        ("Which species can't fly?", "Penguins are flightless birds.", False),
+        ("What is not possible?", "It is impossible to turn.", False),
+        ("Who voted?", "All farmers voted.", False),
+        ("Which notes are kept?", "Notes are kept.", False),
+    ],
+)
+def test_a_negated_question_needs_a_negation(question: str, quote: str, lacks: bool) -> None:
+    assert lacks_negation(question, quote) is lacks
+
+
+WORDS = st.sampled_from("not never open closed 2019 May HX-60 large small un in less fly XL VX LI . ?".split())
+
+
+@given(st.lists(WORDS, max_size=12).map(" ".join))
+def test_a_question_does_not_conflict_with_itself(text: str) -> None:
+    assert not find_conflicts(text, text, "")
+
+
+@given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=20))
+def test_what_asks_for_nothing_exact_conflicts_with_nothing(question: str, quote: str, around: str) -> None:
+    if not can_conflict(question):
+        assert not find_conflicts(question, quote, around)
+
+
+@pytest.fixture(scope="module")
+def reader() -> ExtractiveReader:
+    return ExtractiveReader()
+
+
+def chance(reader: ExtractiveReader, question: str) -> float:
+    (result,) = reader.read([Read(question, (CLUB,), expected=0.75)])
+    assert result.readings[0].probability is not None
+    return result.readings[0].probability
+
+
+@pytest.mark.parametrize(
+    ("asked", "instead"),
+    [
+        ("When does the large hall close?", "When does the small hall close?"),
+        ("Who built the northern gate?", "Who built the southern gate?"),
+        ("How many guests may members bring?", "How many guests may members not bring?"),
+    ],
+)
+def test_the_opposite_is_less_probable(reader: ExtractiveReader, asked: str, instead: str) -> None:
+    assert chance(reader, asked) > 0.5 > chance(reader, instead)
+
+
+@pytest.mark.parametrize(
+    "conflicts", [{"right": {"value": 0.5}}, {"answerable": {"smell": -1.0}}, {"score": float("nan")}]
+)
+def test_terms_that_are_none_are_refused(tmp_path: Path, conflicts: dict[str, object]) -> None:
+    shutil.copy(WEIGHTS, tmp_path)
+    about = json.loads(WEIGHTS.with_suffix(".json").read_text("utf-8"))
+    (tmp_path / WEIGHTS.with_suffix(".json").name).write_text(json.dumps(about | {"conflicts": conflicts}))
+    with pytest.raises(ModelLoadError, match="damaged"):
+        Weights.load(tmp_path / WEIGHTS.name)

@@ -1,0 +1,139 @@
+"""Exact values of questions: which texts hold them, which give another, and what that does to answers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_core import Passage
+from shared_core.reading.base import Read
+from shared_core.reading.extractive import ExtractiveReader
+from shared_core.reading.values import any_absent, any_another, gives_another, holds, values_of
+
+DESK = Passage(
+    "desk",
+    "The service desk is open from 8:00 to 17:00 on Mondays. On Saturdays it opens at 9:00 and closes at 12:30. "
+    "The HX-60 weighs 11.2 kg and costs 290 euros. Version 2.1 added dark mode. Version 2.3 added export to PDF. "
+    "In March 1,200 visitors came to the workshop. In 2019 the company moved to Lund. "
+    "Port 8080 is used for the web interface.",
+)
+TABLE = Passage(
+    "table",
+    "| Day | Opens | Closes |\n| --- | --- | --- |\n| Monday | 8:00 | 17:00 |\n| Saturday | 9:00 | 12:30 |\n",
+    "Opening hours of the service desk",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("When is it open on Sunday?", "Open Mon to Fri 8-17, Sat–Sun 9-12."),
+        ("When is it open on Tuesdays?", "Monday to Friday from 8."),
+        ("When is it open on Tuesdays?", "It is open daily."),
+        ("Who was president in 1947?", "He served as president from 1946 to 1952."),
+        ("Who played in 2012?", "The 2011–12 season was won by Lund."),
+        ("What happened in the 1980s?", "The ban followed in 1985."),
+        ("Which 30 hour event is it?", "A thirty-hour event raises money."),
+        ("When did season 13 begin?", "The thirteenth season began late."),
+        ("Who sang at Super Bowl 51?", "She sang as part of Super Bowl LI."),
+        ("Why are MP3s popular?", "MP3 files are small."),
+        ("What does the HX 60 weigh? And the HX-60?", "The HX60 is light."),
+        ("How many of the 1200 came?", "There were 1,200 visitors."),
+        ("Who came on 2 March 2019?", "On 2019-03-02 two came."),
+    ],
+)
+def test_other_spellings_of_a_value_hold_it(question: str, text: str) -> None:
+    values = values_of(question)
+    assert values
+    assert all(holds(v, text) and not gives_another(v, text) for v in values)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("When is it open on Sunday?", "Open from 8 on Mondays."),
+        ("Who was president in 1957?", "He served as president from 1946 to 1952."),
+        ("What did version 2.2 add?", "Version 2.1 added dark mode."),
+        ("What is port 9090 for?", "Port 8080 serves pages."),
+        ("What does error E7 mean?", "E2: motor too hot"),
+        ("Who came in April?", "In March two came."),
+        ("When is it open on Tuesdays?", "Open on Monday and Friday."),
+        ("When is it open on Sunday?", "Closed on Mondays, open on other weekdays."),
+    ],
+)
+def test_another_value_of_the_kind(question: str, text: str) -> None:
+    assert any_another(values_of(question), text, "")
+    assert any_absent(values_of(question), [text])
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("What is port 9090 for?", "It has 2 doors."),
+        ("Who came in 2019?", "Nobody came."),
+        ("Who may enter?", "In May."),
+    ],
+)
+def test_nothing_of_the_kind_is_not_another(question: str, text: str) -> None:
+    assert not any_another(values_of(question), text, "")
+
+
+def test_what_stands_before_may_name_the_value() -> None:
+    assert not any_another(values_of("Who won in 2010?"), "After losing in 2009, Lund won.", "In 2010 it rained.")
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_a_text_that_holds_a_value_gives_no_other(question: str, text: str) -> None:
+    for value in values_of(question):
+        assert not (holds(value, text) and gives_another(value, text))
+        assert value.text in question
+
+
+@given(st.integers(1000, 2100))
+def test_a_question_holds_its_own_year(year: int) -> None:
+    question = f"Who came in {year}?"
+    assert all(holds(v, question) for v in values_of(question))
+
+
+@pytest.fixture(scope="module")
+def reader() -> ExtractiveReader:
+    return ExtractiveReader()
+
+
+NEAR_MISSES = [
+    "What does the HX-90 weigh?",
+    "When does the service desk open on Sundays?",
+    "What did version 2.2 add?",
+    "How many visitors came in April?",
+    "Where did the company move in 2021?",
+    "What is port 9090 used for?",
+]
+
+
+@pytest.mark.parametrize("question", NEAR_MISSES)
+def test_a_question_about_another_value_is_improbable(reader: ExtractiveReader, question: str) -> None:
+    (result,) = reader.read([Read(question, (DESK,), expected=0.75)])
+    assert result.readings[0].probability < 0.5
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("What does the HX-60 weigh?", "11.2 kg"),
+        ("When does the service desk open on Saturday?", "9:00"),
+        ("What did version 2.3 add?", "PDF"),
+        ("How many visitors came in March?", "1,200"),
+        ("Where did the company move in 2019?", "Lund"),
+        ("What is port 8080 used for?", "web interface"),
+    ],
+)
+def test_the_sentence_with_the_value_is_quoted(reader: ExtractiveReader, question: str, words: str) -> None:
+    (result,) = reader.read([Read(question, (DESK,), expected=0.75)])
+    assert words in result.readings[0].quote.text
+    assert result.readings[0].probability > 0.3
+
+
+def test_the_head_of_a_table_is_no_answer(reader: ExtractiveReader) -> None:
+    (result,) = reader.read([Read("When does the service desk open on Sunday?", (TABLE,))])
+    assert all("Opens" not in r.quote.text for r in result.readings)
