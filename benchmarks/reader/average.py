@@ -33,7 +33,9 @@ def average(networks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         raise InputError(
             "These networks cannot be averaged: their parameters differ.", hint="Give networks of one training."
         )
-    return {name: sum(network[name] for network in networks) / len(networks) for name in networks[0]}
+    import torch
+
+    return {name: torch.stack([network[name] for network in networks]).mean(0) for name in networks[0]}
 
 
 def main() -> None:

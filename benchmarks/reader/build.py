@@ -19,6 +19,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batches
@@ -141,9 +142,10 @@ def set_numbers(recipe: Recipe, assignments: Sequence[str]) -> Recipe:
     for text in assignments:
         name, _, value = text.partition("=")
         try:
-            recipe = replace(recipe, **{name: numbers[name](value)})
+            number: Any = numbers[name](value)
         except (KeyError, ValueError):
             raise InputError(f"--set {text} is not understood.", hint=f"Set one of {', '.join(numbers)}.") from None
+        recipe = replace(recipe, **{name: number})
     return recipe
 
 

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from benchmarks.reader import network
+from benchmarks.reader.average import average
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batch, batches, targets
+from benchmarks.reader.build import set_numbers
 from benchmarks.reader.claims import ClaimRow
 from benchmarks.reader.confidence import LEAST, MeasuredCase, fit, fit_support, fit_term, fit_terms, measure
 from benchmarks.reader.data import OPPOSITE, Corpus, QuestionRow, rarities, replaced, rows_of, swapped
@@ -365,3 +367,19 @@ def test_probabilities_are_fitted_on_the_figures_they_are_computed_from() -> Non
     (asked,) = reader.read([Read(case.question, passages, 3, expected=weights.expected)])
     assert isinstance(asked, ReadResult)
     assert asked.answerable == pytest.approx(fitted)
+
+
+def test_networks_are_averaged_by_parameter() -> None:
+    one, other = initial(base_parameters(), 0), initial(base_parameters(), 1)
+    mean = average([one, other])
+    assert all(torch.allclose(mean[n], (one[n] + other[n]) / 2, atol=1e-6) for n in one)
+    with pytest.raises(InputError, match="differ"):
+        average([one, {n: v for n, v in other.items() if n != "cheap.w"}])
+
+
+def test_a_recipe_takes_numbers_by_name() -> None:
+    recipe = set_numbers(Recipe(), ["steps=7", "rate=1e-4"])
+    assert (recipe.steps, recipe.rate) == (7, 1e-4)
+    for wrong in ("speed=3", "steps=many", "steps"):
+        with pytest.raises(InputError, match=wrong):
+            set_numbers(Recipe(), [wrong])
