@@ -42,6 +42,10 @@ CONFLICT_SCORES = (0.0, -1.0, -2.0, -4.0)
 """What a sentence's score may lose if it gives another value than the question names, or the opposite."""
 
 
+_ALIKE = 0.002
+"""Differences in the share of right first quotes that tell nothing."""
+
+
 def gather(world: World, each: int, seed: int = 0) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]:
     """Draw at most ``each`` cases of every set to fit on, and return what else asks for something exact beside them."""
     out, exact = {}, {}
@@ -86,7 +90,9 @@ def choose_scores(reader: ExtractiveReader, cases: Sequence[Case]) -> tuple[dict
         for share in SPAN_SHARES
         for lost in CONFLICT_SCORES
     }
-    prior, share, lost = best = max(found, key=found.__getitem__)
+    most = max(found.values())
+    # Few questions have a conflict, so they do not decide alone: of the best, the one that loses most by conflicts.
+    prior, share, lost = best = min((f for f in found if found[f] >= most - _ALIKE), key=lambda f: (f[2], -found[f]))
     print(
         f"first quote right {found[best]:.3f} of {len(held)}: prior {prior}, span {share}, conflict {lost}", flush=True
     )

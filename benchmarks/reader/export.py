@@ -49,14 +49,6 @@ def read(file: Path) -> dict[str, Tensor]:
     return {name: value.float() for name, value in load_file(file).items() if name != "rarity"}
 
 
-def read_rarity(file: Path, steps: int) -> NDArray[np.float32]:
-    """Read how rare the words of each bucket are: (buckets,), 0 to 1."""
-    from safetensors.torch import load_file
-
-    rarity: NDArray[np.float32] = load_file(file)["rarity"].numpy().astype(np.float32) / np.float32(steps)
-    return rarity
-
-
 def describe(out: Path, about: Mapping[str, Any]) -> None:
     """Write the JSON file beside ``out``: sources, settings and calibration, with neutral values for missing ones."""
     digest = hashlib.sha256(out.read_bytes()).hexdigest()

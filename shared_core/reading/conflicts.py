@@ -48,26 +48,26 @@ def can_conflict(question: str) -> bool:
     return bool(values_of(question) or _sides(question) or _NEGATED.search(question))
 
 
-def find_conflicts(question: str, quote: str, around: str) -> frozenset[str]:
+def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
     """Return which of ``VALUE``, ``OPPOSITE`` and ``NEGATION`` a quote conflicts with a question in.
 
     Args:
         question: as asked.
         quote: a sentence of a passage.
-        around: what its reader knows: the title, headings and the sentence before.
+        above: title and headings of its passage; the sentence before tells too little of what it is about.
 
     >>> sorted(find_conflicts("Which hall does not close in winter 2021?", "In summer 2020 the small hall shut.", ""))
     ['negation', 'opposite', 'value']
     """
     found = {
-        VALUE: any_another(values_of(question), quote, around),
-        OPPOSITE: gives_opposite(question, quote, around),
+        VALUE: any_another(values_of(question), quote, above),
+        OPPOSITE: gives_opposite(question, quote, above),
         NEGATION: lacks_negation(question, quote),
     }
     return frozenset(name for name, holds in found.items() if holds)
 
 
-def gives_opposite(question: str, quote: str, around: str = "") -> bool:
+def gives_opposite(question: str, quote: str, above: str = "") -> bool:
     """Return whether a quote has the opposite of a word of the question, and nobody its own side.
 
     >>> gives_opposite("What is the largest lake?", "Its smallest lake is Lake Arn.")
@@ -78,7 +78,7 @@ def gives_opposite(question: str, quote: str, around: str = "") -> bool:
     asked = _sides(question)
     if not asked:
         return False
-    given, known = _sides(quote), _sides(around)
+    given, known = _sides(quote), _sides(above)
     return any(
         len(sides) == 1 and pair in given and not sides & (given[pair] | known.get(pair, frozenset()))
         for pair, sides in asked.items()

@@ -39,7 +39,8 @@ from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
-_TABLE_RULE = re.compile(r"[ \t]*\n[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|?)+[ \t]*$", re.MULTILINE)
+_RULE = r"[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|?)+[ \t]*"
+_TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
 VERIFIED = 3
 """Candidates of each question that are verified: their answers are read again as claims."""
 
@@ -237,12 +238,9 @@ class ExtractiveReader(Remade):
         absent = {ABSENT} if any_absent(values_of(question), [f"{_above(p)}\n{p.text}" for p in passages]) else set()
         lost = self.loaded()[1].conflicts.score
         out = []
-        for i, c in enumerate(candidates):
+        for c in candidates:
             passage = passages[c.passage]
-            before = candidates[i - 1].start if i and candidates[i - 1].place == c.place else c.start
-            line = max(passage.text.rfind("\n", 0, c.start) + 1, before)  # the sentence before, if on the same line
-            around = f"{_above(passage)}\n{passage.text[line : c.start]}"
-            found = find_conflicts(question, passage.text[c.start : c.end], around)
+            found = find_conflicts(question, passage.text[c.start : c.end], _above(passage))
             score = c.score + lost if {VALUE, OPPOSITE} & found else c.score
             out.append(replace(c, conflicts=found | absent, score=score) if found or absent else c)
         return out
@@ -358,11 +356,13 @@ def _reading(passages: Sequence[Passage], candidate: Candidate, probability: flo
 
 
 def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
-    """Whether ``text`` is a heading, a term of a definition list, or the head of a table: it states nothing."""
+    """Whether ``text`` is a heading, a term of a definition list, the head or rule of a table: it states nothing."""
     above = str(passage.metadata.get("section", "")).split(" > ")
     if _TABLE_RULE.match(passage.text, candidate.end):
         return True
-    return bool(_HEADING.fullmatch(text)) or " ".join(text.split()) in above
+    if _HEADING.fullmatch(text) or re.fullmatch(_RULE, text):
+        return True
+    return " ".join(text.split()) in above
 
 
 def _above(passage: Passage) -> str:

@@ -65,7 +65,7 @@ def values_of(question: str) -> tuple[Value, ...]:
     numbers = [
         q
         for q in quantities_of(question)
-        if q.text[:1].isdigit()
+        if (q.text[:1].isdigit() or (q.ordinal and q.text.lower() != "first"))
         and not _CENTURY.fullmatch(q.text)
         and (q.is_year or not any(a <= q.start < b for a, b in inside))
     ]
@@ -80,7 +80,7 @@ def values_of(question: str) -> tuple[Value, ...]:
 def holds(value: Value, text: str) -> bool:
     """Return whether a text names the value, in any of the usual spellings, or a range of years or days around it."""
     if value.number is not None:
-        return _holds_number(value.number, text)
+        return _holds_number(value, value.number, text)
     if value.date is not None:
         return any(same_date(value.date, d) for d in dates_of(text))
     if value.weekday:
@@ -103,9 +103,7 @@ def gives_another(value: Value, text: str) -> bool:
         number = value.number
         if number.is_year:
             return any(q.is_year and not q.last for q in quantities_of(text))
-        return any(
-            a and a == b for q in quantities_of(text) for a, b in zip(value.near, _neighbours(text, q), strict=True)
-        )
+        return any(_is_next_to(value, text, q) for q in quantities_of(text))
     if value.date is not None:
         return any(d.month for d in dates_of(text))
     if value.weekday:
@@ -115,18 +113,21 @@ def gives_another(value: Value, text: str) -> bool:
 
 
 def any_absent(values: Iterable[Value], texts: Sequence[str]) -> bool:
-    """Return whether none of the texts holds one of the values."""
-    return any(not any(holds(v, text) for text in texts) for v in values)
+    """Return whether none of the texts holds one of the values; ordinals are left out, which are often paraphrased."""
+    exact = [v for v in values if v.number is None or not v.number.ordinal]
+    return any(not any(holds(v, text) for text in texts) for v in exact)
 
 
-def any_another(values: Iterable[Value], quote: str, around: str) -> bool:
-    """Return whether a quote gives another value instead of one of these, which the text around it does not name."""
-    return any(gives_another(v, quote) and not holds(v, around) for v in values)
+def any_another(values: Iterable[Value], quote: str, above: str) -> bool:
+    """Return whether a quote gives another value instead of one of these, which title and headings do not name."""
+    return any(gives_another(v, quote) and not holds(v, above) for v in values)
 
 
-def _holds_number(number: Quantity, text: str) -> bool:
-    if any(same_quantity(number, q) for q in quantities_of(text)):
-        return True
+def _holds_number(value: Value, number: Quantity, text: str) -> bool:
+    for q in quantities_of(text):
+        # "the third floor" is floor 3, but not "3 on the ground floor"
+        if same_quantity(number, q) and (not number.ordinal or q.ordinal or _is_next_to(value, text, q)):
+            return True
     if number.is_year:
         (year,) = number.values if len(number.values) == 1 else (0.0,)
         for first, last in _YEAR_RANGE.findall(text):
@@ -135,7 +136,7 @@ def _holds_number(number: Quantity, text: str) -> bool:
     if any(number.values == {float(_roman(m))} for m in _ROMAN.findall(text) if m):
         return True
     digits = re.sub(r"[^\d.]", "", number.text)
-    return bool(re.search(rf"(?<![\d.]){re.escape(digits)}(?!\d)", text.replace(",", "")))
+    return bool(digits) and bool(re.search(rf"(?<![\d.]){re.escape(digits)}(?!\d)", text.replace(",", "")))
 
 
 def _roman(numeral: str) -> int:
@@ -157,6 +158,14 @@ def _weekdays(text: str) -> set[str]:
     lower = text.lower()
     found |= {*_DAYS[:5]} if "weekday" in lower else set()
     return found | ({*_DAYS[5:]} if "weekend" in lower else set())
+
+
+def _is_next_to(value: Value, text: str, number: Quantity) -> bool:
+    """Whether a number of ``text`` is next to the same word: on the same side, but "third floor" is "floor 3"."""
+    near = _neighbours(text, number)
+    if value.number is not None and value.number.ordinal:
+        return any(a in near for a in value.near if a)
+    return any(a and a == b for a, b in zip(value.near, near, strict=True))
 
 
 def _neighbours(text: str, number: Quantity) -> tuple[int, int]:

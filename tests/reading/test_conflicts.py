@@ -41,18 +41,18 @@ def test_the_opposite_of_a_word_of_the_question(question: str, quote: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("question", "quote", "around"),
+    ("question", "quote", "above"),
     [
         ("When does the small hall close?", "It opens at 8 and closes at 22:00.", ""),
         ("When did the war begin?", "The war ended in 1918.", ""),  # spans tell both
         ("What happened before the war?", "After the peace of 1870 trade grew.", ""),
         ("What is in the north and the south?", "There are hills in the north.", ""),
-        ("When does the small hall close?", "The large one closes later.", "The small hall closes at 8."),
+        ("When does the small hall close?", "The large door closes at 8.", "Small hall"),
         ("Who came?", "Her father came.", ""),
     ],
 )
-def test_no_opposite(question: str, quote: str, around: str) -> None:
-    assert not gives_opposite(question, quote, around)
+def test_no_opposite(question: str, quote: str, above: str) -> None:
+    assert not gives_opposite(question, quote, above)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_a_question_does_not_conflict_with_itself(text: str) -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=20))
-def test_what_asks_for_nothing_exact_conflicts_with_nothing(question: str, quote: str, around: str) -> None:
+def test_what_asks_for_nothing_exact_conflicts_with_nothing(question: str, quote: str, above: str) -> None:
     if not can_conflict(question):
-        assert not find_conflicts(question, quote, around)
+        assert not find_conflicts(question, quote, above)
 
 
 @pytest.fixture(scope="module")

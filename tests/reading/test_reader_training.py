@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from benchmarks.reader import network
-from benchmarks.reader.average import average
 from benchmarks.reader.base import base_parameters
 from benchmarks.reader.batches import Examples, Recipe, batch, batches, targets
 from benchmarks.reader.build import set_numbers
@@ -367,14 +366,6 @@ def test_probabilities_are_fitted_on_the_figures_they_are_computed_from() -> Non
     (asked,) = reader.read([Read(case.question, passages, 3, expected=weights.expected)])
     assert isinstance(asked, ReadResult)
     assert asked.answerable == pytest.approx(fitted)
-
-
-def test_networks_are_averaged_by_parameter() -> None:
-    one, other = initial(base_parameters(), 0), initial(base_parameters(), 1)
-    mean = average([one, other])
-    assert all(torch.allclose(mean[n], (one[n] + other[n]) / 2, atol=1e-6) for n in one)
-    with pytest.raises(InputError, match="differ"):
-        average([one, {n: v for n, v in other.items() if n != "cheap.w"}])
 
 
 def test_a_recipe_takes_numbers_by_name() -> None:

@@ -40,6 +40,8 @@ TABLE = Passage(
         ("Why are MP3s popular?", "MP3 files are small."),
         ("What does the HX 60 weigh? And the HX-60?", "The HX60 is light."),
         ("How many of the 1200 came?", "There were 1,200 visitors."),
+        ("Who lives on the third floor?", "On floor 3 lives Berg."),
+        ("Who lives on the 3rd floor?", "The third floor is Berg's."),
         ("Who came on 2 March 2019?", "On 2019-03-02 two came."),
     ],
 )
@@ -67,6 +69,13 @@ def test_another_value_of_the_kind(question: str, text: str) -> None:
     assert any_absent(values_of(question), [text])
 
 
+def test_another_ordinal_is_another_value_but_none_is_not_absent() -> None:
+    values = values_of("How many are on the third floor?")
+    text = "There are 14 on the second floor and 3 on the ground floor."
+    assert any_another(values, text, "")
+    assert not any_absent(values, [text])  # "the third" is often told otherwise
+
+
 @pytest.mark.parametrize(
     ("question", "text"),
     [
@@ -79,8 +88,8 @@ def test_nothing_of_the_kind_is_not_another(question: str, text: str) -> None:
     assert not any_another(values_of(question), text, "")
 
 
-def test_what_stands_before_may_name_the_value() -> None:
-    assert not any_another(values_of("Who won in 2010?"), "After losing in 2009, Lund won.", "In 2010 it rained.")
+def test_headings_may_name_the_value() -> None:
+    assert not any_another(values_of("Who won in 2010?"), "After losing in 2009, Lund won.", "Season 2010")
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
