@@ -68,7 +68,7 @@ def find_conflicts(question: str, quote: str, above: str) -> frozenset[str]:
 
 
 def gives_opposite(question: str, quote: str, above: str = "") -> bool:
-    """Return whether a quote has the opposite of a word of the question, and nobody its own side.
+    """Return whether a quote has the opposite of a word of the question, but neither it nor a heading has the word.
 
     >>> gives_opposite("What is the largest lake?", "Its smallest lake is Lake Arn.")
     True

@@ -39,7 +39,8 @@ from shared_core.support.pickling import Remade
 from shared_core.types import Passage, Span
 
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*")
-_RULE = r"[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|?)+[ \t]*"
+_CELL = r":?-+:?[ \t]*"
+_RULE = rf"(?=[^\n|]*\|)[ \t]*(?:\|[ \t]*)?{_CELL}(?:\|[ \t]*{_CELL})*(?:\|[ \t]*)?"
 _TABLE_RULE = re.compile(rf"[ \t]*\n{_RULE}$", re.MULTILINE)
 VERIFIED = 3
 """Candidates of each question that are verified: their answers are read again as claims."""

@@ -146,3 +146,17 @@ def test_the_sentence_with_the_value_is_quoted(reader: ExtractiveReader, questio
 def test_the_head_of_a_table_is_no_answer(reader: ExtractiveReader) -> None:
     (result,) = reader.read([Read("When does the service desk open on Sunday?", (TABLE,))])
     assert all("Opens" not in r.quote.text for r in result.readings)
+
+
+@pytest.mark.parametrize("rule", ["-" * 4000 + " x", "- " * 2000 + "x", "| --" * 2000 + "x", " " * 4000 + "x"])
+def test_lines_like_the_rule_of_a_table_are_read_at_once(reader: ExtractiveReader, rule: str) -> None:
+    text = f"The lamp was lit in 1874.\n{rule}\nIt burns oil."
+    (result,) = reader.read([Read("When was the lamp lit?", (Passage("lamp", text),))])
+    assert result.readings[0].quote.text.startswith("The lamp was lit in 1874.")
+
+
+def test_a_dashed_line_without_columns_makes_no_table(reader: ExtractiveReader) -> None:
+    (result,) = reader.read(
+        [Read("When was the lamp lit?", (Passage("lamp", "The lamp was lit in 1874.\n-----\nOil."),))]
+    )
+    assert result.readings[0].quote.text == "The lamp was lit in 1874."
