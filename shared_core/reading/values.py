@@ -15,7 +15,7 @@ import numpy as np
 from shared_core.citation.facts.arithmetic import same_quantity
 from shared_core.citation.facts.dates import Date, dates_of, same_date
 from shared_core.citation.facts.quantities import Quantity, quantities_of
-from shared_core.reading.features import RARITY_BUCKETS, words_of
+from shared_core.reading.features import RARITY_BUCKETS, Words, words_of
 from shared_core.support.options import code_shape, find_codes
 
 __all__ = ["Value", "any_absent", "any_another", "gives_another", "holds", "values_of"]
@@ -170,11 +170,17 @@ def _is_next_to(value: Value, text: str, number: Quantity) -> bool:
 
 def _neighbours(text: str, number: Quantity) -> tuple[int, int]:
     """Return the codes of the stems of the words beside a number; 0 where there is none, or one without content."""
-    found = words_of(text, _NO_RARITIES)
+    found = _words(text)
     before = int(np.searchsorted(found.starts, number.start)) - 1
     after = int(np.searchsorted(found.starts, number.start + len(number.text)))
     one, other = (int(found.stem[i]) if 0 <= i < len(found) and not found.stop[i] else 0 for i in (before, after))
     return one, other
+
+
+@lru_cache(maxsize=16)
+def _words(text: str) -> Words:
+    """Split a text once, however many numbers it has."""
+    return words_of(text, _NO_RARITIES)
 
 
 def _folded(text: str) -> str:

@@ -160,3 +160,10 @@ def test_a_dashed_line_without_columns_makes_no_table(reader: ExtractiveReader) 
         [Read("When was the lamp lit?", (Passage("lamp", "The lamp was lit in 1874.\n-----\nOil."),))]
     )
     assert result.readings[0].quote.text == "The lamp was lit in 1874."
+
+
+@pytest.mark.parametrize("text", ["1 " * 10_000, "May " * 20_000, "in May " * 20_000, "XIV " * 8_000])
+def test_long_text_of_nothing_but_values_takes_time_in_its_length_only(text: str) -> None:
+    values = values_of("What opened at gate 42 in May 2019?")  # quadratic: several minutes
+    assert any_absent(values, [text])
+    assert not any_another(values, text, "")
