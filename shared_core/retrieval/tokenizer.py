@@ -10,11 +10,14 @@ words besides, with their dashes and in their case: ``-s``, whose letter is a st
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 import threading
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from shared_core.errors import InputError
@@ -157,6 +160,7 @@ def _stop_words(language: str) -> tuple[str, ...]:
     name = _STOP_LISTS.get(language)
     if name is None:
         return ()
-    from bm25s import stopwords
-
-    return tuple(w.replace("'", "") for w in getattr(stopwords, name)) + tuple(getattr(stopwords, name))
+    # A list in a file of its own; to import the package would load scipy, which takes longer than to answer a question.
+    spec = find_spec("bm25s")
+    words = runpy.run_path(str(Path(spec.origin or "").with_name("stopwords.py")))[name] if spec else ()
+    return (*(w.replace("'", "") for w in words), *words)

@@ -104,7 +104,8 @@ def _read_date(match: re.Match[str]) -> Date | None:
             continue
         if n == "4":  # a month alone; "may" and "march" are verbs too
             plain = fold(name) not in _VERB_LIKE and len(name) > 3
-            placed = fold(name) in ("march", "may") and _BEFORE_MONTH.search(match.string[max(0, match.start() - 12) : match.start()])
+            before = match.string[max(0, match.start() - 12) : match.start()]
+            placed = fold(name) in ("march", "may") and _BEFORE_MONTH.search(before)
             sure = name[0].isupper() and (plain or placed)
             return Date(name, month) if sure else None
         day, year = match[f"day{n}"], match[f"year{n}"] or (match["year3"] if n == "2" else None)
