@@ -188,3 +188,16 @@ def test_endless_sentences_are_compared_without_aligning_them() -> None:
     long = "the lamp of Orm was lit " * 4000  # no full stop anywhere
     assert compare_claim(f"{long} in 1871", f"{long} in 1871").agrees
     assert not compare_claim("The lamp was lit in 1999.", f"{long} in 1871").agrees
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("$5 and " * 500, "5 $ and " * 500),  # took a minute, with the third power of its length
+        ("It cost $5 in May.", "5 $ and " * 8000),
+        ("Fred sold Ann to Bob and " * 400, "Fred sold Ann to Bob and " * 400),
+        (" ".join(map(str, range(1500))), " ".join(map(str, range(1500)))),
+    ],
+)
+def test_claims_of_nothing_but_numbers_or_names_are_compared(claim: str, evidence: str) -> None:
+    assert compare_claim(claim, evidence).agrees is ("May" not in claim)

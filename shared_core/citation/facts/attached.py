@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import Quantity, quantities_of
@@ -115,7 +116,8 @@ def _listed(text: str) -> list[str]:
     return [t.key for t in tokens_of(text) if t.is_content]
 
 
-def _words(text: str) -> set[str]:
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
     """Keys of content words and years."""
     years = {str(int(min(q.values))) for q in quantities_of(text) if q.is_year and not q.last}
-    return {t.key for t in tokens_of(text) if t.is_content} | years
+    return frozenset(t.key for t in tokens_of(text) if t.is_content) | years

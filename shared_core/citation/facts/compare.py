@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -354,11 +355,16 @@ def _crossed(
     swaps: frozenset[tuple[int, int]], claim: Sentence, quantity: Quantity, nearest: Sentence, other: Quantity
 ) -> bool:
     """Return whether a token of one number (or its unit) replaces one of the other's."""
-    if quantity.ordinal != other.ordinal:
+    if not swaps or quantity.ordinal != other.ordinal:
         return False
-    own = [i for i, t in enumerate(claim.tokens) if t.start < quantity.end and t.end > quantity.start]
-    theirs = [i for i, t in enumerate(nearest.tokens) if t.start < other.end and t.end > other.start]
-    return any((x, y) in swaps for x in own for y in theirs)
+    theirs = _token_numbers(nearest, other)
+    return any((x, y) in swaps for x in _token_numbers(claim, quantity) for y in theirs)
+
+
+def _token_numbers(sentence: Sentence, quantity: Quantity) -> range:
+    """Return the numbers of the tokens that a quantity consists of."""
+    first = bisect_right(sentence.tokens, quantity.start, key=lambda t: t.end)
+    return range(first, bisect_left(sentence.tokens, quantity.end, lo=first, key=lambda t: t.start))
 
 
 def _shown(text: str, quantity: Quantity) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import islice
 
 from shared_core.citation.facts.dates import dates_of
 from shared_core.citation.facts.quantities import quantities_of
@@ -117,8 +118,8 @@ def _has_initials(token: Token, claim: Sentence, everywhere: Sequence[Token]) ->
 def _no_names(sentence: Sentence) -> set[int]:
     """Find the words that are parts of dates, numbers and their units; return where they begin."""
     dated = {fold(w) for d in dates_of(sentence.text) for w in _WORD.findall(d.text)}
-    measured = [range(q.start, q.end) for q in quantities_of(sentence.text)]
-    return {t.start for t in sentence.tokens if fold(t.text) in dated or any(t.start in r for r in measured)}
+    measured = {i for q in quantities_of(sentence.text) for i in range(q.start, q.end)}
+    return {t.start for t in sentence.tokens if fold(t.text) in dated or t.start in measured}
 
 
 def _capitals(sentence: Sentence) -> list[Token]:
@@ -280,17 +281,21 @@ def _sides(sentence: Sentence) -> tuple[set[str], set[str]] | None:
 
 def _turned_round(claim: Sentence, nearest: Sentence) -> tuple[str, str] | None:
     """Find a word that both have once, in the claim with the things before it that the evidence has behind it."""
+    places: dict[str, list[int]] = {}
+    for j, held in enumerate(nearest.tokens):
+        places.setdefault(held.key, []).append(j)
+    named = _names(claim) & _names(nearest)
     for i, token in enumerate(claim.tokens):
-        places = [j for j, t in enumerate(nearest.tokens) if t.key == token.key]
         order = token.text in ("before", "after")
-        if not (token.is_content or order) or token.is_capitalised or len(places) != 1:
+        at = places.get(token.key, ())
+        if not (token.is_content or order) or token.is_capitalised or len(at) != 1:
             continue
-        if _is_passive(claim, i) != _is_passive(nearest, places[0]):
+        if _is_passive(claim, i) != _is_passive(nearest, at[0]):
             continue
         before, behind = _beside_words(claim, i)
-        held_before, held_behind = _beside_words(nearest, places[0])
+        held_before, held_behind = _beside_words(nearest, at[0])
         turned = before <= held_behind and not before & held_before and behind & held_before - held_behind
-        if before and turned and (order or _names(claim) & _names(nearest) & (before | behind)):
+        if before and turned and (order or named & (before | behind)):
             return claim.text.strip(), nearest.text.strip()
     return None
 
@@ -305,8 +310,10 @@ def _names(sentence: Sentence) -> set[str]:
 
 def _beside_words(sentence: Sentence, at: int) -> tuple[set[str], set[str]]:
     """Return the last content words before a token, and the first ones behind it."""
-    before = [t.key for t in sentence.tokens[:at] if t.is_content][-_NEAR:]
-    return set(before), {t.key for t in [t for t in sentence.tokens[at + 1 :] if t.is_content][:_NEAR]}
+    tokens = sentence.tokens
+    before = (tokens[i].key for i in range(at - 1, -1, -1) if tokens[i].is_content)
+    behind = (tokens[i].key for i in range(at + 1, len(tokens)) if tokens[i].is_content)
+    return set(islice(before, _NEAR)), set(islice(behind, _NEAR))
 
 
 _BE = ("is", "are", "was", "were", "be", "been", "being")
