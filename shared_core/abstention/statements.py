@@ -31,11 +31,11 @@ _LISTED = re.compile(rf"[ \t\u00a0>]*+{_ITEM}")
 _FENCE = re.compile(r"[ \t>]{0,12}(`{3,}|~{3,})")
 _DEFINITION = re.compile(r"[ \t]{0,3}\[[^\]\n]{1,60}\]:[ \t]")
 _SOURCES = re.compile(
-    r"[ \t#*_]*(?:sources?|references?|citations?|bibliography|works cited|further reading)[ \t]*:?[ \t*_]*:?[ \t]*\Z",
+    r"[ \t#*_]*+(?:sources?|references?|citations?|bibliography|works cited|further reading)[ \t]*+:?[ \t*_]*+:?[ \t]*+\Z",
     re.IGNORECASE,
 )
 _SOURCE = re.compile(rf"[ \t]*(?:{_ITEM}|{MARK}|https?://)")
-_RULE = re.compile(r"[ \t|:=*_-]*-{3,}[ \t|:=*_-]*\Z")
+_RULE = re.compile(r"(?=[^\n]*---)[ \t|:=*_-]++\Z")
 _HEADING = re.compile(
     r"[ \t]{0,3}#{1,6}[ \t]|[ \t]*\*\*[^*\n]+\*\*:?[ \t]*\Z|[^\n]*\n[ \t]{0,3}(?:={3,}|-{3,})[ \t]*\Z"
 )

@@ -65,7 +65,7 @@ def tidy(text: str, titles: Sequence[str] = ()) -> str:
     opened = _OPENING.sub("", text)
     if opened != text:
         text = opened[:1].upper() + opened[1:]
-    text = _POINTER.sub("", text)
+    text = _POINTER.sub("", re.sub(r"\s+", " ", text))
     text = _DOUBLED.sub(r"\1", _BLANKS_BEFORE.sub(r"\1", re.sub(r"\s+", " ", text)))
     text = text.strip().lstrip(",;: ")
     return text if any(c.isalnum() for c in text) else ""
