@@ -31,7 +31,8 @@ _LISTED = re.compile(rf"[ \t\u00a0>]*+{_ITEM}")
 _FENCE = re.compile(r"[ \t>]{0,12}(`{3,}|~{3,})")
 _DEFINITION = re.compile(r"[ \t]{0,3}\[[^\]\n]{1,60}\]:[ \t]")
 _SOURCES = re.compile(
-    r"[ \t#*_]*+(?:sources?|references?|citations?|bibliography|works cited|further reading)[ \t]*+:?[ \t*_]*+:?[ \t]*+\Z",
+    r"[ \t#*_]*+(?:sources?|references?|citations?|bibliography|works cited|further reading)"
+    r"[ \t]*+:?[ \t*_]*+:?[ \t]*+\Z",
     re.IGNORECASE,
 )
 _SOURCE = re.compile(rf"[ \t]*(?:{_ITEM}|{MARK}|https?://)")
