@@ -44,16 +44,11 @@ _WORDS = (
     "river", "stone", "lamp", "cloud", "garden", "winter", "paper", "bridge", "music", "copper", "forest", "window",
 )  # fmt: skip
 MIXTURE = {
-    "quote": 720, "short": 1100, "read": 240, "numbered": 60, "claim": 110, "judge": 700, "self_rag": 1000,
-    "condense": 240, "hops": 200,
+    "quote": 850, "short": 1250, "read": 300, "numbered": 80, "claim": 100, "judge": 700, "self_rag": 1600,
+    "condense": 240,
 }  # fmt: skip
 """Groups of questions for each skill, or rows where a skill has no groups. Answering, declining and quoting are two
 thirds of the tokens: they make the composed pipeline useful."""
-REAL = {
-    "quote": 420, "short": 520, "read": 80, "numbered": 20, "claim": 20, "judge": 150, "self_rag": 240,
-    "condense": 60, "hops": 50,
-}  # fmt: skip
-"""The same for the second training, on passages as long and as many as retrieval finds."""
 EACH = 10
 """Questions on the same passages."""
 DECLINES, UNKNOWN, NO_ANSWER = "I do not know.", " unknown.", "NO ANSWER"
@@ -257,8 +252,7 @@ def hop_rows(sources: Sources) -> Iterator[TrainingRow]:
 
 def make_rows(sources: Sources, share: float = 1.0) -> list[Trainable]:
     """Make the whole mixture, or a share of it; deterministic for the sources' seed."""
-    mixture = REAL if sources.whole else MIXTURE
-    n = {skill: max(1, round(count * share)) for skill, count in mixture.items()}
+    n = {skill: max(1, round(count * share)) for skill, count in MIXTURE.items()}
     rows: list[Trainable] = []
     grouped: Sequence[tuple[str, Callable[[Group], Iterator[Any]]]] = (
         ("quote", quote_rows),

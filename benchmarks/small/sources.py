@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reader.data import replaced, rows_of, swapped
 from shared_core.citation import split_sentences
 from shared_core.types import Passage
 
@@ -28,7 +29,10 @@ MEASURED = (
 """Files whose questions are measured; none of them is trained on."""
 SUPPORT_SOURCES = ("fool_me_twice", "begin_v1")
 """Sources of support/train whose licence allows weights to be published."""
-_GOLD, _OTHER = 900, 260  # characters of the paragraph that is asked about, and of the others beside it
+_GOLD, _OTHER = 900, 260  # characters of the paragraph that is asked about, and of the beginnings beside it
+_BESIDE = {"nothing": 57, "beginnings": 35, "paragraphs": 8}
+"""Percent of the groups: a paragraph alone, with the beginnings of one to five others, with four whole others."""
+_WRONG = 0.8  # unanswerable questions for one answerable: trained on halves, it declined too often
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +97,10 @@ class Sources:
     Args:
         data: folder of the data.
         seed: of every choice.
-        whole: beside the paragraph that is asked about stand four whole ones, as retrieval finds them, not the
-            beginnings of one to five.
     """
 
-    def __init__(self, data: Path, seed: int = 0, whole: bool = False) -> None:
-        self.data, self.rng, self.whole = data, random.Random(seed), whole
+    def __init__(self, data: Path, seed: int = 0) -> None:
+        self.data, self.rng = data, random.Random(seed)
         self.measured = measured(data)
         self.squad1 = {
             p["id"]: Passage(p["id"], p["text"], p["title"]) for p in self.read("reading/squad1_train_passages")
@@ -110,9 +112,16 @@ class Sources:
         for passage in self.squad1.values():
             self.by_title[passage.title].append(passage)
         self.asked: dict[str, list[Asked]] = defaultdict(list)
-        for row in self._questions("reading/squad1_train"):
+        rows = list(self._questions("reading/squad1_train"))
+        for row in rows:
             first = next((starts[0] for starts in row["starts"] if starts), None)
             self._add(row, self.squad1[row["passage_id"]], row["answers"][:1], first)
+        self.changed: dict[str, list[Asked]] = defaultdict(list)
+        some = rows_of(rows, self.squad1)
+        for make, limit in ((swapped, 20_000), (replaced, 10_000)):
+            for changed in make(some, self.squad1, limit, self.rng):
+                if same(changed.question) not in self.measured:
+                    self.changed[changed.passage].append(Asked(changed.question.strip()))
         self.asked2: dict[str, list[Asked]] = defaultdict(list)
         for row in self._questions("rag/squad2_train"):
             passage = self.squad2[row["passage_id"]]
@@ -135,7 +144,7 @@ class Sources:
             self.asked[passage.id].append(Asked(row["question"].strip(), sentence, answer, passage.id))
 
     def groups1(self, count: int, each: int) -> list[Group]:
-        """Group questions of SQuAD 1.1: a paragraph with others beside it, half the questions of another paragraph.
+        """Group questions of SQuAD 1.1 with questions of other paragraphs, and with some that were changed.
 
         Args:
             count: number of groups.
@@ -151,6 +160,8 @@ class Sources:
             passages = self._beside(gold, beside, self.squad1)
             shown = same(" ".join(f"{p.title} {p.text}" for p in passages))
             foreign = [a for p in absent for a in self.asked[p.id] if f" {same(a.answer)} " not in f" {shown} "]
+            changed = self.rng.sample(self.changed[gold_id], min(2, len(self.changed[gold_id])))
+            foreign = self.rng.sample(foreign, min(len(foreign), 2)) + changed
             groups.append(self._group(gold, passages, self.asked[gold_id], foreign, each))
         return groups
 
@@ -168,13 +179,15 @@ class Sources:
         return groups
 
     def _beside(self, gold: Passage, beside: Sequence[Passage], all_of: dict[str, Passage]) -> tuple[Passage, ...]:
-        """Put a paragraph among the beginnings of others: of its article, and of any."""
-        near = self.rng.sample(
-            list(beside), min(len(beside), self.rng.choice((3, 4) if self.whole else (1, 1, 2, 2, 3)))
-        )
-        count = 4 - len(near) if self.whole else self.rng.choice((0, 1, 1, 2))
+        """Put a paragraph among others of its article and of any, whole or their beginnings, or leave it alone."""
+        kind = self.rng.choices(list(_BESIDE), list(_BESIDE.values()))[0]
+        if kind == "nothing":
+            return (gold,)
+        whole = kind == "paragraphs"
+        near = self.rng.sample(list(beside), min(len(beside), self.rng.choice((3, 4) if whole else (1, 1, 2, 2, 3))))
+        count = 4 - len(near) if whole else self.rng.choice((0, 1, 1, 2))
         far = [all_of[i] for i in self.rng.sample(list(all_of), count)]
-        most = _GOLD if self.whole else _OTHER
+        most = _GOLD if whole else _OTHER
         cut = [Passage(p.id, _beginning(p.text, most), p.title) for p in [*near, *far] if p.id != gold.id]
         some = [gold, *{p.id: p for p in cut}.values()]
         self.rng.shuffle(some)
@@ -183,9 +196,9 @@ class Sources:
     def _group(
         self, gold: Passage, passages: tuple[Passage, ...], some: Sequence[Asked], absent: Sequence[Asked], each: int
     ) -> Group:
-        most = (6 * each + 9) // 10 if self.whole else (each + 1) // 2  # trained on halves, it declined too often
-        right = self.rng.sample(list(some), min(len(some), most))
-        wrong = [Asked(a.question) for a in self.rng.sample(list(absent), min(len(absent), max(1, each - len(right))))]
+        right = self.rng.sample(list(some), min(len(some), 6 * each // 10))
+        count = max(1, round(_WRONG * len(right)))
+        wrong = [Asked(a.question) for a in self.rng.sample(list(absent), min(len(absent), count))]
         return Group(gold.id, passages, tuple(right + wrong))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError
 from shared_core.lm.checkpoints import default_device, load_checkpoint, load_tokenizer
+from shared_core.training.fused_lora import fuse_lora
 from shared_core.training.settings import TrainingSettings
 
 __all__ = [
@@ -179,6 +180,7 @@ def with_adapters(base: Base, settings: TrainingSettings) -> Any:
     for weight in model.parameters():
         if weight.requires_grad and not base.quantised:  # small steps of a bfloat16 row would be rounded away
             weight.data = weight.data.float()
+    fuse_lora(model)
     return model
 
 

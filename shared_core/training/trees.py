@@ -95,13 +95,18 @@ class Tree:
 def plant_trees(rows: Sequence[Mapping[str, list[int]]], most: int) -> list[Tree]:
     """Merge rows into trees of at most ``most`` tokens, in an order of their own; a longer row is a tree by itself.
 
+    Rows that share little with a tree of more than a third of that begin the next: attention costs the square of a
+    tree's length, so that two groups of questions in one tree cost more than in two.
+
     Args:
         rows: ``input_ids`` and ``labels`` of equal length, as ``encode_rows`` makes them.
         most: tokens of a tree.
     """
     trees: list[Tree] = []
     for row in sorted(rows, key=lambda row: row["input_ids"]):  # what begins alike is side by side
-        if not trees or len(trees[-1].ids) + trees[-1].growth(row["input_ids"]) > most:
+        size, growth = (len(trees[-1].ids), trees[-1].growth(row["input_ids"])) if trees else (most, most)
+        foreign = 2 * growth > len(row["input_ids"]) and 3 * size > most
+        if size + growth > most or foreign:
             trees.append(Tree())
         trees[-1].add(row["input_ids"], row["labels"])
     return trees
