@@ -37,13 +37,14 @@ from langchain_selfreflect._question import ChainInput, find_asked
 from langchain_selfreflect._retrieval import as_retriever, with_usual_k
 from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect._tool import make_tool
-from langchain_selfreflect.lm import LogprobsMode, as_language_model
+from langchain_selfreflect.lm import as_language_model
 from langchain_selfreflect.sourced import SourcedChain
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.conversation.turns import Asked
 from shared_core.errors import SettingsError
 from shared_core.facades.arguments import SHORTCUTS, in_words_of, reword, set_shortcuts
 from shared_core.facades.engine import SelfReflectEngine
+from shared_core.lm.chat import LogprobsMode
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, TextDelta
 

@@ -18,8 +18,6 @@ from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
 from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
 
-__all__ = ["INNER_TAGS", "LangChainLM", "LogprobsMode", "as_language_model"]
-
 INNER_TAGS = ("nostream", "langsmith:nostream", "selfreflect:inner")
 """On every call of a model made here. LangGraph keeps what has the first two off ``stream_mode="messages"``; with
 ``astream_events(…, exclude_tags=["nostream"])`` drafts and judges' replies stay unseen there too."""

@@ -20,9 +20,8 @@ from shared_core.settings import SelfReflectSettings
 if TYPE_CHECKING:
     from shared_core.training.rows import TrainingRow
     from shared_core.training.self_rag.rows import CriticRow, GeneratorRow
-    from shared_core.training.trainer import Progress, TrainingResult
-
-__all__ = ["critic_command", "generator_command", "reclaim_command", "research_command", "show_balance"]
+    from shared_core.training.trainer import TrainingResult
+    from shared_core.training.watch import Progress
 
 R = TypeVar("R")
 _RLOO = "RLOO and its reward"

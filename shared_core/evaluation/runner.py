@@ -19,11 +19,6 @@ from shared_core.evaluation.metrics import confidence as ranking
 from shared_core.support.files import replace_file
 from shared_core.types import Answer
 
-__all__ = [
-    "TARGETS", "AnswersMany", "Evaluation", "Progress", "Record", "ask_batch", "describe_fitted_on", "digests_of",
-    "evaluate", "fitted_on", "judge", "metrics", "warn_fitted_on", "warn_no_recall",
-]  # fmt: skip
-
 Progress = Callable[[int, int], None]
 """``progress(done, total)`` after every batch."""
 TARGETS = (0.5, 0.7, 0.8, 0.9)

@@ -24,11 +24,6 @@ from shared_core.settings import PipelineName, SeakrSettings, SelfReflectSetting
 if TYPE_CHECKING:
     from shared_core.lm.transformers import TransformersLM
 
-__all__ = [
-    "CARD", "CHECKPOINT", "PIPELINES", "LabSetup", "calibration_file", "lab_calibrations", "lab_card", "lab_settings",
-    "load_lab_model",
-]  # fmt: skip
-
 PIPELINES: tuple[PipelineName, ...] = ("composed", "self_rag", "seakr", "reclaim", "research")
 
 

@@ -15,8 +15,6 @@ from shared_core.lab.world import World
 from shared_core.settings import PipelineName
 from shared_core.types import Answer
 
-__all__ = ["Tour"]
-
 
 @dataclass
 class Tour:

@@ -16,8 +16,6 @@ from shared_core.lab.prose import Statement
 from shared_core.lab.questions import Asker, Question, QuestionKind, unanswerable
 from shared_core.types import Passage
 
-__all__ = ["World"]
-
 
 class World:
     """A fictional world with known ground truth, the same for a seed on every machine.

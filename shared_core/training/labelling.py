@@ -33,19 +33,6 @@ if TYPE_CHECKING:
     from shared_core.evaluation.dataset import Question
     from shared_core.retrieval.base import Retriever
 
-__all__ = [
-    "Budget",
-    "Cost",
-    "Labelled",
-    "Record",
-    "check_documents",
-    "check_questions",
-    "label_all",
-    "made_with",
-    "open_log",
-    "without_names",
-]
-
 T = TypeVar("T")
 Record = dict[str, Any]
 _STOPPED = "the budget is spent"

@@ -17,25 +17,11 @@ from typing import Any, Literal, TypeVar
 from shared_core.errors import InputError
 from shared_core.lm.encoding import Encoder
 from shared_core.training.base_model import Prepare
-from shared_core.training.folder import CARD
 from shared_core.training.rows import Grouped, Trainable
 from shared_core.training.settings import TrainingSettings
-from shared_core.training.trainer import Progress, Setup, TrainingResult, make_config, prepare, run, steady
+from shared_core.training.trainer import Setup, TrainingResult, make_config, prepare, run, steady
 from shared_core.training.trees import collate_tree, plant_trees, tree_loss
-
-__all__ = [
-    "CARD",
-    "RECIPES",
-    "Progress",
-    "TrainingResult",
-    "TrainingSettings",
-    "digest",
-    "encode_rows",
-    "hold_out",
-    "recipe",
-    "split",
-    "train",
-]
+from shared_core.training.watch import Progress
 
 G = TypeVar("G", bound=Grouped)
 

@@ -20,19 +20,6 @@ from shared_core.support.files import replace_file
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
 
-__all__ = [
-    "IGNORED",
-    "Grouped",
-    "Trainable",
-    "TrainingRow",
-    "read_json_lines",
-    "read_rows",
-    "restore_prompt",
-    "store_prompt",
-    "write_json_lines",
-    "write_rows",
-]
-
 IGNORED = -100
 """Label of tokens that do not count in the loss (torch's and TRL's convention)."""
 _HINT = 'Each line: {"role": …, "prompt": […], "completion": […], "untrusted": […], "ends": …}, as write_rows does.'

@@ -42,18 +42,6 @@ from shared_core.training.watch import (
     trainer_callback,
 )
 
-__all__ = [
-    "Progress",
-    "Setup",
-    "TrainingResult",
-    "is_first_process",
-    "make_config",
-    "prepare",
-    "processes",
-    "run",
-    "steady",
-]
-
 _UNKNOWN_CONTEXT = 2048  # tokens of a row at most, where neither the settings nor the model give a limit
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from shared_core.abstention import penalty
 from shared_core.errors import AbstainedError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.runner import TARGETS, Record, judge, metrics
+from shared_core.evaluation.judging import Record, judge
+from shared_core.evaluation.runner import TARGETS, metrics
 from shared_core.types import Answer, Usage
 
 Measure = Callable[[Question, Answer], float | None]

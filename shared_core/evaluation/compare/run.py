@@ -22,7 +22,8 @@ from shared_core.evaluation.compare.run_folder import (
     write_run,
 )
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.runner import AnswersMany, Progress, Record, ask_batch, warn_fitted_on, warn_no_recall
+from shared_core.evaluation.judging import Record
+from shared_core.evaluation.runner import AnswersMany, Progress, ask_batch, warn_fitted_on, warn_no_recall
 from shared_core.support.run_log import require_same
 
 Shard = tuple[int, int]

@@ -16,19 +16,6 @@ from shared_core.runtime.flow import Flow, Generate, Together
 from shared_core.training.reclaim.sources import Segment
 from shared_core.types import Passage, Span
 
-__all__ = [
-    "Cited",
-    "Found",
-    "Selection",
-    "SentenceBook",
-    "citable_claim",
-    "cite",
-    "parse_selection",
-    "read_labels",
-    "select_citations",
-    "selection_prompt",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Cited:

@@ -40,8 +40,6 @@ from shared_core.training.reclaim.cite import (
 from shared_core.training.reclaim.sources import Segment, SourceAnswer, segment_answer
 from shared_core.training.rows import TrainingRow
 
-__all__ = ["Drop", "RowReport", "RowSet", "RowSettings", "build_rows"]
-
 RowRole = Literal["reference", "claim", "unified"]
 Stage = Literal["source", "selection", "string match", "claim", "entailment", "policy", "rows"]
 

@@ -12,13 +12,12 @@ from typing import Any
 
 from shared_core.errors import InputError
 from shared_core.lm.encoding import Encoder
-from shared_core.training.recipes import TrainingResult, digest, split
+from shared_core.training.recipes import digest, split
 from shared_core.training.research.rows import Preference
 from shared_core.training.rows import IGNORED
 from shared_core.training.settings import PreferenceSettings
-from shared_core.training.trainer import Progress, Setup, make_config, prepare, run, steady
-
-__all__ = ["encode_preferences", "train_preferences"]
+from shared_core.training.trainer import Setup, TrainingResult, make_config, prepare, run, steady
+from shared_core.training.watch import Progress
 
 _MEASURED = {"accuracy": "rewards/accuracies", "margin": "rewards/margins"}
 

@@ -31,8 +31,6 @@ from shared_core.training.rows import IGNORED, read_json_lines
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
 
-__all__ = ["TASKS", "CriticRow", "GeneratorRow", "Task", "balance", "read_critic_rows", "read_generator_rows"]
-
 Task = Literal["retrieval", "multi_retrieval", "relevance", "groundedness", "utility"]
 TASKS: Mapping[str, tuple[str, ...]] = {
     "retrieval": (RETRIEVAL, NO_RETRIEVAL),
