@@ -270,7 +270,7 @@ def _select(
     if not clauses:
         return {}
     found = yield from select_citations(work.source.question, clauses, work.source.passages, seed=settings.seed)
-    return {i: book.look_up(s) for i, s in zip(numbers, found)}
+    return dict(zip(numbers, found))
 
 
 def _check_entailment(
