@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared_core.errors import InputError
 from shared_core.evaluation import plots
 from shared_core.evaluation.compare.figures import METHOD, ComparisonFigures, Estimate
 from shared_core.evaluation.compare.outcomes import ComparisonRow
 from shared_core.evaluation.report import page_environment
-from shared_core.support.files import replace_file
+from shared_core.evaluation.runner import judgements, write_result
 
 DISAGREEMENTS = 60
 """Most questions shown of those that some configurations answer right and others do not."""
@@ -29,15 +28,15 @@ class Comparison(ComparisonFigures):
 
     def write(self, path: str | Path) -> Path:
         """Write ``to_dict`` as JSON, atomically; InputError if the file cannot be written."""
-        return _write(Path(path), json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n")
+        return write_result(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n")
 
     def write_table(self, path: str | Path) -> Path:
         """Write ``table`` as CSV; InputError if the file cannot be written."""
-        return _write(Path(path), _as_csv(self.table()))
+        return write_result(path, _as_csv(self.table()))
 
     def write_answers(self, path: str | Path) -> Path:
         """Write one CSV line per question and configuration; InputError if the file cannot be written."""
-        return _write(Path(path), _as_csv([_flat(row) for i in range(len(self.questions)) for row in self._at(i)]))
+        return write_result(path, _as_csv([_flat(row) for i in range(len(self.questions)) for row in self._at(i)]))
 
     def _at(self, number: int) -> list[ComparisonRow]:
         return [self.rows[name][number] for name in self.names]
@@ -100,15 +99,6 @@ def _cell(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def _write(path: Path, text: str) -> Path:
-    try:
-        with replace_file(path) as file:
-            file.write(text.encode("utf-8", "replace").decode())
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
-    return path
-
-
 def headline(comparison: ComparisonFigures) -> list[str]:
     """Return the main figures that any configuration defines; calls and tokens only if a model was asked."""
     rho = f"{headline_target(comparison):g}"
@@ -159,7 +149,7 @@ def write_page(comparison: ComparisonFigures, plots: Sequence[Path], path: Path,
         sessions=[json.dumps(s, indent=2, ensure_ascii=False, default=str) for s in comparison.run.sessions],
         made_with={n: json.dumps(comparison.run.configurations[n], indent=2, default=str) for n in comparison.names},
     )  # fmt: skip
-    return _write(path, page)
+    return write_result(path, page)
 
 
 def _rest(comparison: ComparisonFigures) -> list[str]:
@@ -207,7 +197,7 @@ def draw(comparison: ComparisonFigures, folder: Path) -> list[Path]:
         InputError: a file cannot be written.
         MissingDependencyError: matplotlib is not installed.
     """
-    judged = {name: _judgements(rows) for name, rows in comparison.rows.items()}
+    judged = {name: judgements(row.record for row in rows) for name, rows in comparison.rows.items()}
     sure = {name: found for name, found in judged.items() if any(not math.isnan(c) for c in found[0])}
     target = headline_target(comparison)
     written = []
@@ -278,13 +268,6 @@ def _bars(estimate: Estimate) -> list[list[float]] | None:
 
 def _marked(number: int) -> dict[str, str]:
     return {"color": plots.drawing(number)["color"], "marker": plots.mark_of(number)}
-
-
-def _judgements(rows: Sequence[ComparisonRow]) -> tuple[list[float], list[float]]:
-    """Return (confidences, correctness) of the rows without error that can be judged."""
-    known = [row.record for row in rows if row.record.correct is not None and not row.record.error]
-    sure = [math.nan if r.confidence is None else r.confidence for r in known]
-    return sure, [float(bool(r.correct)) for r in known]
 
 
 def _some_minor(value: float, _: int) -> str:
