@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
@@ -31,8 +30,10 @@ def name_event(event: Event) -> Named | None:
     return None
 
 
-def name_decision(made: Decision) -> Named:
-    """Convert a decision to a custom event."""
+def name_decision(made: Decision | None) -> Named | None:
+    """Convert a decision, if there is one, to a custom event."""
+    if made is None:
+        return None
     data = {"kind": made.kind, "outcome": made.outcome, "reason": made.reason, "values": dict(made.values)}
     return DECISION, data
 
@@ -47,15 +48,3 @@ async def atell(event: Named | None, config: RunnableConfig) -> None:
     """``tell`` for async runs."""
     if event is not None:
         await adispatch_custom_event(*event, config=config)
-
-
-def tell_all(trace: Iterable[Decision], config: RunnableConfig) -> None:
-    """Dispatch each decision of a trace."""
-    for made in trace:
-        tell(name_decision(made), config)
-
-
-async def atell_all(trace: Iterable[Decision], config: RunnableConfig) -> None:
-    """``tell_all`` for async runs."""
-    for made in trace:
-        await atell(name_decision(made), config)

@@ -16,9 +16,17 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect import _events, _messages
 from langchain_selfreflect._caller import Caller, enter
-from langchain_selfreflect._fields import AnyModel, AnyRetriever, Figure, Logprobs, OurJudge
+from langchain_selfreflect._fields import (
+    AnyModel,
+    AnyRetriever,
+    Figure,
+    Logprobs,
+    Made,
+    OurJudge,
+    ReflectSettings,
+    Strict,
+)
 from langchain_selfreflect._retrieval import as_retriever, with_usual_k
-from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import to_passages
 from langchain_selfreflect.lm import as_language_model
 from shared_core.errors import InputError
