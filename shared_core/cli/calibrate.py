@@ -76,8 +76,10 @@ def default_command(questions: Questions, run: CalibrateOptions, flags: FlagOpti
         _fit_guarantee(run, questions, flags.guarantee, flags.target_accuracy, flags.alpha, flags.claims_file)
         return
     from shared_core.evaluation.fitting import read_labelled_claims
+    from shared_core.evaluation.fitting.asking import check_choice
 
-    _check_choice("--purpose", flags.purpose, _ORDER)
+    for name in flags.purpose:
+        check_choice("--purpose", name, _ORDER)
     if "support" in flags.purpose and flags.support_rows is None:
         raise InputError("Calibrating support needs labelled claims.", hint="selfreflect calibrate support CLAIMS")
     wanted = set(flags.purpose or _default_purposes(run)) | ({"support"} if flags.support_rows is not None else set())
@@ -186,12 +188,6 @@ def _warn(old: str, new: str) -> None:
     note(f"warning: {old} of `selfreflect calibrate` will go; use: {new}", style="yellow")
 
 
-def _check_choice(option: str, values: Sequence[str], known: Sequence[str]) -> None:
-    for value in values:
-        if value not in known:
-            raise InputError(f"Unknown {option} {value!r}.", hint=f"Choose from: {', '.join(known)}.")
-
-
 def _fit_options(
     run: CalibrateOptions,
     labels: str = "auto",
@@ -200,8 +196,9 @@ def _fit_options(
     claims: Sequence[tuple[str, str, bool]] = (),
 ) -> FitOptions:
     from shared_core.evaluation.fitting import FitOptions
+    from shared_core.evaluation.fitting.asking import check_choice
 
-    _check_choice("--rule", [rule], _RULES)
+    check_choice("--rule", rule, _RULES)
     if (rule == "target_accuracy") != (target is not None):
         raise InputError("--rule target_accuracy and --target need each other.", hint="--target 0.9, for example.")
     return FitOptions(

@@ -102,14 +102,6 @@ def _packages() -> dict[str, str | None]:
     return found
 
 
-def missing_extras(packages: Mapping[str, str | None]) -> list[str]:
-    """Return the extras of the default that lack a package."""
-    absent = {name for name, version in packages.items() if version is None}
-    return [
-        extra for extra in _DEFAULT_EXTRAS if any(extra in PACKAGES[name].split(", ") for name in absent)
-    ]  # fmt: skip
-
-
 def _device() -> str:
     if importlib.util.find_spec("torch") is None:
         return "cpu"
@@ -133,15 +125,15 @@ def _probe(what: Callable[[], dict[str, Any]], packages: Mapping[str, str | None
         message, hint = error.message, error.hint
     except Exception as error:  # a doctor reports what is broken, whatever it is
         message, hint = f"{type(error).__name__}: {error}", ""
-    if packages is not None and (extras := missing_extras(packages)):
-        named = ", ".join(name for name, version in packages.items() if version is None and _is_of(name, extras))
+    absent = [name for name, version in (packages or {}).items() if version is None]
+    lacking = {extra: [name for name in absent if extra in PACKAGES[name].split(", ")] for extra in _DEFAULT_EXTRAS}
+    if any(lacking.values()):
+        named = ", ".join(dict.fromkeys(name for names in lacking.values() for name in names))
         message = f"{message} (not installed: {named})"
-        hint = f"pip install 'selfreflect-rag[default]' (missing of it: {', '.join(extras)})"
+        hint = (
+            f"pip install 'selfreflect-rag[default]' (missing of it: {', '.join(e for e, n in lacking.items() if n)})"
+        )
     return {"ok": False, "error": message, "hint": hint}
-
-
-def _is_of(package: str, extras: list[str]) -> bool:
-    return any(extra in extras for extra in PACKAGES[package].split(", "))
 
 
 def _default() -> dict[str, Any]:

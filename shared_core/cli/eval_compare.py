@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from rich.table import Table
@@ -24,8 +24,7 @@ from shared_core.settings import PipelineName, SelfReflectSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shared_core.evaluation.compare import Comparison, Estimate, FigureOptions, Shard
-    from shared_core.evaluation.dataset import Question
+    from shared_core.evaluation.compare import Comparison, Estimate, Shard
     from shared_core.evaluation.judging import Record
     from shared_core.evaluation.runner import AnswersMany, Evaluation
     from shared_core.facades.engine import SelfReflectEngine
@@ -44,38 +43,6 @@ def read_shard(text: str | None) -> Shard | None:
     if not slash or not number.strip().isdecimal() or not count.strip().isdecimal():
         raise InputError(f"--shard takes I/N, not {text!r}.", hint="--shard 1/4")
     return int(number), int(count)
-
-
-def ask_all(
-    systems: Mapping[str, AnswersMany],
-    rows: Sequence[Question],
-    *,
-    output: Path | None,
-    shard: Shard | None,
-    batch_size: int,
-    about: Mapping[str, Any],
-    **options: Unpack[FigureOptions],
-) -> Comparison:
-    """Ask with a progress bar; answers in the folder survive an interruption. Arguments as ``evaluation.compare``."""
-    from shared_core.evaluation.compare import compare
-
-    asked = len(rows) if shard is None else len(rows[shard[0] - 1 :: shard[1]])
-    try:
-        with question_progress(err, asked * len(systems), "asking") as progress:
-            return compare(
-                systems,
-                rows,
-                folder=output,
-                shard=shard,
-                batch_size=batch_size,
-                about=about,
-                progress=progress,
-                **options,
-            )
-    except KeyboardInterrupt:
-        if output is not None:
-            note(f"Answers so far are kept in {output}: the same command continues there.", style="yellow")
-        raise
 
 
 def drawn(comparison: Comparison) -> Comparison:

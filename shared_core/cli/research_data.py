@@ -128,6 +128,7 @@ def research_data_command(options: SearchOptions) -> None:
 def _search_engine(options: SearchOptions, settings: SelfReflectSettings) -> SelfReflectEngine:
     """Build the engine, comparing each part with the folder's configuration before the next, heavier one is loaded."""
     from shared_core.facades.engine import SelfReflectEngine
+    from shared_core.reading.support import CrossEncoderSupportScorer
     from shared_core.retrieval import BM25Retriever
     from shared_core.training.labelling import check_documents
     from shared_core.training.research.searches import options_of, searches_log
@@ -138,6 +139,6 @@ def _search_engine(options: SearchOptions, settings: SelfReflectSettings) -> Sel
     retriever = open_index(options.docs, options.index, options.vectors).retriever() if reads else BM25Retriever()
     if not answers_closed_book(settings):
         check_documents(log, retriever)
-    judge = None if options.judge is None else common.load_judge(options.judge)
+    judge = None if options.judge is None else CrossEncoderSupportScorer(options.judge)
     model = common.build_model(options.model, options.base_url, options.dtype)
     return SelfReflectEngine(retriever, model, settings, judge=judge)
