@@ -289,7 +289,7 @@ def _fit(
     finally:  # the claims are worth having even if there were too few
         _write_claims(labels, claims_file)
     if labels.by:
-        out.print(labels.summary(), markup=False, highlight=False)
+        out.print(labels.summary())
     _write(run, before, fitted, asked)
 
 
@@ -319,7 +319,7 @@ def _fit_each(
         spent = (lambda: describe(meter.usage, prices)) if engine.resources.models else str
         with question_progress(err, len(rows), f"Calibrating: {name}", spent) as progress:
             fitted[name] = fit(name, engine, rows, options, progress=progress, kept=asked, meter=meter)
-        out.print(fitted[name].summary(), markup=False, highlight=False)
+        out.print(fitted[name].summary())
     return fitted
 
 
@@ -330,7 +330,7 @@ def _write(run: CalibrateOptions, before: dict[str, AnyCalibration], fitted: dic
     useful = {name: f for name, f in fitted.items() if not f.shortfall}
     if useful:
         calibration_io.save(run.output, {**before, **{name: f.calibration for name, f in useful.items()}})
-        out.print(f"written: {run.output}", markup=False, highlight=False)
+        out.print(f"written: {run.output}")
     if "gate" in useful:
         composed = run.pipeline == "composed"
         where = "it is shown only with allow_answers_without_citation" if composed else "its text says so"
@@ -338,11 +338,11 @@ def _write(run: CalibrateOptions, before: dict[str, AnyCalibration], fitted: dic
     for result in fitted.values() if run.plots is not None else ():
         drawn = result.plot(cast(Path, run.plots))
         for path in drawn:
-            out.print(f"plot: {path}", markup=False, highlight=False)
+            out.print(f"plot: {path}")
         if not drawn:
             note(f"{result.purpose}: nothing is plotted, as no rows can be held out.")
     for name in fitted.keys() - useful.keys():
-        err.print(f"not written: {name}: {fitted[name].shortfall}", style="red", markup=False, highlight=False)
+        err.print(f"not written: {name}: {fitted[name].shortfall}", style="red")
     if len(useful) < len(fitted):
         note(f"What was asked is kept in {asked.path}: add questions, or try another method or model.")
         raise typer.Exit(FAILED)
@@ -359,4 +359,4 @@ def _write_claims(labels: ClaimLabels, path: Path | None) -> None:
     from shared_core.training.rows import write_json_lines
 
     write_json_lines(labels.rows(), path)
-    out.print(f"claims: {path} (correct the labels, then calibrate with it)", markup=False, highlight=False)
+    out.print(f"claims: {path} (correct the labels, then calibrate with it)")

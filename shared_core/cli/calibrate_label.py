@@ -58,18 +58,18 @@ def label_claims(run: CalibrateOptions, questions: Path, labelled: Path) -> None
     by_user = [one["label"] for claims in done.values() for one in claims]
     note(f"{len(by_user)} claims are labelled, {sum(map(bool, by_user))} of them right.")
     if labelled.exists():
-        out.print(f"labels: {labelled} (calibrate with it in place of {questions})", markup=False, highlight=False)
+        out.print(f"labels: {labelled} (calibrate with it in place of {questions})")
 
 
 def _ask(question: Question, claims: Sequence[Claim], title: str) -> tuple[list[tuple[str, bool]], bool]:
     """Return the labels given, and whether the user goes on."""
     given: list[tuple[str, bool]] = []
     for claim in claims:
-        out.print(f"\n{title}: {question.question}", style="bold", markup=False, highlight=False)
-        out.print(f"claim: {claim.text}", markup=False, highlight=False)
+        out.print(f"\n{title}: {question.question}", style="bold")
+        out.print(f"claim: {claim.text}")
         for citation in claim.citations:
             where = ", ".join(dict.fromkeys(span.passage_id for span in citation.spans))
-            out.print(f"  quote ({where}): {citation.quote}", markup=False, highlight=False)
+            out.print(f"  quote ({where}): {citation.quote}")
         reply = _read_reply()
         if reply in ("q", "quit"):
             return given, False

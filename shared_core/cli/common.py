@@ -144,7 +144,7 @@ def _show_fault(error: Exception) -> None:
     hint = "Run it again with -v for the traceback, and report it as a bug."
     show_error(SelfReflectError(f"Something went wrong: {type(error).__name__}: {error}", hint=hint))
     if Verbosity.level >= 1:
-        err.print("".join(traceback.format_exception(error)), markup=False)
+        err.print("".join(traceback.format_exception(error)))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from shared_core import __version__
 from shared_core.cli.common import FAILED, build_model, reports_errors
-from shared_core.cli.console import Verbosity, cell, err, note, out, write_json
+from shared_core.cli.console import Verbosity, err, note, out, write_json
 from shared_core.errors import IndexMissingError, SelfReflectError, StoreError
 from shared_core.settings import SelfReflectSettings, Settings
 
@@ -194,7 +194,7 @@ def _show(report: dict[str, Any]) -> None:
     out.print(Text(f"indexes of `ask --docs`: {report['cache']}"))
     table = Table("package", "version", "extra")
     for name, version in report["packages"].items():
-        table.add_row(name, cell(version) if version else "[dim]not installed[/dim]", PACKAGES[name])
+        table.add_row(name, version or Text("not installed", style="dim"), PACKAGES[name])
     out.print(table)
     for part in ("embedded_default", "documents", "model", "chroma_server", "index"):
         if part in report:
@@ -233,4 +233,4 @@ def _add_settings(table: Table, group: type[Settings], prefix: str) -> None:
         limits = ", ".join(str(m) for m in field.metadata)
         default = field.get_default(call_default_factory=True)
         about = [prefix + name, f"{label} {limits}".strip(), str(default), field.description or ""]
-        table.add_row(*map(cell, about))
+        table.add_row(*about)

@@ -231,5 +231,5 @@ def _show(result: Evaluation, drawn_from: Comparison | None = None) -> None:
     out.print(table)
     undefined = [name.replace("_", " ") for name, value in result.metrics.items() if not math.isfinite(value)]
     if undefined:
-        err.print(f"not defined for these questions: {', '.join(undefined)}", markup=False, highlight=False)
+        err.print(f"not defined for these questions: {', '.join(undefined)}")
     show_failed(record for record in result.records if record.error)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shared_core.cli.common import FAILED, check_output, reports_errors
-from shared_core.cli.console import cell, err, note, out, question_progress
+from shared_core.cli.console import err, note, out, question_progress
 from shared_core.cli.options import with_set
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.settings import PipelineName, SelfReflectSettings
@@ -57,8 +57,8 @@ def save_all(comparison: Comparison, folder: Path) -> None:
     """Write every file and print their paths, the page last."""
     paths = comparison.save(folder)
     for path in paths[:-1]:
-        err.print(f"written: {path}", markup=False, highlight=False)
-    err.print(f"report: {paths[-1]}", markup=False, highlight=False)
+        err.print(f"written: {path}")
+    err.print(f"report: {paths[-1]}")
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -68,15 +68,15 @@ def show_comparison(comparison: Comparison) -> None:
     columns = ["figure", "configuration", f"value [{comparison.level:.0%}]", "n"]
     if len(comparison.names) > 1:
         columns.append(f"difference from {comparison.reference}")
-    table = Table(*map(cell, columns), header_style="bold")
+    table = Table(*columns, header_style="bold")
     for figure in headline(comparison):
         for number, name in enumerate(comparison.names):
             estimate = comparison.figures[name].get(figure)
             over = "" if estimate is None or estimate.over is None else str(estimate.over)
-            line = [figure.replace("_", " ") if not number else "", cell(name), cell(show_figure(estimate)), over]
+            line = [figure.replace("_", " ") if not number else "", name, show_figure(estimate), over]
             difference = comparison.differences.get((name, comparison.reference), {}).get(figure)
             if len(comparison.names) > 1:
-                line.append(cell(_shown(difference)))
+                line.append(_shown(difference))
             table.add_row(*line, end_section=number == len(comparison.names) - 1)
     out.print(table)
     out.print(Text(f"over {len(comparison.questions)} questions · {_note(comparison)}", style="dim"))

@@ -156,7 +156,7 @@ def write_command(
     for split in SPLITS:
         lines = [json.dumps(q.to_dict(), ensure_ascii=False) for q in world.questions(split=split)]
         (folder / f"questions_{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    out.print(f"written: {folder}", markup=False, highlight=False)
+    out.print(f"written: {folder}")
 
 
 @reports_errors

@@ -121,8 +121,8 @@ def research_data_command(options: SearchOptions) -> None:
     write_json_lines(made.rloo, options.output / "rloo.jsonl")
     costs = {"failed": len(failed), "tokens": sum(s.tokens for s in searches)}
     write_report(options.output / "report.json", {**made.counts, **costs, "utility_sd": made.utility_sd})
-    out.print(", ".join(f"{count} {name}" for name, count in made.counts.items()), markup=False, highlight=False)
-    out.print(f"written: {options.output}", markup=False, highlight=False)
+    out.print(", ".join(f"{count} {name}" for name, count in made.counts.items()))
+    out.print(f"written: {options.output}")
 
 
 def _search_engine(options: SearchOptions, settings: SelfReflectSettings) -> SelfReflectEngine:

@@ -156,7 +156,7 @@ def training_steps() -> Iterator[Progress | None]:
 
         def line(done: int, total: int, loss: float | None) -> None:
             if loss is not None and (done % 50 == 0 or done in (1, total)):
-                err.print(f"step {done} of {total}, loss {loss:.4f}", highlight=False)
+                err.print(f"step {done} of {total}, loss {loss:.4f}")
 
         yield line
         return
