@@ -215,6 +215,8 @@ def _finish(result: Evaluation, options: EvalOptions, drawn_from: Comparison | N
 
 def _show(result: Evaluation, drawn_from: Comparison | None = None) -> None:
     """Print the table of metrics, with intervals and numbers of questions if they were drawn."""
+    from shared_core.evaluation.runner import errors_of
+
     columns = ["figure", "value"] if drawn_from is None else ["figure", "value", f"{drawn_from.level:.0%}", "n"]
     table = Table(*columns, title=None, header_style="bold")
     table.columns[1].justify = "right"
@@ -232,4 +234,4 @@ def _show(result: Evaluation, drawn_from: Comparison | None = None) -> None:
     undefined = [name.replace("_", " ") for name, value in result.metrics.items() if not math.isfinite(value)]
     if undefined:
         err.print(f"not defined for these questions: {', '.join(undefined)}")
-    show_failed(record for record in result.records if record.error)
+    show_failed(errors_of(result.records))

@@ -22,10 +22,7 @@ from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.settings import PipelineName, SelfReflectSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from shared_core.evaluation.compare import Comparison, Estimate, Shard
-    from shared_core.evaluation.judging import Record
     from shared_core.evaluation.runner import AnswersMany, Evaluation
     from shared_core.facades.engine import SelfReflectEngine
 
@@ -81,7 +78,7 @@ def show_comparison(comparison: Comparison) -> None:
     out.print(table)
     out.print(Text(f"over {len(comparison.questions)} questions · {_note(comparison)}", style="dim"))
     for name in comparison.names:
-        show_failed((row.record for row in comparison.rows[name] if row.record.error), f" with {name}")
+        show_failed(comparison.errors(name), f" with {name}")
     if comparison.left_out:
         note(
             f"{comparison.left_out} answers left out: not every configuration was asked their questions.",
@@ -89,11 +86,8 @@ def show_comparison(comparison: Comparison) -> None:
         )
 
 
-def show_failed(records: Iterable[Record], whose: str = "") -> None:
+def show_failed(failed: Mapping[str, Sequence[str]], whose: str = "") -> None:
     """Print the errors of failed questions, each with the first of their ids."""
-    failed: dict[str, list[str]] = {}
-    for record in records:
-        failed.setdefault(record.error, []).append(record.id)
     for error, ids in failed.items():
         which = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
         err.print(Text(f"failed{whose} ({len(ids)}: {which}): {error}", style="yellow"))

@@ -340,8 +340,7 @@ def show_failures(failed: Mapping[str, str]) -> None:
     """Print each error once, with the questions that it hit."""
     for why in sorted(set(failed.values())):
         ids = [i for i, e in failed.items() if e == why]
-        message = f"failed ({len(ids)}: {', '.join(ids[:5])}): {why}"
-        err.print(message, style="yellow")
+        err.print(f"failed ({len(ids)}: {', '.join(ids[:5])}): {why}", style="yellow")
 
 
 def write_report(path: Path, values: Mapping[str, Any]) -> None:

@@ -80,6 +80,15 @@ def judgements(records: Iterable[Record]) -> tuple[list[float], list[float]]:
     return [_known(r.confidence) for r in known], [float(bool(r.correct)) for r in known]
 
 
+def errors_of(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
+    """Return the errors of failed questions, each with the ids of its questions."""
+    found: dict[str, tuple[str, ...]] = {}
+    for record in records:
+        if record.error:
+            found[record.error] = (*found.get(record.error, ()), record.id)
+    return found
+
+
 def write_result(path: str | Path, text: str) -> Path:
     """Write a file whole or not at all, and return its path; InputError if it cannot be written.
 

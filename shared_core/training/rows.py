@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from shared_core.errors import DocumentError, InputError
+from shared_core.evaluation.dataset import line_rows, read_text
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.encoding import plain_text
 from shared_core.support.files import replace_file
@@ -244,16 +245,6 @@ def read_rows_of(path: str | Path, make: Callable[[Any], T], hint: str = "") -> 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[str, Any]]:
     """Yield (place, value) of each line that is not blank; DocumentError or InputError as ``read_rows``."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DocumentError(f"{path} is not UTF-8 text.", hint="Save the file as UTF-8.") from error
-    except OSError as error:
-        raise DocumentError(f"{path} cannot be read: {error.strerror or error}.") from error
-    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: U+2028 may stand in a JSON string
-        if line.strip():
-            where = f"{path}, line {number}"
-            try:
-                yield where, json.loads(line)
-            except ValueError as error:
-                raise InputError(f"{where}: no JSON ({error}).", hint=_HINT) from error
+    path = Path(path)
+    text = read_text(path, "Give a file of JSON lines.")
+    yield from ((f"{path}, {where}", value) for where, value in line_rows(path, text, "jsonl", _HINT))
