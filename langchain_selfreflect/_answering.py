@@ -12,7 +12,6 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_selfreflect._caller import Caller
 from langchain_selfreflect._question import ChainInput
-from shared_core.errors import ResponseError
 from shared_core.types import Answer, Event, Finished
 
 Output = TypeVar("Output")
@@ -183,10 +182,8 @@ class Answering(Runnable[ChainInput, Output]):
 
 def find_answer(events: Iterable[Event]) -> Answer:
     """Consume all events, so that later ones are dispatched too, and return the answer."""
-    found = [event.answer for event in events if isinstance(event, Finished)]
-    if not found:
-        raise ResponseError("The pipeline ended without an answer.", hint="This is a bug of the pipeline.")
-    return found[-1]
+    (answer,) = [event.answer for event in events if isinstance(event, Finished)]
+    return answer
 
 
 def _join(pieces: list[Any]) -> ChainInput:

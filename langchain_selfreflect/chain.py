@@ -220,24 +220,24 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         """Yield the engine's events and dispatch them to callbacks. Runs in a context of its own."""
         asked = find_asked(input, self.input_key)
         enter(replace(caller, history=asked.history))
-        _events.tell(_events.name_decision(asked.note), caller.run)
+        _events.tell(asked.note, caller.run)
         asked = self._condensing.prepare(asked, caller.run)
         with in_words_of(self, lm="llm"), closing(cast("Any", self._engine_of(caller).stream(asked))) as events:
             for event in events:
-                _events.tell(_events.name_event(event), caller.run)
+                _events.tell(event, caller.run)
                 yield _with_note(event, asked)
 
     async def aevents(self, input: ChainInput, caller: Caller) -> AsyncGenerator[Event, None]:
         """``events`` for async runs."""
         asked = find_asked(input, self.input_key)
         enter(replace(caller, history=asked.history))
-        await _events.atell(_events.name_decision(asked.note), caller.run)
+        await _events.atell(asked.note, caller.run)
         asked = await self._condensing.aprepare(asked, caller.run)
         with in_words_of(self, lm="llm"):
             await self._made.aget(self, self._make)
             async with aclosing(cast("Any", self._engine_of(caller).astream(asked))) as events:
                 async for event in events:
-                    await _events.atell(_events.name_event(event), caller.run)
+                    await _events.atell(event, caller.run)
                     yield _with_note(event, asked)
 
     def _output(self, input: ChainInput, answer: Answer, caller: Caller) -> AIMessage:
@@ -254,10 +254,10 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         """Answer questions together, each on behalf of its caller; answers or errors, in order."""
         batch = _Batch.of(inputs, callers, self.input_key)
         for caller, asked in zip(batch.callers, batch.asked):
-            _events.tell(_events.name_decision(asked.note), caller.run)
+            _events.tell(asked.note, caller.run)
 
         def listen(i: int, event: Event) -> None:
-            _events.tell(_events.name_event(event), batch.callers[i].run)
+            _events.tell(event, batch.callers[i].run)
 
         todo = [self._condensing.prepare(a, c.run) for a, c in zip(batch.asked, batch.callers, strict=True)]
         return self._end(batch, self._engine_of(_common(batch)).answer_many(todo, listen, wrap=batch.tag))
@@ -266,7 +266,7 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         """``answer_batch`` for async runs."""
         batch = _Batch.of(inputs, callers, self.input_key)
         for caller, asked in zip(batch.callers, batch.asked):
-            await _events.atell(_events.name_decision(asked.note), caller.run)
+            await _events.atell(asked.note, caller.run)
         await self._made.aget(self, self._make)
         engine = self._engine_of(_common(batch))
         pairs = zip(batch.asked, batch.callers, strict=True)
@@ -342,7 +342,7 @@ async def _telling(config_of: Callable[[int], RunnableConfig]) -> AsyncIterator[
 
     async def dispatch() -> None:
         while (item := await queue.get()) is not None:
-            await _events.atell(_events.name_event(item[1]), config_of(item[0]))
+            await _events.atell(item[1], config_of(item[0]))
 
     worker = asyncio.create_task(dispatch())
     try:

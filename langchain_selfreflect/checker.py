@@ -162,7 +162,7 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         checker, checked = self.checker, None
         with closing(cast("Any", checker.stream(given.text, given.question, given.passages))) as events:
             for event in events:
-                _events.tell(_events.name_event(event), config)
+                _events.tell(event, config)
                 checked = event.answer if isinstance(event, Finished) else checked
         return self._give(input, given, checked, checker.settings)
 
@@ -176,7 +176,7 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         checker, checked = await self._made.aget(self, self._make), None
         async with aclosing(checker.astream(given.text, given.question, given.passages)) as events:
             async for event in events:
-                await _events.atell(_events.name_event(event), config)
+                await _events.atell(event, config)
                 checked = event.answer if isinstance(event, Finished) else checked
         return self._give(input, given, checked, checker.settings)
 

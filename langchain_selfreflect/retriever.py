@@ -109,7 +109,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             gated, reranker = self._made.get(self, self._make)
             found = gated.ask(query, self._to_fetch(k, reranker))
             for made in found.trace:
-                _events.tell(_events.name_decision(made), config)
+                _events.tell(made, config)
             ranked = reranker.rerank(query, found.passages) if reranker and found.passages else None
         return self._documents(found, ranked, k, caller)
 
@@ -121,7 +121,7 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             gated, reranker = await self._made.aget(self, self._make)
             found = await gated.aask(query, self._to_fetch(k, reranker))
             for made in found.trace:
-                await _events.atell(_events.name_decision(made), config)
+                await _events.atell(made, config)
             ranked = await reranker.arerank(query, found.passages) if reranker and found.passages else None
         return self._documents(found, ranked, k, caller)
 
@@ -169,11 +169,9 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             return to_documents(found.passages, caller.documents)[: self._wanted(k)]
         kept = ranked[: self._wanted(k)]
         documents = to_documents((r.passage for r in kept), caller.documents)
-        return [_with_rank(d, r) for d, r in zip(documents, kept)]
-
-
-def _with_rank(document: Document, ranked: Ranked) -> Document:
-    return annotate(document, selfreflect_rank_reason=ranked.reason, **rank_notes(ranked))
+        return [
+            annotate(d, selfreflect_rank_reason=r.reason, **rank_notes(r)) for d, r in zip(documents, kept, strict=True)
+        ]
 
 
 def rank_notes(ranked: Ranked) -> dict[str, Any]:

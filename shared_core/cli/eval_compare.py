@@ -121,26 +121,17 @@ def all_failed(comparison: Comparison) -> bool:
     return all(row.record.error for rows in comparison.rows.values() for row in rows)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MergeOptions:
-    """Options of ``selfreflect eval merge``.
-
-    >>> MergeOptions(folders=[Path("one")], output=Path("all")).resamples
-    1000
-    """
-
-    folders: Annotated[list[Path], typer.Argument(help="Folders of `selfreflect eval -o`: shards, or other runs.")]
+@reports_errors
+def eval_merge_command(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of `selfreflect eval -o`: shards, or other runs.")],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="Folder for all answers, figures and the page; may be one of FOLDERS."),
-    ]
-    baseline: Baseline = ""
-    resamples: Resamples = 1000
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the comparison as JSON here.")] = None
-
-
-@reports_errors
-def eval_merge_command(options: MergeOptions) -> None:
+    ],
+    baseline: Baseline = "",
+    resamples: Resamples = 1000,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the comparison as JSON here.")] = None,
+) -> None:
     """Merge shards, or runs of several models on the same questions; for one folder, write figures and page again.
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
@@ -148,15 +139,15 @@ def eval_merge_command(options: MergeOptions) -> None:
     from shared_core.evaluation.compare import merge, missing_shards
     from shared_core.evaluation.plots import require_matplotlib
 
-    check_output(options.json_file, "--json")
+    check_output(json_file, "--json")
     require_matplotlib()
-    comparison = drawn(merge(options.folders, options.output, baseline=options.baseline, resamples=options.resamples))
+    comparison = drawn(merge(folders, output, baseline=baseline, resamples=resamples))
     show_comparison(comparison)
     missing = missing_shards(comparison.run.sessions)
     if missing:
         note(f"Missing shards: {', '.join(missing)}.", style="yellow")
-    save_all(comparison, options.output)
-    show_written("comparison", comparison, options.json_file, None)
+    save_all(comparison, output)
+    show_written("comparison", comparison, json_file, None)
     if all_failed(comparison):
         raise typer.Exit(FAILED)
 

@@ -42,8 +42,30 @@ class Comparison(ComparisonFigures):
         return [self.rows[name][number] for name in self.names]
 
     def plot(self, folder: str | Path) -> list[Path]:
-        """Draw risk–coverage, reliability, utility and cost of all configurations, as far as they are defined."""
-        return draw(self, Path(folder))
+        """Draw risk–coverage, reliability, utility and cost of all configurations, as far as they are defined.
+
+        Each is a PNG file.
+
+        Raises:
+            InputError: a file cannot be written.
+            MissingDependencyError: matplotlib is not installed.
+        """
+        folder = Path(folder)
+        judged = {name: judgements(row.record for row in rows) for name, rows in self.rows.items()}
+        sure = {name: found for name, found in judged.items() if any(not math.isnan(c) for c in found[0])}
+        target = headline_target(self)
+        written = []
+        utility = {n: self.figures[n][f"utility_{target:g}"] for n in self.names}
+        defined = any(math.isfinite(e.value) for e in utility.values())
+        if defined:
+            written.append(utilities(utility, target, self.level, folder / "utility.png"))
+        if sure:
+            written.append(plots.risk_coverage(sure, folder / "risk_coverage.png"))
+            written.append(plots.reliability(sure, folder / "reliability.png"))
+        if defined and len(utility) > 1:
+            seconds = {n: self.figures[n]["seconds_per_question"].value for n in self.names}
+            written.append(cost(utility, seconds, target, folder / "cost.png"))
+        return written
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``comparison.json``, ``figures.csv``, ``answers.csv``, the plots and ``report.html``, which holds them.
@@ -58,8 +80,8 @@ class Comparison(ComparisonFigures):
             self.write_table(folder / "figures.csv"),
             self.write_answers(folder / "answers.csv"),
         ]
-        plots = self.plot(folder)
-        return [*written, *plots, write_page(self, plots, folder / "report.html")]
+        drawn = self.plot(folder)
+        return [*written, *drawn, write_result(folder / "report.html", _page(self, drawn))]
 
 
 def _flat(row: ComparisonRow) -> dict[str, Any]:
@@ -129,14 +151,10 @@ def _number(value: float, *, signed: bool) -> str:
     return f"{value + 0.0:{'+' if signed else ''}{form}}"
 
 
-def write_page(comparison: ComparisonFigures, plots: Sequence[Path], path: Path, *, title: str = "Evaluation") -> Path:
-    """Write one self-contained HTML page (no scripts, no outside resources) and return its path.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    page = page_environment().get_template("comparison.html.j2").render(
-        title=title,
+def _page(comparison: ComparisonFigures, plots: Sequence[Path]) -> str:
+    """Make one self-contained HTML page: no scripts, no outside resources."""
+    return page_environment().get_template("comparison.html.j2").render(
+        title="Evaluation",
         c=comparison,
         method=METHOD,
         first=headline(comparison),
@@ -149,7 +167,6 @@ def write_page(comparison: ComparisonFigures, plots: Sequence[Path], path: Path,
         sessions=[json.dumps(s, indent=2, ensure_ascii=False, default=str) for s in comparison.run.sessions],
         made_with={n: json.dumps(comparison.run.configurations[n], indent=2, default=str) for n in comparison.names},
     )  # fmt: skip
-    return write_result(path, page)
 
 
 def _rest(comparison: ComparisonFigures) -> list[str]:
@@ -188,29 +205,6 @@ def _disagreements(comparison: ComparisonFigures) -> list[dict[str, Any]]:
 
 def _outcome(utility: float | None) -> str | None:
     return None if utility is None else "right" if utility > 0 else "wrong" if utility < 0 else "nothing shown"
-
-
-def draw(comparison: ComparisonFigures, folder: Path) -> list[Path]:
-    """Draw the plots that are defined, each a PNG file.
-
-    Raises:
-        InputError: a file cannot be written.
-        MissingDependencyError: matplotlib is not installed.
-    """
-    judged = {name: judgements(row.record for row in rows) for name, rows in comparison.rows.items()}
-    sure = {name: found for name, found in judged.items() if any(not math.isnan(c) for c in found[0])}
-    target = headline_target(comparison)
-    written = []
-    utility = {n: comparison.figures[n][f"utility_{target:g}"] for n in comparison.names}
-    if any(math.isfinite(e.value) for e in utility.values()):
-        written.append(utilities(utility, target, comparison.level, folder / "utility.png"))
-    if sure:
-        written.append(plots.risk_coverage(sure, folder / "risk_coverage.png"))
-        written.append(plots.reliability(sure, folder / "reliability.png"))
-    if len(utility) > 1 and any(math.isfinite(e.value) for e in utility.values()):
-        seconds = {n: comparison.figures[n]["seconds_per_question"].value for n in comparison.names}
-        written.append(cost(utility, seconds, target, folder / "cost.png"))
-    return written
 
 
 def headline_target(comparison: ComparisonFigures) -> float:

@@ -12,8 +12,8 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
@@ -146,12 +146,16 @@ _SOME = 1000  # passages read at a time
 
 def versions() -> dict[str, str]:
     """Return the versions of this project, Python, the platform, and installed packages that answers depend on."""
-    found = {"selfreflect": __version__, "python": platform.python_version(), "platform": platform.platform()}
-    for name in _PACKAGES:
-        try:
+    own = {"selfreflect": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    return own | installed(_PACKAGES)
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    found = {}
+    for name in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found
 
 

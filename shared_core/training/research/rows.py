@@ -6,6 +6,7 @@ learned, and what is worth less is learned to be avoided.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -175,11 +176,7 @@ def _online(search: Searched) -> dict[str, Any]:
 
 def spread(utilities: Sequence[float]) -> float:
     """Compute the standard deviation that utilities are divided by to be rewards; 1 where it is 0."""
-    if not utilities:
-        return 1.0
-    mean = sum(utilities) / len(utilities)
-    deviation = (sum((u - mean) ** 2 for u in utilities) / len(utilities)) ** 0.5
-    return float(deviation) or 1.0
+    return (statistics.pstdev(utilities) if utilities else 0.0) or 1.0
 
 
 # --- rows as trainers read them --------------------------------------------------------------------------------------
