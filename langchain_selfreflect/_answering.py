@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -12,8 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_selfreflect._caller import Caller
 from langchain_selfreflect._question import ChainInput
-from langchain_selfreflect._stream import find_answer, join
-from shared_core.types import Answer, Event
+from shared_core.types import Answer, Event, Finished
 
 Output = TypeVar("Output")
 
@@ -106,7 +105,7 @@ class Answering(Runnable[ChainInput, Output]):
         config: RunnableConfig,
         **options: Any,
     ) -> Iterator[Output]:
-        whole, caller = join(list(input)), Caller.of(config, options)
+        whole, caller = _join(list(input)), Caller.of(config, options)
         for event in self.events(whole, caller):
             yield from self._pieces(whole, event, caller)
 
@@ -117,7 +116,7 @@ class Answering(Runnable[ChainInput, Output]):
         config: RunnableConfig,
         **options: Any,
     ) -> AsyncIterator[Output]:
-        whole, caller = join([piece async for piece in input]), Caller.of(config, options)
+        whole, caller = _join([piece async for piece in input]), Caller.of(config, options)
         async with aclosing(self.aevents(whole, caller)) as events:
             async for event in events:
                 for piece in self._pieces(whole, event, caller):
@@ -179,3 +178,21 @@ class Answering(Runnable[ChainInput, Output]):
             self._output(given, answer, caller) if isinstance(answer, Answer) else answer
             for given, answer, caller in zip(inputs, answers, callers, strict=True)
         ]
+
+
+def find_answer(events: Iterable[Event]) -> Answer:
+    """Consume all events, so that later ones are dispatched too, and return the answer."""
+    (answer,) = [event.answer for event in events if isinstance(event, Finished)]
+    return answer
+
+
+def _join(pieces: list[Any]) -> ChainInput:
+    """Join the pieces of a streamed input: texts are joined, dicts merged; otherwise the last piece counts."""
+    whole: Any = pieces[0] if pieces else ""
+    for piece in pieces[1:]:
+        try:
+            whole = whole + piece
+        except TypeError:
+            whole = {**whole, **piece} if isinstance(whole, dict) and isinstance(piece, dict) else piece
+    joined: ChainInput = whole
+    return joined

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
@@ -10,16 +9,28 @@ from langchain_core.runnables import RunnableConfig
 
 from shared_core.types import ClaimSealed, Decided, Decision, Event, ReferenceSealed, Retrieved
 
-Named = tuple[str, dict[str, Any]]
-
 DECISION, RETRIEVED = "selfreflect_decision", "selfreflect_retrieved"
 QUOTE, CLAIM = "selfreflect_quote", "selfreflect_claim"
 
 
-def name_event(event: Event) -> Named | None:
+def tell(event: Event | Decision | None, config: RunnableConfig) -> None:
+    """Dispatch an event or a decision to the run that ``config`` belongs to; nothing if there is none."""
+    if (named := _named(event)) is not None:
+        dispatch_custom_event(*named, config=config)
+
+
+async def atell(event: Event | Decision | None, config: RunnableConfig) -> None:
+    """``tell`` for async runs."""
+    if (named := _named(event)) is not None:
+        await adispatch_custom_event(*named, config=config)
+
+
+def _named(event: Event | Decision | None) -> tuple[str, dict[str, Any]] | None:
     """Return name and data of a custom event; ``None`` for events that LangChain shows itself (text, the answer)."""
-    if isinstance(event, Decided):
-        return name_decision(event.decision)
+    made = event.decision if isinstance(event, Decided) else event
+    if isinstance(made, Decision):
+        data = {"kind": made.kind, "outcome": made.outcome, "reason": made.reason, "values": dict(made.values)}
+        return DECISION, data
     if isinstance(event, Retrieved):
         return RETRIEVED, {"query": str(event.query), "passage_ids": [p.id for p in event.passages]}
     if isinstance(event, ReferenceSealed):
@@ -29,33 +40,3 @@ def name_event(event: Event) -> Named | None:
         verdict = {} if event.claim.verdict is None else {"verdict": event.claim.verdict}
         return CLAIM, {"text": event.claim.text, "support": event.claim.support, **verdict}
     return None
-
-
-def name_decision(made: Decision) -> Named:
-    """Convert a decision to a custom event."""
-    data = {"kind": made.kind, "outcome": made.outcome, "reason": made.reason, "values": dict(made.values)}
-    return DECISION, data
-
-
-def tell(event: Named | None, config: RunnableConfig) -> None:
-    """Dispatch an event to the run that ``config`` belongs to."""
-    if event is not None:
-        dispatch_custom_event(*event, config=config)
-
-
-async def atell(event: Named | None, config: RunnableConfig) -> None:
-    """``tell`` for async runs."""
-    if event is not None:
-        await adispatch_custom_event(*event, config=config)
-
-
-def tell_all(trace: Iterable[Decision], config: RunnableConfig) -> None:
-    """Dispatch each decision of a trace."""
-    for made in trace:
-        tell(name_decision(made), config)
-
-
-async def atell_all(trace: Iterable[Decision], config: RunnableConfig) -> None:
-    """``tell_all`` for async runs."""
-    for made in trace:
-        await atell(name_decision(made), config)

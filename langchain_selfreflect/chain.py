@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SkipValidation
 
 from langchain_selfreflect import _events, _messages
 from langchain_selfreflect._answering import Answering
-from langchain_selfreflect._batch import Batch
-from langchain_selfreflect._caller import Caller, enter
+from langchain_selfreflect._caller import Caller, enter, tagged
 from langchain_selfreflect._condense import Condenser, Condensing
 from langchain_selfreflect._fields import (
     AnyModel,
@@ -27,23 +26,26 @@ from langchain_selfreflect._fields import (
     Figure,
     Guarantee,
     Logprobs,
+    Made,
     OnAbstain,
     OurEmbedder,
     OurJudge,
     OurReader,
     Pipeline,
+    ReflectSettings,
+    Strict,
 )
 from langchain_selfreflect._question import ChainInput, find_asked
 from langchain_selfreflect._retrieval import as_retriever, with_usual_k
-from langchain_selfreflect._strict import Made, ReflectSettings, Strict
-from langchain_selfreflect._tool import make_tool
-from langchain_selfreflect.lm import LogprobsMode, as_language_model
-from langchain_selfreflect.sourced import SourcedChain
+from langchain_selfreflect.lm import as_language_model
+from langchain_selfreflect.sourced import SourcedChain, make_tool
 from shared_core.calibration.stack import AnyCalibration
 from shared_core.conversation.turns import Asked
-from shared_core.errors import SettingsError
+from shared_core.errors import QuestionError, SettingsError
 from shared_core.facades.arguments import SHORTCUTS, in_words_of, reword, set_shortcuts
 from shared_core.facades.engine import SelfReflectEngine
+from shared_core.lm.chat import LogprobsMode
+from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, TextDelta
 
@@ -218,34 +220,28 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
         """Yield the engine's events and dispatch them to callbacks. Runs in a context of its own."""
         asked = find_asked(input, self.input_key)
         enter(replace(caller, history=asked.history))
-        if asked.note is not None:
-            _events.tell(_events.name_decision(asked.note), caller.run)
+        _events.tell(asked.note, caller.run)
         asked = self._condensing.prepare(asked, caller.run)
         with in_words_of(self, lm="llm"), closing(cast("Any", self._engine_of(caller).stream(asked))) as events:
             for event in events:
-                _events.tell(_events.name_event(event), caller.run)
+                _events.tell(event, caller.run)
                 yield _with_note(event, asked)
 
     async def aevents(self, input: ChainInput, caller: Caller) -> AsyncGenerator[Event, None]:
         """``events`` for async runs."""
         asked = find_asked(input, self.input_key)
         enter(replace(caller, history=asked.history))
-        if asked.note is not None:
-            await _events.atell(_events.name_decision(asked.note), caller.run)
+        await _events.atell(asked.note, caller.run)
         asked = await self._condensing.aprepare(asked, caller.run)
         with in_words_of(self, lm="llm"):
             await self._made.aget(self, self._make)
             async with aclosing(cast("Any", self._engine_of(caller).astream(asked))) as events:
                 async for event in events:
-                    await _events.atell(_events.name_event(event), caller.run)
+                    await _events.atell(event, caller.run)
                     yield _with_note(event, asked)
 
-    def message(self, answer: Answer) -> AIMessage:
-        """Convert an answer to a message."""
-        return _messages.message(answer, texts=self.include_passages, light=self.metadata == "light")
-
     def _output(self, input: ChainInput, answer: Answer, caller: Caller) -> AIMessage:
-        return self.message(answer)
+        return _messages.message(answer, texts=self.include_passages, light=self.metadata == "light")
 
     def _pieces(self, input: ChainInput, event: Event, caller: Caller) -> Iterator[AIMessage]:
         """Yield chunks of the text; the last one carries the citations."""
@@ -256,23 +252,21 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
 
     def answer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
         """Answer questions together, each on behalf of its caller; answers or errors, in order."""
-        batch = Batch.of(inputs, callers, self.input_key)
+        batch = _Batch.of(inputs, callers, self.input_key)
         for caller, asked in zip(batch.callers, batch.asked):
-            if asked.note is not None:
-                _events.tell(_events.name_decision(asked.note), caller.run)
+            _events.tell(asked.note, caller.run)
 
         def listen(i: int, event: Event) -> None:
-            _events.tell(_events.name_event(event), batch.callers[i].run)
+            _events.tell(event, batch.callers[i].run)
 
         todo = [self._condensing.prepare(a, c.run) for a, c in zip(batch.asked, batch.callers, strict=True)]
         return self._end(batch, self._engine_of(_common(batch)).answer_many(todo, listen, wrap=batch.tag))
 
     async def aanswer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
         """``answer_batch`` for async runs."""
-        batch = Batch.of(inputs, callers, self.input_key)
+        batch = _Batch.of(inputs, callers, self.input_key)
         for caller, asked in zip(batch.callers, batch.asked):
-            if asked.note is not None:
-                await _events.atell(_events.name_decision(asked.note), caller.run)
+            await _events.atell(asked.note, caller.run)
         await self._made.aget(self, self._make)
         engine = self._engine_of(_common(batch))
         pairs = zip(batch.asked, batch.callers, strict=True)
@@ -281,11 +275,53 @@ class SelfReflectChain(Strict, Answering[AIMessage], RunnableSerializable[ChainI
             answers = await engine.aanswer_many(todo, listen, wrap=batch.tag)
         return self._end(batch, answers)
 
-    def _end(self, batch: Batch, answers: Sequence[Answer | Exception]) -> list[Answer | Exception]:
+    def _end(self, batch: _Batch, answers: Sequence[Answer | Exception]) -> list[Answer | Exception]:
         return batch.put_in_place([reword(a, self, lm="llm") if isinstance(a, Exception) else a for a in answers])
 
 
-def _common(batch: Batch) -> Caller:
+@dataclass(slots=True)
+class _Batch:
+    """Inputs of a batch.
+
+    Attributes:
+        results: an error in the place of each input that asks nothing, ``None`` for the others.
+        places: of each question, its input's place.
+        asked: what each of them asks.
+        callers: of each of them, the run on whose behalf it is asked.
+    """
+
+    results: list[Answer | Exception | None]
+    places: list[int] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    callers: list[Caller] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, inputs: Sequence[ChainInput], callers: Sequence[Caller], input_key: str) -> _Batch:
+        """Read the inputs."""
+        batch = cls([None] * len(inputs))
+        for i, (given, caller) in enumerate(zip(inputs, callers, strict=True)):
+            try:
+                asked = find_asked(given, input_key)
+            except QuestionError as error:
+                batch.results[i] = error
+                continue
+            batch.places.append(i)
+            batch.asked.append(asked)
+            batch.callers.append(replace(caller, history=asked.history))
+        return batch
+
+    def tag(self, i: int, flow: Flow[Answer]) -> Flow[Answer]:
+        """Mark every request of a question's flow with its caller."""
+        return tagged(flow, self.callers[i])
+
+    def put_in_place(self, answers: Sequence[Answer | Exception]) -> list[Answer | Exception]:
+        """One result for each input, in order."""
+        for i, asked, answer in zip(self.places, self.asked, answers, strict=True):
+            self.results[i] = asked.tell(answer) if isinstance(answer, Answer) else answer
+        return [r for r in self.results if r is not None]
+
+
+def _common(batch: _Batch) -> Caller:
     """Return the first caller of a batch, for its options; SettingsError if another one's differ."""
     first = batch.callers[0] if batch.callers else Caller()
     if any(caller.options != first.options for caller in batch.callers):
@@ -306,7 +342,7 @@ async def _telling(config_of: Callable[[int], RunnableConfig]) -> AsyncIterator[
 
     async def dispatch() -> None:
         while (item := await queue.get()) is not None:
-            await _events.atell(_events.name_event(item[1]), config_of(item[0]))
+            await _events.atell(item[1], config_of(item[0]))
 
     worker = asyncio.create_task(dispatch())
     try:

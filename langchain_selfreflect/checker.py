@@ -16,9 +16,17 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect import _events, _messages
 from langchain_selfreflect._caller import Caller, enter
-from langchain_selfreflect._fields import AnyModel, AnyRetriever, Figure, Logprobs, OurJudge
+from langchain_selfreflect._fields import (
+    AnyModel,
+    AnyRetriever,
+    Figure,
+    Logprobs,
+    Made,
+    OurJudge,
+    ReflectSettings,
+    Strict,
+)
 from langchain_selfreflect._retrieval import as_retriever, with_usual_k
-from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import to_passages
 from langchain_selfreflect.lm import as_language_model
 from shared_core.errors import InputError
@@ -154,7 +162,7 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         checker, checked = self.checker, None
         with closing(cast("Any", checker.stream(given.text, given.question, given.passages))) as events:
             for event in events:
-                _events.tell(_events.name_event(event), config)
+                _events.tell(event, config)
                 checked = event.answer if isinstance(event, Finished) else checked
         return self._give(input, given, checked, checker.settings)
 
@@ -168,7 +176,7 @@ class SelfReflectChecker(Strict, RunnableSerializable[Checkable, Any]):
         checker, checked = await self._made.aget(self, self._make), None
         async with aclosing(checker.astream(given.text, given.question, given.passages)) as events:
             async for event in events:
-                await _events.atell(_events.name_event(event), config)
+                await _events.atell(event, config)
                 checked = event.answer if isinstance(event, Finished) else checked
         return self._give(input, given, checked, checker.settings)
 

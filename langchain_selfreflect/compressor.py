@@ -17,9 +17,19 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from langchain_selfreflect._caller import Caller, calling
-from langchain_selfreflect._fields import AnyModel, Count, Logprobs, Method, OurEmbedder, OurJudge, OurReader
+from langchain_selfreflect._fields import (
+    AnyModel,
+    Count,
+    Logprobs,
+    Made,
+    Method,
+    OurEmbedder,
+    OurJudge,
+    OurReader,
+    ReflectSettings,
+    Strict,
+)
 from langchain_selfreflect._retrieval import takes_k, usual_k
-from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import annotate, to_passages
 from langchain_selfreflect.lm import as_language_model
 from langchain_selfreflect.retriever import rank_notes

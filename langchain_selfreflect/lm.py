@@ -12,19 +12,30 @@ from langchain_core.runnables.config import merge_configs
 
 from langchain_selfreflect._caller import caller_of
 from langchain_selfreflect._lm_options import Options, innermost
-from langchain_selfreflect._lm_read import read
-from shared_core.errors import CapabilityError, InputError, MissingDependencyError
+from shared_core.errors import CapabilityError, InputError, MissingDependencyError, ResponseError
 from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import BaseLanguageModel, LanguageModel
-from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
-
-__all__ = ["INNER_TAGS", "LangChainLM", "LogprobsMode", "as_language_model"]
+from shared_core.lm.chat import (
+    Ask,
+    ChatAdapter,
+    LogprobsMode,
+    Reply,
+    find_reason,
+    find_usage,
+    get,
+    read_content,
+    read_tokens,
+    runs_here,
+)
 
 INNER_TAGS = ("nostream", "langsmith:nostream", "selfreflect:inner")
 """On every call of a model made here. LangGraph keeps what has the first two off ``stream_mode="messages"``; with
 ``astream_events(…, exclude_tags=["nostream"])`` drafts and judges' replies stay unseen there too."""
 
 _CLASSES: Mapping[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""Where integrations put a model's thoughts beside its text."""
 
 
 class LangChainLM(ChatAdapter):
@@ -169,7 +180,41 @@ class LangChainLM(ChatAdapter):
     def _reply(self, answer: object, ask: Ask) -> Reply:
         if ask.params.logprobs and "logprobs" in self._options.refused:
             raise CapabilityError("token_logprobs", self.name, hint="Set logprobs=False.")
-        return read(answer, self._who)
+        return _read(answer, self._who)
+
+
+def _read(answer: Any, who: str) -> Reply:
+    """Convert a model's reply to the common form of all providers.
+
+    Args:
+        answer: a message, or the text of a model that gives text.
+        who: answered, for errors.
+
+    Raises:
+        ResponseError: it is neither, for instance what a parser made of one.
+    """
+    if isinstance(answer, str):
+        return Reply(read_content(answer).text)
+    if not isinstance(answer, BaseMessage):
+        raise ResponseError(
+            f"{who} gave a {type(answer).__name__}, not a message.",
+            hint="Give a chat model, without a parser behind it.",
+        )
+    said, extra = answer.response_metadata, answer.additional_kwargs
+    content = read_content(answer.content)
+    refusal = get(extra, "refusal")
+    stop = get(said, "stop_sequence")
+    return Reply(
+        text=content.text,
+        reason=find_reason(said, extra),
+        stop=stop if isinstance(stop, str) else None,
+        thought=content.thought or any(get(extra, name) for name in _THOUGHTS),
+        called_tool=content.called_tool or bool(get(answer, "tool_calls")) or bool(get(answer, "invalid_tool_calls")),
+        refusal=refusal if isinstance(refusal, str) else "",
+        tokens=read_tokens(get(said, "logprobs")),
+        usage=find_usage(get(answer, "usage_metadata") if isinstance(answer, AIMessage) else None, get(said, "usage"),
+                         get(said, "token_usage")),
+    )  # fmt: skip
 
 
 def as_language_model(llm: object, *, logprobs: LogprobsMode = "auto") -> LanguageModel | None:

@@ -18,13 +18,15 @@ from langchain_selfreflect._fields import (
     Count,
     Gate,
     Logprobs,
+    Made,
     Method,
     OurEmbedder,
     OurJudge,
     OurReader,
+    ReflectSettings,
+    Strict,
 )
 from langchain_selfreflect._retrieval import as_retriever, usual_k, with_usual_k
-from langchain_selfreflect._strict import Made, ReflectSettings, Strict
 from langchain_selfreflect.documents import annotate, to_documents
 from langchain_selfreflect.lm import as_language_model
 from shared_core.facades.arguments import check_count, in_words_of
@@ -106,7 +108,8 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         with in_words_of(self, lm="llm"), calling(Caller(config)) as caller:
             gated, reranker = self._made.get(self, self._make)
             found = gated.ask(query, self._to_fetch(k, reranker))
-            _events.tell_all(found.trace, config)
+            for made in found.trace:
+                _events.tell(made, config)
             ranked = reranker.rerank(query, found.passages) if reranker and found.passages else None
         return self._documents(found, ranked, k, caller)
 
@@ -117,7 +120,8 @@ class SelfReflectRetriever(Strict, BaseRetriever):
         with in_words_of(self, lm="llm"), calling(Caller(config)) as caller:
             gated, reranker = await self._made.aget(self, self._make)
             found = await gated.aask(query, self._to_fetch(k, reranker))
-            await _events.atell_all(found.trace, config)
+            for made in found.trace:
+                await _events.atell(made, config)
             ranked = await reranker.arerank(query, found.passages) if reranker and found.passages else None
         return self._documents(found, ranked, k, caller)
 
@@ -165,11 +169,9 @@ class SelfReflectRetriever(Strict, BaseRetriever):
             return to_documents(found.passages, caller.documents)[: self._wanted(k)]
         kept = ranked[: self._wanted(k)]
         documents = to_documents((r.passage for r in kept), caller.documents)
-        return [_with_rank(d, r) for d, r in zip(documents, kept)]
-
-
-def _with_rank(document: Document, ranked: Ranked) -> Document:
-    return annotate(document, selfreflect_rank_reason=ranked.reason, **rank_notes(ranked))
+        return [
+            annotate(d, selfreflect_rank_reason=r.reason, **rank_notes(r)) for d, r in zip(documents, kept, strict=True)
+        ]
 
 
 def rank_notes(ranked: Ranked) -> dict[str, Any]:

@@ -1,20 +1,23 @@
-"""``SourcedChain``: an answer with the documents it was made from, as ``create_retrieval_chain`` gives it."""
+"""An answer with the documents it was made from: as ``create_retrieval_chain`` gives it, and as a tool of an agent."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Protocol, TypedDict, cast
+from typing import Annotated, Any, TypedDict, cast
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.base import RunnableSerializable
+from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import ConfigDict, SkipValidation
 
-from langchain_selfreflect._answering import Answering
+from langchain_selfreflect._answering import Answering, find_answer
 from langchain_selfreflect._caller import Caller
+from langchain_selfreflect._fields import Strict
 from langchain_selfreflect._question import ChainInput
-from langchain_selfreflect._strict import Strict
 from langchain_selfreflect.documents import to_documents
+from shared_core.pipelines.decision.wording import tool_text
 from shared_core.types import Answer, Event, Finished
 
 
@@ -37,25 +40,6 @@ class SourcedAnswer(TypedDict, total=False):
     message: AIMessage
 
 
-class Asks(Protocol):
-    """Interface of ``SelfReflectChain`` that ``SourcedChain`` needs."""
-
-    def events(self, input: ChainInput, caller: Caller) -> Iterator[Event]:
-        """Events of the engine."""
-
-    def aevents(self, input: ChainInput, caller: Caller) -> AsyncGenerator[Event, None]:
-        """``events`` for async runs."""
-
-    def answer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
-        """Answers or errors, in order."""
-
-    async def aanswer_batch(self, inputs: Sequence[ChainInput], callers: Sequence[Caller]) -> list[Answer | Exception]:
-        """``answer_batch`` for async runs."""
-
-    def message(self, answer: Answer) -> AIMessage:
-        """The answer as a message."""
-
-
 class SourcedChain(Strict, Answering[SourcedAnswer], RunnableSerializable[ChainInput, SourcedAnswer]):
     """A ``SelfReflectChain`` whose output is a dict with the documents; created by its ``with_sources()``.
 
@@ -73,7 +57,7 @@ class SourcedChain(Strict, Answering[SourcedAnswer], RunnableSerializable[ChainI
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    chain: Annotated[Asks, SkipValidation]
+    chain: Annotated[Answering[AIMessage], SkipValidation]
 
     def events(self, input: ChainInput, caller: Caller) -> Iterator[Event]:
         """The chain's."""
@@ -108,4 +92,44 @@ class SourcedChain(Strict, Answering[SourcedAnswer], RunnableSerializable[ChainI
         yield {"context": named}
         for text in answer.pieces():
             yield {"answer": text}
-        yield {"message": self.chain.message(answer)}
+        yield {"message": self.chain._output(input, answer, caller)}
+
+
+_DESCRIPTION = (
+    "Answers a question from the documents, with quotes. A result that begins with NO ANSWER means that the documents "
+    "do not answer the question."
+)
+
+
+def make_tool(chain: Answering[AIMessage], name: str | None, description: str | None, *, nearest: bool) -> BaseTool:
+    """Create a tool from a question to an answer; its artifact are the documents that the answer was made from.
+
+    An abstention's result begins with ``NO ANSWER`` and has no documents.
+
+    Args:
+        chain: answers.
+        name, description: for the agent's model; by default our own.
+        nearest: keep the nearest quotes that an abstention shows.
+    """
+
+    def give(answer: Answer, caller: Caller) -> tuple[str, list[Document]]:
+        found = [] if answer.abstained else to_documents(answer.passages, caller.documents)
+        return tool_text(answer, nearest=nearest), found
+
+    def ask(question: str, config: RunnableConfig) -> tuple[str, list[Document]]:
+        caller = Caller(config)
+        return give(find_answer(chain.events(question, caller)), caller)
+
+    async def aask(question: str, config: RunnableConfig) -> tuple[str, list[Document]]:
+        caller = Caller(config)
+        return give(find_answer([event async for event in chain.aevents(question, caller)]), caller)
+
+    made: Any = StructuredTool.from_function(
+        ask,
+        aask,
+        name=name or "ask_documents",
+        description=description or _DESCRIPTION,
+        response_format="content_and_artifact",
+    )
+    tool: BaseTool = made
+    return tool

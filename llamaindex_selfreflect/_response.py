@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, CitationBlock, MessageRole, TextBlock
@@ -72,22 +72,20 @@ class SelfReflectStreamingResponse(SelfReflectResponse, StreamingResponse):
     """
 
     def __init__(self, whole: SelfReflectResponse) -> None:
-        SelfReflectResponse.__init__(
-            self, whole.response, whole.source_nodes, whole.metadata, whole.answer, whole.citations
-        )
+        SelfReflectResponse.__init__(self, **vars(whole))
+        self._whole = whole
         self.response_gen: TokenGen = _pieces(whole.answer)
         self.response_txt: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:  # a stream does not travel; it begins anew
-        return type(self), (_whole(self),)
+        return type(self), (self._whole,)
 
     __str__ = StreamingResponse.__str__
     get_formatted_sources = StreamingResponse.get_formatted_sources
 
     def get_response(self) -> SelfReflectResponse:
         """The whole, not streamed."""
-        text = super().get_response().response
-        return SelfReflectResponse(text, self.source_nodes, self.metadata, self.answer, self.citations)
+        return replace(self._whole, response=super().get_response().response)
 
 
 class SelfReflectAsyncStreamingResponse(SelfReflectResponse, AsyncStreamingResponse):
@@ -104,29 +102,21 @@ class SelfReflectAsyncStreamingResponse(SelfReflectResponse, AsyncStreamingRespo
     """
 
     def __init__(self, whole: SelfReflectResponse) -> None:
-        SelfReflectResponse.__init__(
-            self, whole.response, whole.source_nodes, whole.metadata, whole.answer, whole.citations
-        )
+        SelfReflectResponse.__init__(self, **vars(whole))
+        self._whole = whole
         self.response_gen: TokenAsyncGen = _apieces(whole.answer)
         self.response_txt: str | None = None
         self.__post_init__()
 
     def __reduce__(self) -> tuple[Any, ...]:  # a stream does not travel; it begins anew
-        return type(self), (_whole(self),)
+        return type(self), (self._whole,)
 
     __str__ = AsyncStreamingResponse.__str__
     get_formatted_sources = AsyncStreamingResponse.get_formatted_sources
 
     async def get_response(self) -> SelfReflectResponse:
         """The whole, not streamed."""
-        text = (await super().get_response()).response
-        return SelfReflectResponse(text, self.source_nodes, self.metadata, self.answer, self.citations)
-
-
-def _whole(response: SelfReflectResponse) -> SelfReflectResponse:
-    return SelfReflectResponse(
-        response.response, response.source_nodes, response.metadata, response.answer, response.citations
-    )
+        return replace(self._whole, response=(await super().get_response()).response)
 
 
 def respond(answer: Answer, book: NodeBook, additional: Sequence[NodeWithScore] = ()) -> SelfReflectResponse:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llamaindex_selfreflect._whole import Whole
 from shared_core.facades.defaults import default_embedder
 from shared_core.retrieval.base import Embedder
 
 
-class MiniLMEmbedding(Whole, BaseEmbedding):
+class MiniLMEmbedding(BaseEmbedding):
     """Embeddings of 384 dimensions by all-MiniLM-L6-v2, without a download (``shared_core.retrieval.embedding``).
 
     >>> len(MiniLMEmbedding().get_text_embedding("lamp"))
@@ -30,6 +29,10 @@ class MiniLMEmbedding(Whole, BaseEmbedding):
     """
 
     _embedder: Embedder = PrivateAttr()
+
+    # LlamaIndex's own leave out what cannot be pickled, silently: an embedder that was given would be lost.
+    __getstate__ = BaseModel.__getstate__
+    __setstate__ = BaseModel.__setstate__
 
     def __init__(
         self,

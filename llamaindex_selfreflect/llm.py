@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, LogProb, MessageRole
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]  # used there, exported nowhere
     active_instrument_tags,
@@ -17,11 +17,23 @@ from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-d
 from llama_index.core.llms import LLM
 from llama_index.core.llms.custom import CustomLLM
 
-from llamaindex_selfreflect._read import read
-from shared_core.errors import InputError
+from shared_core.errors import InputError, ResponseError
 from shared_core.facades.arguments import no_language_model
 from shared_core.lm.base import LanguageModel
-from shared_core.lm.chat import Ask, ChatAdapter, LogprobsMode, Reply, runs_here
+from shared_core.lm.chat import (
+    Ask,
+    ChatAdapter,
+    LogprobsMode,
+    Reply,
+    Tokens,
+    find_reason,
+    find_usage,
+    get,
+    read_content,
+    read_tokens,
+    runs_here,
+    tokens_of,
+)
 from shared_core.support.threads import in_thread
 
 _LOG = logging.getLogger(__name__)
@@ -33,6 +45,9 @@ be told from what the user asked for."""
 
 Sent = list[ChatMessage] | str
 """A chat, or a text to be completed."""
+
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thinking_delta")
+"""Where integrations put a model's thoughts beside its text."""
 
 
 class LlamaIndexLM(ChatAdapter):
@@ -136,7 +151,7 @@ class LlamaIndexLM(ChatAdapter):
         return self.llm.chat(prompt, **self._options(ask))
 
     def _reply(self, answer: object, prompt: Sent, ask: Ask) -> Reply:
-        return read(answer, self._who, sent=prompt if isinstance(prompt, str) else "", logprobs=ask.params.logprobs)
+        return _read(answer, self._who, sent=prompt if isinstance(prompt, str) else "", logprobs=ask.params.logprobs)
 
     # --- what is sent ------------------------------------------------------------------------------------------
 
@@ -188,6 +203,87 @@ def _tagged() -> Iterator[None]:
 def _blocking(llm: LLM, name: str) -> bool:
     """Whether that async method is the one of ``CustomLLM``, which runs the sync one within the event loop."""
     return inspect.unwrap(getattr(type(llm), name)) is inspect.unwrap(getattr(CustomLLM, name))
+
+
+# --- what comes back ------------------------------------------------------------------------------------------------
+
+
+def _read(answer: Any, who: str, *, sent: str, logprobs: bool) -> Reply:
+    """Convert a model's reply to the common form of all providers.
+
+    Args:
+        answer: of ``chat`` or ``complete``.
+        who: answered, for errors.
+        sent: the text that was to be completed; empty for a chat.
+        logprobs: they were asked for.
+
+    Raises:
+        ResponseError: it is neither a chat's answer nor a completion's.
+    """
+    if not isinstance(answer, (ChatResponse, CompletionResponse)):
+        raise ResponseError(
+            f"{who} gave a {type(answer).__name__}, not a message.", hint="Does llm.complete('Hello') work by itself?"
+        )
+    message = answer.message if isinstance(answer, ChatResponse) else None
+    text = read_content(answer.text if isinstance(answer, CompletionResponse) else get(message, "content")).text
+    blocks = read_content(get(message, "blocks"))
+    if text is None and message is not None and not get(message, "blocks"):
+        text = ""  # LlamaIndex makes no block of a reply that is empty
+    choice, candidate = (get(get(answer.raw, name), 0) for name in ("choices", "candidates"))
+    extra = (get(message, "additional_kwargs"), answer.additional_kwargs, get(choice, "message"))
+    refusal = get(get(choice, "message"), "refusal")
+    tokens = None
+    if logprobs:
+        tokens = read_tokens(get(choice, "logprobs")) or _tokens_from_top(text or "", answer.logprobs)
+    return Reply(
+        text=text,
+        reason=find_reason(choice, answer.raw, candidate, *extra),
+        thought=blocks.thought or any(get(e, name) for e in extra for name in _THOUGHTS),
+        called_tool=blocks.called_tool or any(get(e, "tool_calls") for e in extra),
+        refusal=refusal if isinstance(refusal, str) else "",
+        tokens=tokens,
+        usage=find_usage(answer.additional_kwargs, get(answer.raw, "usage"), get(answer.raw, "usage_metadata"),
+                         answer.raw),
+        sent=sent,
+    )  # fmt: skip
+
+
+def _tokens_from_top(text: str, top: Sequence[Sequence[LogProb]] | None) -> Tokens | None:
+    """Find the one way to read ``text`` through the lists, one token of each; ``None`` if there is none or several.
+
+    LlamaIndex passes on, for each position, the list of the most probable tokens, and does not mark which one was
+    generated. Where the provider's raw reply does not say it, it is worked out from the text, without guessing.
+    """
+    if not top:
+        return None
+    # ways[i][place]: number of ways (at most 2) to reach that place of the text with the first i lists
+    ways: list[dict[int, int]] = [{0: 1}]
+    for position in top:
+        reached: dict[int, int] = {}
+        for place, count in ways[-1].items():
+            for token in {entry.token for entry in position}:
+                if token and text.startswith(token, place):
+                    end = place + len(token)
+                    reached[end] = min(2, reached.get(end, 0) + count)
+        ways.append(reached)
+    if ways[-1].get(len(text)) != 1:
+        return None
+    tokens, values, place = [], [], len(text)
+    for i in range(len(top), 0, -1):
+        entry = _ending(top[i - 1], text, place, ways[i - 1])
+        tokens.append(entry.token)
+        values.append(entry.logprob)
+        place -= len(entry.token)
+    return tokens_of(tokens[::-1], values[::-1])
+
+
+def _ending(position: Sequence[LogProb], text: str, end: int, before: Mapping[int, int]) -> LogProb:
+    """The entry that leads to ``end`` from a place that can be reached; there is exactly one."""
+    for entry in position:
+        start = end - len(entry.token)
+        if entry.token and start in before and text.startswith(entry.token, start):
+            return entry
+    raise AssertionError("a reached place has a way to it")
 
 
 def as_language_model(llm: object) -> LanguageModel | None:

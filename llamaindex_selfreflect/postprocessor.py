@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
+from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_serializer
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -14,7 +15,6 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from llamaindex_selfreflect._events import dispatcher
 from llamaindex_selfreflect._nodes import annotate, own_text, passage_of, without_abstentions
-from llamaindex_selfreflect._whole import Whole
 from llamaindex_selfreflect.llm import as_language_model
 from shared_core.errors import InputError
 from shared_core.facades.arguments import as_settings, check_count, in_words_of
@@ -49,7 +49,7 @@ class _Given:
         )
 
 
-class SelfReflectRerank(Whole, BaseNodePostprocessor):
+class SelfReflectRerank(BaseNodePostprocessor):
     """Returns the best nodes first, at most ``top_n``: copies whose metadata gives the reason for their rank.
 
     >>> from llama_index.core.schema import NodeWithScore, TextNode
@@ -98,6 +98,10 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
 
     _given: _Given = PrivateAttr()
     _reranker: SelfReflectReranker = PrivateAttr()
+
+    # LlamaIndex's own leave out what cannot be pickled, silently: a model or reader that was given would be lost.
+    __getstate__ = BaseModel.__getstate__
+    __setstate__ = BaseModel.__setstate__
 
     def __init__(
         self,
@@ -163,47 +167,45 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        if query_bundle is None:
-            raise InputError("Re-ranking needs the query.", hint="postprocess_nodes(nodes, query_str=…)")
+        query = _required(query_bundle)
         if not (nodes := without_abstentions(nodes)):
             return []
-        self._announce(nodes, query_bundle)
-        with self.callback_manager.event(CBEventType.RERANKING, payload=self._payload(nodes, query_bundle)) as event:
-            ranked = self._reranker.rerank(query_bundle.query_str, self._passages(nodes))
-            best = self._order(nodes, ranked)
-            event.on_end(payload={EventPayload.NODES: best})
-        dispatcher.event(ReRankEndEvent(nodes=best))
-        return best
+        with self._told(nodes, query) as order:
+            return order(self._reranker.rerank(query.query_str, self._passages(nodes)))
 
     @dispatcher.span
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        if query_bundle is None:
-            raise InputError("Re-ranking needs the query.", hint="apostprocess_nodes(nodes, query_str=…)")
+        query = _required(query_bundle)
         if not (nodes := without_abstentions(nodes)):
             return []
-        self._announce(nodes, query_bundle)
-        with self.callback_manager.event(CBEventType.RERANKING, payload=self._payload(nodes, query_bundle)) as event:
-            ranked = await self._reranker.arerank(query_bundle.query_str, self._passages(nodes))
-            best = self._order(nodes, ranked)
-            event.on_end(payload={EventPayload.NODES: best})
-        dispatcher.event(ReRankEndEvent(nodes=best))
-        return best
+        with self._told(nodes, query) as order:
+            return order(await self._reranker.arerank(query.query_str, self._passages(nodes)))
 
-    def _announce(self, nodes: list[NodeWithScore], query: QueryBundle) -> None:
-        dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=self.top_n, model_name=self._name()))
-
-    def _payload(self, nodes: list[NodeWithScore], query: QueryBundle) -> dict[str, Any]:
-        return {
+    @contextmanager
+    def _told(
+        self, nodes: list[NodeWithScore], query: QueryBundle
+    ) -> Iterator[Callable[[Sequence[Ranked]], list[NodeWithScore]]]:
+        """Emit LlamaIndex's events around a re-ranking; yields the function that makes the nodes of its result."""
+        name = self._reranker.model_name or f"selfreflect-{self.method}"
+        dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=self.top_n, model_name=name))
+        payload: dict[str, Any] = {
             EventPayload.NODES: nodes,
-            EventPayload.MODEL_NAME: self._name(),
+            EventPayload.MODEL_NAME: name,
             EventPayload.QUERY_STR: query.query_str,
             EventPayload.TOP_K: self.top_n,
         }
+        best: list[NodeWithScore] = []
 
-    def _name(self) -> str:
-        return self._reranker.model_name or f"selfreflect-{self.method}"
+        def order(ranked: Sequence[Ranked]) -> list[NodeWithScore]:
+            best.extend(self._order(nodes, ranked))
+            event.on_end(payload={EventPayload.NODES: best})
+            return best
+
+        with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
+            yield order
+        dispatcher.event(ReRankEndEvent(nodes=best))
 
     def _passages(self, nodes: Sequence[NodeWithScore]) -> list[Passage]:
         """One for each node that has text, its id the node's place: nodes of one id stay apart."""
@@ -223,6 +225,12 @@ class SelfReflectRerank(Whole, BaseNodePostprocessor):
     def _annotate(self, node: NodeWithScore, score: float, notes: dict[str, MetadataValue]) -> NodeWithScore:
         kept: dict[str, MetadataValue] = {"retrieval_score": node.score} if self.keep_retrieval_score else {}
         return annotate(node, score, {**notes, **kept})
+
+
+def _required(query: QueryBundle | None) -> QueryBundle:
+    if query is None:
+        raise InputError("Re-ranking needs the query.", hint="postprocess_nodes(nodes, query_str=…)")
+    return query
 
 
 def _notes(ranked: Ranked) -> dict[str, MetadataValue]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared_core import Passage, SelfReflectEngine
-from shared_core.cli.mcp import make_server
+from shared_core.cli.serve import make_server
 from shared_core.retrieval import BM25Retriever
 
 mcp = pytest.importorskip("mcp")

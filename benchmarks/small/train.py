@@ -17,8 +17,10 @@ from shared_core.lm.small import pack_adapter
 from shared_core.reflection import REFLECTION_TOKENS
 from shared_core.training.base_model import ADAPTER
 from shared_core.training.folder import CARD, TrainingFolder
-from shared_core.training.recipes import TrainingResult, TrainingSettings, train
+from shared_core.training.recipes import train
 from shared_core.training.self_rag.recipe import add_reflection_tokens
+from shared_core.training.settings import TrainingSettings
+from shared_core.training.trainer import TrainingResult
 
 BASE = "smollm2"
 STEPS = 560

@@ -20,7 +20,7 @@ from shared_core.cli.common import (
     read_calibration,
     reports_errors,
 )
-from shared_core.cli.console import JsonList, cell, note, out, show_error, write_json
+from shared_core.cli.console import JsonList, note, out, show_error, write_json
 from shared_core.cli.options import AnswerOptions, Html, Json, Trace
 from shared_core.errors import AbstainedError, InputError, SelfReflectError
 from shared_core.settings import SelfReflectSettings
@@ -253,5 +253,5 @@ def show_trace(answer: Answer) -> None:
     table = Table("decision", "outcome", "why", "figures", title="trace")
     for d in answer.trace:
         figures = "  ".join(f"{k}={v}" for k, v in d.values.items() if v is not None)
-        table.add_row(*map(cell, (d.kind, d.outcome, d.reason, figures)))
+        table.add_row(d.kind, d.outcome, d.reason, figures)
     out.print(table)

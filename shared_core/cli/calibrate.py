@@ -76,8 +76,10 @@ def default_command(questions: Questions, run: CalibrateOptions, flags: FlagOpti
         _fit_guarantee(run, questions, flags.guarantee, flags.target_accuracy, flags.alpha, flags.claims_file)
         return
     from shared_core.evaluation.fitting import read_labelled_claims
+    from shared_core.evaluation.fitting.asking import check_choice
 
-    _check_choice("--purpose", flags.purpose, _ORDER)
+    for name in flags.purpose:
+        check_choice("--purpose", name, _ORDER)
     if "support" in flags.purpose and flags.support_rows is None:
         raise InputError("Calibrating support needs labelled claims.", hint="selfreflect calibrate support CLAIMS")
     wanted = set(flags.purpose or _default_purposes(run)) | ({"support"} if flags.support_rows is not None else set())
@@ -186,12 +188,6 @@ def _warn(old: str, new: str) -> None:
     note(f"warning: {old} of `selfreflect calibrate` will go; use: {new}", style="yellow")
 
 
-def _check_choice(option: str, values: Sequence[str], known: Sequence[str]) -> None:
-    for value in values:
-        if value not in known:
-            raise InputError(f"Unknown {option} {value!r}.", hint=f"Choose from: {', '.join(known)}.")
-
-
 def _fit_options(
     run: CalibrateOptions,
     labels: str = "auto",
@@ -200,8 +196,9 @@ def _fit_options(
     claims: Sequence[tuple[str, str, bool]] = (),
 ) -> FitOptions:
     from shared_core.evaluation.fitting import FitOptions
+    from shared_core.evaluation.fitting.asking import check_choice
 
-    _check_choice("--rule", [rule], _RULES)
+    check_choice("--rule", rule, _RULES)
     if (rule == "target_accuracy") != (target is not None):
         raise InputError("--rule target_accuracy and --target need each other.", hint="--target 0.9, for example.")
     return FitOptions(
@@ -292,7 +289,7 @@ def _fit(
     finally:  # the claims are worth having even if there were too few
         _write_claims(labels, claims_file)
     if labels.by:
-        out.print(labels.summary(), markup=False, highlight=False)
+        out.print(labels.summary())
     _write(run, before, fitted, asked)
 
 
@@ -322,7 +319,7 @@ def _fit_each(
         spent = (lambda: describe(meter.usage, prices)) if engine.resources.models else str
         with question_progress(err, len(rows), f"Calibrating: {name}", spent) as progress:
             fitted[name] = fit(name, engine, rows, options, progress=progress, kept=asked, meter=meter)
-        out.print(fitted[name].summary(), markup=False, highlight=False)
+        out.print(fitted[name].summary())
     return fitted
 
 
@@ -333,7 +330,7 @@ def _write(run: CalibrateOptions, before: dict[str, AnyCalibration], fitted: dic
     useful = {name: f for name, f in fitted.items() if not f.shortfall}
     if useful:
         calibration_io.save(run.output, {**before, **{name: f.calibration for name, f in useful.items()}})
-        out.print(f"written: {run.output}", markup=False, highlight=False)
+        out.print(f"written: {run.output}")
     if "gate" in useful:
         composed = run.pipeline == "composed"
         where = "it is shown only with allow_answers_without_citation" if composed else "its text says so"
@@ -341,11 +338,11 @@ def _write(run: CalibrateOptions, before: dict[str, AnyCalibration], fitted: dic
     for result in fitted.values() if run.plots is not None else ():
         drawn = result.plot(cast(Path, run.plots))
         for path in drawn:
-            out.print(f"plot: {path}", markup=False, highlight=False)
+            out.print(f"plot: {path}")
         if not drawn:
             note(f"{result.purpose}: nothing is plotted, as no rows can be held out.")
     for name in fitted.keys() - useful.keys():
-        err.print(f"not written: {name}: {fitted[name].shortfall}", style="red", markup=False, highlight=False)
+        err.print(f"not written: {name}: {fitted[name].shortfall}", style="red")
     if len(useful) < len(fitted):
         note(f"What was asked is kept in {asked.path}: add questions, or try another method or model.")
         raise typer.Exit(FAILED)
@@ -362,4 +359,4 @@ def _write_claims(labels: ClaimLabels, path: Path | None) -> None:
     from shared_core.training.rows import write_json_lines
 
     write_json_lines(labels.rows(), path)
-    out.print(f"claims: {path} (correct the labels, then calibrate with it)", markup=False, highlight=False)
+    out.print(f"claims: {path} (correct the labels, then calibrate with it)")

@@ -33,7 +33,7 @@ def label_claims(run: CalibrateOptions, questions: Path, labelled: Path) -> None
     from shared_core.evaluation.dataset import read_questions
     from shared_core.evaluation.fitting import ClaimLabels, FitOptions
     from shared_core.evaluation.fitting.asking import FitJob
-    from shared_core.evaluation.fitting.labels import FIELD
+    from shared_core.evaluation.fitting.labels import FIELD, row_of
     from shared_core.evaluation.fitting.observe import claims_to_label
     from shared_core.support.run_log import RunLog
     from shared_core.training.rows import write_json_lines
@@ -42,7 +42,7 @@ def label_claims(run: CalibrateOptions, questions: Path, labelled: Path) -> None
     check_questions_and_docs((), run.docs)
     rows = read_questions(questions)[: run.limit]
     before = _read_labels(labelled, rows)
-    rows = [_with_claims(q, before[q.id]) if q.id in before else q for q in rows]
+    rows = [dataclasses.replace(q, metadata={**q.metadata, FIELD: before[q.id]}) if q.id in before else q for q in rows]
     log = RunLog(run.log_path)
     labels = ClaimLabels(rows)
     done = {q.id: json.loads(json.dumps(q.metadata.get(FIELD, []))) for q in rows}
@@ -52,24 +52,24 @@ def label_claims(run: CalibrateOptions, questions: Path, labelled: Path) -> None
         given, goes_on = _ask(question, unknown, f"question {number} of {len(rows)}")
         done[question.id] += [{"claim": text, "label": label, "by": "you"} for text, label in given]
         if given:
-            write_json_lines([_row(q, done[q.id]) for q in rows], labelled)
+            write_json_lines([row_of(q, done[q.id]) for q in rows], labelled)
         if not goes_on:
             break
     by_user = [one["label"] for claims in done.values() for one in claims]
     note(f"{len(by_user)} claims are labelled, {sum(map(bool, by_user))} of them right.")
     if labelled.exists():
-        out.print(f"labels: {labelled} (calibrate with it in place of {questions})", markup=False, highlight=False)
+        out.print(f"labels: {labelled} (calibrate with it in place of {questions})")
 
 
 def _ask(question: Question, claims: Sequence[Claim], title: str) -> tuple[list[tuple[str, bool]], bool]:
     """Return the labels given, and whether the user goes on."""
     given: list[tuple[str, bool]] = []
     for claim in claims:
-        out.print(f"\n{title}: {question.question}", style="bold", markup=False, highlight=False)
-        out.print(f"claim: {claim.text}", markup=False, highlight=False)
+        out.print(f"\n{title}: {question.question}", style="bold")
+        out.print(f"claim: {claim.text}")
         for citation in claim.citations:
             where = ", ".join(dict.fromkeys(span.passage_id for span in citation.spans))
-            out.print(f"  quote ({where}): {citation.quote}", markup=False, highlight=False)
+            out.print(f"  quote ({where}): {citation.quote}")
         reply = _read_reply()
         if reply in ("q", "quit"):
             return given, False
@@ -102,17 +102,3 @@ def _read_labels(path: Path, rows: Sequence[Question]) -> dict[str, list[dict[st
         if asked.get(id_, question.question) != question.question:
             raise InputError(f"{path} holds another question {id_!r}.", hint="Name another file: --labelled FILE")
     return {id_: list(q.metadata.get(FIELD, [])) for id_, q in found.items()}
-
-
-def _with_claims(question: Question, claims: list[dict[str, Any]]) -> Question:
-    from shared_core.evaluation.fitting.labels import FIELD
-
-    return dataclasses.replace(question, metadata={**question.metadata, FIELD: claims})
-
-
-def _row(question: Question, claims: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the row of a question with its labelled claims, in the form that ``read_questions`` reads."""
-    known = {"answers": list(question.answers)} if question.answers else {}
-    answerable = {"answerable": question.answerable} if question.answerable is not None else {}
-    own = {"id": question.id, "question": question.question, **known, **answerable}
-    return {**question.metadata, **own, "claims": claims}

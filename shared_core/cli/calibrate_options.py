@@ -22,45 +22,6 @@ if TYPE_CHECKING:
 _DEFAULTS = SelfReflectSettings()
 
 
-@dataclass(frozen=True, kw_only=True)
-class BudgetOptions:
-    """Options that limit what is asked.
-
-    >>> limits = BudgetOptions(budget=["500calls"]).limits()
-    >>> limits is not None and limits.calls
-    500.0
-    """
-
-    budget: Annotated[
-        list[str],
-        typer.Option(
-            metavar="AMOUNT",
-            help="Stop asking before this is spent, repeatable: 500calls, 200ktokens, 10min, or with --price 2USD.",
-        ),
-    ] = field(default_factory=list)
-    price: Annotated[
-        str | None, typer.Option(metavar="PROMPT,GENERATED", help="Prices of a million tokens: 0.15,0.60.")
-    ] = None
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            min=0.01,
-            max=0.5,
-            help="Stop asking once the share right among what would be shown is known this well (half of its 95 % "
-            "interval): 0.05.",
-        ),
-    ] = None
-
-    def limits(self) -> Budget | None:
-        """Return the limits of what asking may cost; ``None`` without any. InputError if they cannot be read."""
-        from shared_core.evaluation.fitting import Budget, Prices
-
-        prices = Prices.parse(self.price) if self.price is not None else None
-        if not (self.budget or self.interval or prices):
-            return None
-        return Budget.parse(self.budget, prices, self.interval)
-
-
 Questions = Annotated[Path, typer.Argument(help="Questions, with answers where known: jsonl, json, csv or tsv.")]
 LabelSource = Annotated[
     str,
@@ -89,13 +50,35 @@ Alpha = Annotated[float, typer.Option(help="Probability that the promise may fai
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrateOptions(EngineOptions, BudgetOptions):
-    """Options of every purpose: the engine, the method, and where the result goes.
+class CalibrateOptions(EngineOptions):
+    """Options of every purpose: the engine, the method, what asking may cost, and where the result goes.
 
     >>> CalibrateOptions(model="smollm2").output
     PosixPath('calibration.json')
+    >>> limits = CalibrateOptions(budget=["500calls"]).limits()
+    >>> limits is not None and limits.calls
+    500.0
     """
 
+    budget: Annotated[
+        list[str],
+        typer.Option(
+            metavar="AMOUNT",
+            help="Stop asking before this is spent, repeatable: 500calls, 200ktokens, 10min, or with --price 2USD.",
+        ),
+    ] = field(default_factory=list)
+    price: Annotated[
+        str | None, typer.Option(metavar="PROMPT,GENERATED", help="Prices of a million tokens: 0.15,0.60.")
+    ] = None
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=0.5,
+            help="Stop asking once the share right among what would be shown is known this well (half of its 95 % "
+            "interval): 0.05.",
+        ),
+    ] = None
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("calibration.json")
     update: Annotated[bool, typer.Option("--update", help="Keep the file's other calibrations.")] = False
     method: Annotated[str, typer.Option(help="isotonic or platt; auto takes platt below 200 questions.")] = "auto"
@@ -106,6 +89,15 @@ class CalibrateOptions(EngineOptions, BudgetOptions):
     def log_path(self) -> Path:
         """File of what was asked, beside the output."""
         return self.output.with_name(f"{self.output.name}.rows")
+
+    def limits(self) -> Budget | None:
+        """Return the limits of what asking may cost; ``None`` without any. InputError if they cannot be read."""
+        from shared_core.evaluation.fitting import Budget, Prices
+
+        prices = Prices.parse(self.price) if self.price is not None else None
+        if not (self.budget or self.interval or prices):
+            return None
+        return Budget.parse(self.budget, prices, self.interval)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,8 @@ from shared_core.cli.eval import eval_app
 from shared_core.cli.eval_compare import eval_merge_command
 from shared_core.cli.index import index_command
 from shared_core.cli.lab import lab_app
-from shared_core.cli.mcp import mcp_command
 from shared_core.cli.research_data import research_data_command
-from shared_core.cli.serve import serve_command
+from shared_core.cli.serve import mcp_command, serve_command
 from shared_core.cli.train import critic_command, generator_command, reclaim_command, research_command
 from shared_core.cli.train_rows import (
     reclaim_answers_command,

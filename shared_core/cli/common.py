@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
     from shared_core.lm.base import LanguageModel
     from shared_core.lm.tracing import TracingLM
-    from shared_core.reading.support import CrossEncoderSupportScorer
 
 ANSWERED, FAILED, BAD_INPUT, ABSTAINED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -145,7 +144,7 @@ def _show_fault(error: Exception) -> None:
     hint = "Run it again with -v for the traceback, and report it as a bug."
     show_error(SelfReflectError(f"Something went wrong: {type(error).__name__}: {error}", hint=hint))
     if Verbosity.level >= 1:
-        err.print("".join(traceback.format_exception(error)), markup=False)
+        err.print("".join(traceback.format_exception(error)))
 
 
 @dataclass(frozen=True)
@@ -288,13 +287,6 @@ def build_model(model: str | None, base_url: str | None, dtype: str | None = Non
     return None
 
 
-def load_judge(path: str) -> CrossEncoderSupportScorer:
-    """Load the NLI cross-encoder that ``--judge`` names."""
-    from shared_core.reading.support import CrossEncoderSupportScorer
-
-    return CrossEncoderSupportScorer(path)
-
-
 def answers_closed_book(settings: SelfReflectSettings) -> bool:
     """Return whether nothing is ever retrieved: ReSearch as published."""
     return settings.pipeline == "research" and settings.research.closed_book
@@ -311,7 +303,6 @@ def build(
     dtype: str | None = None,
     judge: str | None = None,
     trace_prompts: Path | None = None,
-    **parts: Any,
 ) -> BuiltEngine:
     """Build an engine over documents, with its index; closed-book settings need no documents.
 
@@ -322,17 +313,18 @@ def build(
         InputError: prompts are to be traced, and there is no model.
     """
     from shared_core.facades.engine import SelfReflectEngine
+    from shared_core.reading.support import CrossEncoderSupportScorer
 
     lm = build_model(model, base_url, dtype)
     tracer = None if trace_prompts is None else _trace(lm, trace_prompts)
     lm = tracer or lm
-    parts |= {} if judge is None else {"judge": load_judge(judge)}
+    scorer = None if judge is None else CrossEncoderSupportScorer(judge)
     if answers_closed_book(settings) and not docs and index is None:
         from shared_core.retrieval import BM25Retriever
 
-        return BuiltEngine(SelfReflectEngine(BM25Retriever(), lm, settings, **parts), None, tracer)
+        return BuiltEngine(SelfReflectEngine(BM25Retriever(), lm, settings, judge=scorer), None, tracer)
     opened = open_index(docs or (), index, vectors)
-    return BuiltEngine(SelfReflectEngine(opened.retriever(), lm, settings, **parts), opened, tracer)
+    return BuiltEngine(SelfReflectEngine(opened.retriever(), lm, settings, judge=scorer), opened, tracer)
 
 
 def _trace(model: LanguageModel | None, path: Path) -> TracingLM:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.text import Text
@@ -45,8 +44,8 @@ class PlainConsole(Console):
         self._width, self._height = size
 
 
-out = PlainConsole(highlight=False)
-err = PlainConsole(stderr=True, highlight=False)
+out = PlainConsole(markup=False, emoji=False, highlight=False)
+err = PlainConsole(stderr=True, markup=False, emoji=False, highlight=False)
 
 
 class Verbosity:
@@ -118,11 +117,6 @@ class JsonList:
         """Close the list, after an error too, so that a program can read what was printed."""
         if self._enabled:
             out.file.write("[]\n" if self._before == "[\n" else "\n]\n")
-
-
-def cell(value: object) -> str:
-    """Escape markup in a table's cell."""
-    return escape(str(value))
 
 
 EVERY_SECONDS = 5.0

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from shared_core import __version__
 from shared_core.cli.common import FAILED, build_model, reports_errors
-from shared_core.cli.console import Verbosity, cell, err, note, out, write_json
+from shared_core.cli.console import Verbosity, err, note, out, write_json
 from shared_core.errors import IndexMissingError, SelfReflectError, StoreError
 from shared_core.settings import SelfReflectSettings, Settings
 
@@ -25,7 +25,7 @@ PACKAGES = {
     "safetensors": "transformers", "chromadb": "chroma", "pypdfium2": "documents", "lxml": "documents",
     "office-oxide": "documents", "transformers": "transformers", "llguidance": "transformers", "vllm": "vllm",
     "openai": "openai", "llama-index-core": "llamaindex", "langchain-core": "langchain", "fastapi": "serve",
-    "trl": "train", "ray": "ray", "peft": "train", "matplotlib": "eval", "scikit-learn": "eval", "rouge-score": "eval",
+    "trl": "train", "ray": "ray", "peft": "train", "matplotlib": "eval", "scikit-learn": "eval",
     "MAPIE": "eval", "rank-bm25": "base", "bm25s": "base",
 }  # fmt: skip
 """Packages and the extras that bring them."""
@@ -102,14 +102,6 @@ def _packages() -> dict[str, str | None]:
     return found
 
 
-def missing_extras(packages: Mapping[str, str | None]) -> list[str]:
-    """Return the extras of the default that lack a package."""
-    absent = {name for name, version in packages.items() if version is None}
-    return [
-        extra for extra in _DEFAULT_EXTRAS if any(extra in PACKAGES[name].split(", ") for name in absent)
-    ]  # fmt: skip
-
-
 def _device() -> str:
     if importlib.util.find_spec("torch") is None:
         return "cpu"
@@ -133,15 +125,15 @@ def _probe(what: Callable[[], dict[str, Any]], packages: Mapping[str, str | None
         message, hint = error.message, error.hint
     except Exception as error:  # a doctor reports what is broken, whatever it is
         message, hint = f"{type(error).__name__}: {error}", ""
-    if packages is not None and (extras := missing_extras(packages)):
-        named = ", ".join(name for name, version in packages.items() if version is None and _is_of(name, extras))
+    absent = [name for name, version in (packages or {}).items() if version is None]
+    lacking = {extra: [name for name in absent if extra in PACKAGES[name].split(", ")] for extra in _DEFAULT_EXTRAS}
+    if any(lacking.values()):
+        named = ", ".join(dict.fromkeys(name for names in lacking.values() for name in names))
         message = f"{message} (not installed: {named})"
-        hint = f"pip install 'selfreflect-rag[default]' (missing of it: {', '.join(extras)})"
+        hint = (
+            f"pip install 'selfreflect-rag[default]' (missing of it: {', '.join(e for e, n in lacking.items() if n)})"
+        )
     return {"ok": False, "error": message, "hint": hint}
-
-
-def _is_of(package: str, extras: list[str]) -> bool:
-    return any(extra in extras for extra in PACKAGES[package].split(", "))
 
 
 def _default() -> dict[str, Any]:
@@ -202,7 +194,7 @@ def _show(report: dict[str, Any]) -> None:
     out.print(Text(f"indexes of `ask --docs`: {report['cache']}"))
     table = Table("package", "version", "extra")
     for name, version in report["packages"].items():
-        table.add_row(name, cell(version) if version else "[dim]not installed[/dim]", PACKAGES[name])
+        table.add_row(name, version or Text("not installed", style="dim"), PACKAGES[name])
     out.print(table)
     for part in ("embedded_default", "documents", "model", "chroma_server", "index"):
         if part in report:
@@ -241,4 +233,4 @@ def _add_settings(table: Table, group: type[Settings], prefix: str) -> None:
         limits = ", ".join(str(m) for m in field.metadata)
         default = field.get_default(call_default_factory=True)
         about = [prefix + name, f"{label} {limits}".strip(), str(default), field.description or ""]
-        table.add_row(*map(cell, about))
+        table.add_row(*about)

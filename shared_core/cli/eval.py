@@ -27,7 +27,6 @@ from shared_core.cli.eval_compare import (
     Resamples,
     Wanted,
     all_failed,
-    ask_all,
     drawn,
     eval_merge_command,
     make_systems,
@@ -156,22 +155,32 @@ def _compare(
     about: Mapping[str, Any],
 ) -> None:
     """Ask all configurations, then print, write and draw the comparison; of one, its own table."""
-    from shared_core.evaluation.runner import fitted_on
+    from shared_core.evaluation.compare import compare
+    from shared_core.evaluation.runner import AnswersMany, fitted_on
 
     if options.output is None:
         note("Answers of this run are not kept; with -o DIR they are, and a run that was stopped can continue.")
-    comparison = drawn(
-        ask_all(
-            make_systems(engine, wanted) if options.several else {wanted[0].name: engine},
-            rows,
-            output=options.output,
-            shard=read_shard(options.shard),
-            batch_size=options.batch_size,
-            baseline=options.baseline,
-            resamples=options.resamples,
-            about=about,
-        )
-    )
+    shard = read_shard(options.shard)
+    asked = len(rows) if shard is None else len(rows[shard[0] - 1 :: shard[1]])
+    systems: dict[str, AnswersMany] = make_systems(engine, wanted) if options.several else {wanted[0].name: engine}
+    try:
+        with question_progress(err, asked * len(systems), "asking") as progress:
+            comparison = compare(
+                systems,
+                rows,
+                folder=options.output,
+                batch_size=options.batch_size,
+                shard=shard,
+                about=about,
+                progress=progress,
+                baseline=options.baseline,
+                resamples=options.resamples,
+            )
+    except KeyboardInterrupt:
+        if options.output is not None:
+            note(f"Answers so far are kept in {options.output}: the same command continues there.", style="yellow")
+        raise
+    comparison = drawn(comparison)
     if options.output is not None:
         save_all(comparison, options.output)
     if not options.several:
@@ -206,6 +215,8 @@ def _finish(result: Evaluation, options: EvalOptions, drawn_from: Comparison | N
 
 def _show(result: Evaluation, drawn_from: Comparison | None = None) -> None:
     """Print the table of metrics, with intervals and numbers of questions if they were drawn."""
+    from shared_core.evaluation.runner import errors_of
+
     columns = ["figure", "value"] if drawn_from is None else ["figure", "value", f"{drawn_from.level:.0%}", "n"]
     table = Table(*columns, title=None, header_style="bold")
     table.columns[1].justify = "right"
@@ -222,5 +233,5 @@ def _show(result: Evaluation, drawn_from: Comparison | None = None) -> None:
     out.print(table)
     undefined = [name.replace("_", " ") for name, value in result.metrics.items() if not math.isfinite(value)]
     if undefined:
-        err.print(f"not defined for these questions: {', '.join(undefined)}", markup=False, highlight=False)
-    show_failed(record for record in result.records if record.error)
+        err.print(f"not defined for these questions: {', '.join(undefined)}")
+    show_failed(errors_of(result.records))

@@ -9,24 +9,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from shared_core.cli.common import FAILED, check_output, reports_errors
-from shared_core.cli.console import cell, err, note, out, question_progress
+from shared_core.cli.console import err, note, out, question_progress
 from shared_core.cli.options import with_set
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.settings import PipelineName, SelfReflectSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from shared_core.evaluation.compare import Comparison, Estimate, FigureOptions, Shard
-    from shared_core.evaluation.dataset import Question
-    from shared_core.evaluation.judging import Record
+    from shared_core.evaluation.compare import Comparison, Estimate, Shard
     from shared_core.evaluation.runner import AnswersMany, Evaluation
     from shared_core.facades.engine import SelfReflectEngine
 
@@ -46,38 +42,6 @@ def read_shard(text: str | None) -> Shard | None:
     return int(number), int(count)
 
 
-def ask_all(
-    systems: Mapping[str, AnswersMany],
-    rows: Sequence[Question],
-    *,
-    output: Path | None,
-    shard: Shard | None,
-    batch_size: int,
-    about: Mapping[str, Any],
-    **options: Unpack[FigureOptions],
-) -> Comparison:
-    """Ask with a progress bar; answers in the folder survive an interruption. Arguments as ``evaluation.compare``."""
-    from shared_core.evaluation.compare import compare
-
-    asked = len(rows) if shard is None else len(rows[shard[0] - 1 :: shard[1]])
-    try:
-        with question_progress(err, asked * len(systems), "asking") as progress:
-            return compare(
-                systems,
-                rows,
-                folder=output,
-                shard=shard,
-                batch_size=batch_size,
-                about=about,
-                progress=progress,
-                **options,
-            )
-    except KeyboardInterrupt:
-        if output is not None:
-            note(f"Answers so far are kept in {output}: the same command continues there.", style="yellow")
-        raise
-
-
 def drawn(comparison: Comparison) -> Comparison:
     """Compute a comparison's figures, with a progress bar."""
     with question_progress(err, comparison.resamples, "drawing") as progress:
@@ -90,8 +54,8 @@ def save_all(comparison: Comparison, folder: Path) -> None:
     """Write every file and print their paths, the page last."""
     paths = comparison.save(folder)
     for path in paths[:-1]:
-        err.print(f"written: {path}", markup=False, highlight=False)
-    err.print(f"report: {paths[-1]}", markup=False, highlight=False)
+        err.print(f"written: {path}")
+    err.print(f"report: {paths[-1]}")
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -101,20 +65,20 @@ def show_comparison(comparison: Comparison) -> None:
     columns = ["figure", "configuration", f"value [{comparison.level:.0%}]", "n"]
     if len(comparison.names) > 1:
         columns.append(f"difference from {comparison.reference}")
-    table = Table(*map(cell, columns), header_style="bold")
+    table = Table(*columns, header_style="bold")
     for figure in headline(comparison):
         for number, name in enumerate(comparison.names):
             estimate = comparison.figures[name].get(figure)
             over = "" if estimate is None or estimate.over is None else str(estimate.over)
-            line = [figure.replace("_", " ") if not number else "", cell(name), cell(show_figure(estimate)), over]
+            line = [figure.replace("_", " ") if not number else "", name, show_figure(estimate), over]
             difference = comparison.differences.get((name, comparison.reference), {}).get(figure)
             if len(comparison.names) > 1:
-                line.append(cell(_shown(difference)))
+                line.append(_shown(difference))
             table.add_row(*line, end_section=number == len(comparison.names) - 1)
     out.print(table)
     out.print(Text(f"over {len(comparison.questions)} questions · {_note(comparison)}", style="dim"))
     for name in comparison.names:
-        show_failed((row.record for row in comparison.rows[name] if row.record.error), f" with {name}")
+        show_failed(comparison.errors(name), f" with {name}")
     if comparison.left_out:
         note(
             f"{comparison.left_out} answers left out: not every configuration was asked their questions.",
@@ -122,11 +86,8 @@ def show_comparison(comparison: Comparison) -> None:
         )
 
 
-def show_failed(records: Iterable[Record], whose: str = "") -> None:
+def show_failed(failed: Mapping[str, Sequence[str]], whose: str = "") -> None:
     """Print the errors of failed questions, each with the first of their ids."""
-    failed: dict[str, list[str]] = {}
-    for record in records:
-        failed.setdefault(record.error, []).append(record.id)
     for error, ids in failed.items():
         which = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
         err.print(Text(f"failed{whose} ({len(ids)}: {which}): {error}", style="yellow"))
@@ -160,26 +121,17 @@ def all_failed(comparison: Comparison) -> bool:
     return all(row.record.error for rows in comparison.rows.values() for row in rows)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MergeOptions:
-    """Options of ``selfreflect eval merge``.
-
-    >>> MergeOptions(folders=[Path("one")], output=Path("all")).resamples
-    1000
-    """
-
-    folders: Annotated[list[Path], typer.Argument(help="Folders of `selfreflect eval -o`: shards, or other runs.")]
+@reports_errors
+def eval_merge_command(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of `selfreflect eval -o`: shards, or other runs.")],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="Folder for all answers, figures and the page; may be one of FOLDERS."),
-    ]
-    baseline: Baseline = ""
-    resamples: Resamples = 1000
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the comparison as JSON here.")] = None
-
-
-@reports_errors
-def eval_merge_command(options: MergeOptions) -> None:
+    ],
+    baseline: Baseline = "",
+    resamples: Resamples = 1000,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the comparison as JSON here.")] = None,
+) -> None:
     """Merge shards, or runs of several models on the same questions; for one folder, write figures and page again.
 
     Exit codes: 0 done, 2 bad usage or input, 1 failure (also if every question failed).
@@ -187,15 +139,15 @@ def eval_merge_command(options: MergeOptions) -> None:
     from shared_core.evaluation.compare import merge, missing_shards
     from shared_core.evaluation.plots import require_matplotlib
 
-    check_output(options.json_file, "--json")
+    check_output(json_file, "--json")
     require_matplotlib()
-    comparison = drawn(merge(options.folders, options.output, baseline=options.baseline, resamples=options.resamples))
+    comparison = drawn(merge(folders, output, baseline=baseline, resamples=resamples))
     show_comparison(comparison)
     missing = missing_shards(comparison.run.sessions)
     if missing:
         note(f"Missing shards: {', '.join(missing)}.", style="yellow")
-    save_all(comparison, options.output)
-    show_written("comparison", comparison, options.json_file, None)
+    save_all(comparison, output)
+    show_written("comparison", comparison, json_file, None)
     if all_failed(comparison):
         raise typer.Exit(FAILED)
 

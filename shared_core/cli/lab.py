@@ -17,8 +17,11 @@ from shared_core.errors import InputError
 
 if TYPE_CHECKING:
     from shared_core.lab.recall import MeasuredAnswer
-    from shared_core.lab.tour import Tour
+    from shared_core.lab.setup import LabSetup
     from shared_core.types import Answer
+
+_SHOWN = ("gate", "retrieve", "rerank", "segment", "path", "search", "confidence", "keep")
+"""Kinds of decisions that are shown without ``--trace``."""
 
 lab_app = typer.Typer(
     help="A small synthetic world, and a model trained on half of its facts.",
@@ -50,28 +53,30 @@ def tour_command(
     """
     if context.invoked_subcommand is not None:
         return
-    from shared_core.lab.setup import PIPELINES
-    from shared_core.lab.tour import Tour
+    from shared_core.lab import World
+    from shared_core.lab.setup import PIPELINES, LabSetup, lab_calibrations, lab_settings, load_lab_model
 
-    tour = Tour(model, seed)
-    question = tour.question(known=False)
+    lab = LabSetup(World(0), load_lab_model(model), seed)
+    (question,) = lab.questions(("single",), 1, "test", known=False, name="tour")
     if not as_json:
-        _introduce(tour)
+        _introduce(lab)
         if not brief:
-            _recall(tour)
+            _recall(lab)
         _heading(f"A question about a fact it was not trained on: {question.text}")
         out.print(Text(f"truth: {' or '.join(question.answers)}", style="dim"))
     answers: dict[str, Answer] = {}
     for pipeline in PIPELINES:
-        answer = answers[pipeline] = tour.answer(pipeline, question)
+        engine = lab.engine(lab_settings(pipeline), lab_calibrations(pipeline, model))
+        answer = answers[pipeline] = engine.answer(question.text)
         if not as_json:
-            _pipeline(pipeline)
-            for line in tour.story(answer) if not brief else ():
-                out.print(Text(line, style="dim"))
+            out.print(Text(f"\n{pipeline}", style="bold cyan"))
+            if not brief:
+                _tell_decisions(answer)
             show(answer, trace=trace)
     if not brief:
-        nobody = tour.invented()
-        found = answers["invented"] = tour.answer("composed", nobody)
+        (nobody,) = lab.questions(("invented",), 1, "test", name="tour")
+        engine = lab.engine(lab_settings("composed"), lab_calibrations("composed", model))
+        found = answers["invented"] = engine.answer(nobody.text)
         if not as_json:
             _heading(f"A question about an invented name: {nobody.text}")
             show(found, trace=trace)
@@ -81,8 +86,8 @@ def tour_command(
         raise typer.Exit(ABSTAINED)
 
 
-def _introduce(tour: Tour) -> None:
-    world = tour.lab.world
+def _introduce(lab: LabSetup) -> None:
+    world = lab.world
     real = sum(e.tier != "invented" for e in world.entities)
     _heading("A synthetic world")
     out.print(
@@ -91,11 +96,12 @@ def _introduce(tour: Tour) -> None:
     )
 
 
-def _recall(tour: Tour) -> None:
-    known, strange = tour.recalled()
+def _recall(lab: LabSetup) -> None:
+    from shared_core.lab.recall import measure_answers
+
     _heading("Answers from memory, and their uncertainty (Gram: lower is surer)")
-    for title, rows in (("trained on", known), ("never seen", strange)):
-        for row in rows:
+    for title, known in (("trained on", True), ("never seen", False)):
+        for row in measure_answers(lab, lab.questions(("single",), 3, "test", known=known, name="tour")):
             _recalled(title, row)
 
 
@@ -119,8 +125,12 @@ def _heading(text: str) -> None:
         out.print(Text(f"## {text}"))
 
 
-def _pipeline(name: str) -> None:
-    out.print(Text(f"\n{name}", style="bold cyan"))
+def _tell_decisions(answer: Answer) -> None:
+    """Print the main decisions behind an answer, one a line."""
+    for decision in answer.trace:
+        if decision.kind in _SHOWN:
+            why = f" ({decision.reason})" if decision.reason else ""
+            out.print(Text(f"{decision.kind}: {decision.outcome}{why}", style="dim"))
 
 
 @reports_errors
@@ -146,7 +156,7 @@ def write_command(
     for split in SPLITS:
         lines = [json.dumps(q.to_dict(), ensure_ascii=False) for q in world.questions(split=split)]
         (folder / f"questions_{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    out.print(f"written: {folder}", markup=False, highlight=False)
+    out.print(f"written: {folder}")
 
 
 @reports_errors

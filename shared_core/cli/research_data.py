@@ -121,13 +121,14 @@ def research_data_command(options: SearchOptions) -> None:
     write_json_lines(made.rloo, options.output / "rloo.jsonl")
     costs = {"failed": len(failed), "tokens": sum(s.tokens for s in searches)}
     write_report(options.output / "report.json", {**made.counts, **costs, "utility_sd": made.utility_sd})
-    out.print(", ".join(f"{count} {name}" for name, count in made.counts.items()), markup=False, highlight=False)
-    out.print(f"written: {options.output}", markup=False, highlight=False)
+    out.print(", ".join(f"{count} {name}" for name, count in made.counts.items()))
+    out.print(f"written: {options.output}")
 
 
 def _search_engine(options: SearchOptions, settings: SelfReflectSettings) -> SelfReflectEngine:
     """Build the engine, comparing each part with the folder's configuration before the next, heavier one is loaded."""
     from shared_core.facades.engine import SelfReflectEngine
+    from shared_core.reading.support import CrossEncoderSupportScorer
     from shared_core.retrieval import BM25Retriever
     from shared_core.training.labelling import check_documents
     from shared_core.training.research.searches import options_of, searches_log
@@ -138,6 +139,6 @@ def _search_engine(options: SearchOptions, settings: SelfReflectSettings) -> Sel
     retriever = open_index(options.docs, options.index, options.vectors).retriever() if reads else BM25Retriever()
     if not answers_closed_book(settings):
         check_documents(log, retriever)
-    judge = None if options.judge is None else common.load_judge(options.judge)
+    judge = None if options.judge is None else CrossEncoderSupportScorer(options.judge)
     model = common.build_model(options.model, options.base_url, options.dtype)
     return SelfReflectEngine(retriever, model, settings, judge=judge)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -20,9 +21,7 @@ from shared_core.settings import SelfReflectSettings
 if TYPE_CHECKING:
     from shared_core.training.rows import TrainingRow
     from shared_core.training.self_rag.rows import CriticRow, GeneratorRow
-    from shared_core.training.trainer import Progress, TrainingResult
-
-__all__ = ["critic_command", "generator_command", "reclaim_command", "research_command", "show_balance"]
+    from shared_core.training.trainer import TrainingResult
 
 R = TypeVar("R")
 _RLOO = "RLOO and its reward"
@@ -76,10 +75,7 @@ def _train_self_rag(role: Literal["critic", "generator"], training: TrainingOpti
         settings = self_rag_recipe(**training.changes())
         rows, held_out = _read_rows(training, read)
         show_balance(balance(rows))
-
-        def train(**more: Any) -> TrainingResult:
-            return train_self_rag(rows, training.model, training.output, settings, evaluate_on=held_out, **more)
-
+        train = partial(train_self_rag, rows, training.model, training.output, settings, evaluate_on=held_out)
         _run(train, training)
 
 
@@ -87,7 +83,7 @@ def show_balance(balance: Mapping[str, Mapping[str, int]]) -> None:
     """Print how often each verdict of each task is taught."""
     for task, counts in balance.items():
         shares = ", ".join(f"{token} {count}" for token, count in counts.items())
-        out.print(f"{task}: {shares}", markup=False, highlight=False)
+        out.print(f"{task}: {shares}")
 
 
 # --- ReSearch --------------------------------------------------------------------------------------------------------
@@ -183,10 +179,7 @@ def _train_preferences(training: TrainingOptions, changes: dict[str, Any]) -> No
 
     settings = PreferenceSettings(**training.changes(), **changes)
     pairs, held_out = _read_rows(training, read_preferences)
-
-    def train(**more: Any) -> TrainingResult:
-        return train_preferences(pairs, training.model, training.output, settings, evaluate_on=held_out, **more)
-
+    train = partial(train_preferences, pairs, training.model, training.output, settings, evaluate_on=held_out)
     _show_measures(_run(train, training), "preferences", {"accuracy": "pairs in the right order", "margin": "margin"})
 
 
@@ -209,14 +202,11 @@ def _train_online(training: TrainingOptions, changes: dict[str, Any], options: R
         "research": settings.research.model_dump(mode="json"),
         "scale": reward.scale,
     }
-
-    def train(**more: Any) -> TrainingResult:
-        return train_online(prompts, training.model, training.output, reward, how, reward_card=card, **more)
-
+    train = partial(train_online, prompts, training.model, training.output, reward, how, reward_card=card)
     names = {"reward": "reward", "kl": "KL", "tokens": "tokens of an answer"}
     _show_measures(_run(train, training), "online", names)
     if reward.unknown:
-        err.print(f"{reward.unknown} answers could not be judged", style="yellow", highlight=False)
+        err.print(f"{reward.unknown} answers could not be judged", style="yellow")
 
 
 def _reward_settings(rows: Sequence[Path], options: RewardOptions) -> SelfReflectSettings:
@@ -226,7 +216,7 @@ def _reward_settings(rows: Sequence[Path], options: RewardOptions) -> SelfReflec
     read_calibration(options.calibration)
     found, calibrated = next((read for path in rows if (read := settings_of(path.parent))[0]), (None, False))
     if found is None:
-        err.print("no searches.json beside the rows: using the settings' defaults", style="yellow", highlight=False)
+        err.print("no searches.json beside the rows: using the settings' defaults", style="yellow")
     if calibrated != (options.calibration is not None):
         was = "with" if calibrated else "without"
         raise InputError(
@@ -250,11 +240,7 @@ def _train_role(training: TrainingOptions, role: str) -> None:
     rows, held_out = (_only(role, part) if part else [] for part in _read_rows(training, read_rows))
     if not rows:
         _only(role, rows)
-
-    def train_all(**more: Any) -> TrainingResult:
-        return train(rows, training.model, training.output, settings, evaluate_on=held_out, **more)
-
-    _run(train_all, training)
+    _run(partial(train, rows, training.model, training.output, settings, evaluate_on=held_out), training)
 
 
 def _only(role: str, rows: Sequence[TrainingRow]) -> list[TrainingRow]:
@@ -271,19 +257,15 @@ def _read_rows(training: TrainingOptions, read: Callable[[Path], Sequence[R]]) -
     return rows, [row for path in training.eval_rows for row in read(path)]
 
 
-class _Training(Protocol):
-    def __call__(self, *, sources: Mapping[str, str], progress: Progress | None) -> TrainingResult: ...
-
-
-def _run(train: _Training, training: TrainingOptions) -> TrainingResult:
-    """Train with a progress bar, and print the result."""
+def _run(train: Callable[..., TrainingResult], training: TrainingOptions) -> TrainingResult:
+    """Train with a progress bar, and print the result; ``train`` takes ``sources`` and ``progress``."""
     files = [path for path in [*training.rows, *training.eval_rows] if path.is_file()]
     digests = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     with training_steps() as progress:
         result = train(sources=digests, progress=progress)
     if result.dropped:
         limit = result.card["tokens"]["limit"]
-        err.print(f"{result.dropped} rows of more than {limit} tokens left out", style="yellow", highlight=False)
+        err.print(f"{result.dropped} rows of more than {limit} tokens left out", style="yellow")
     if result.card["resumed_at"]:
         out.print(f"resumed from step {result.card['resumed_at']}")
     change = _change(result.card["loss"])
@@ -291,13 +273,13 @@ def _run(train: _Training, training: TrainingOptions) -> TrainingResult:
     if result.best is not None:
         loss = dict(result.evaluations)[result.best]
         out.print(f"best on {result.card['rows']['evaluated_on']} rows held out: step {result.best}, loss {loss:.3f}")
-    out.print(f"written: {result.output}", markup=False, highlight=False)
+    out.print(f"written: {result.output}")
     return result
 
 
 def _show_measures(result: TrainingResult, part: str, names: Mapping[str, str]) -> None:
     shown = [f"{words} {_change(result.card[part][name])}" for name, words in names.items()]
-    out.print(", ".join(shown), markup=False, highlight=False)
+    out.print(", ".join(shown))
 
 
 def _change(ends: Mapping[str, float | None]) -> str:

@@ -87,11 +87,11 @@ def reclaim_rows_command(
         write_json_lines(map(dataclasses.asdict, made.drops), dropped)
     if report is not None:
         write_report(report, made.report.to_dict())
-    out.print(made.report.summary(), markup=False, highlight=False)
+    out.print(made.report.summary())
     if not made.rows:
         raise InputError("No rows are left.", hint="The reasons are counted above; --dropped FILE writes each of them.")
     write_rows(made.rows, output, form=form)
-    out.print(f"written: {output}", markup=False, highlight=False)
+    out.print(f"written: {output}")
 
 
 # --- questions that a model labels or answers ------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class LabellingOptions:
         show_failures(done.failed)
         if done.left:
             message = f"{done.left} questions are left: the budget is spent. Run the command again with a larger one."
-            err.print(message, style="yellow", highlight=False)
+            err.print(message, style="yellow")
         if not done.records:
             if done.left and not done.failed:
                 hint = "Raise --max-calls or --max-tokens."
@@ -258,15 +258,15 @@ def self_rag_rows_command(run: LabellingOptions, how: CriticOptions) -> None:
     show_balance(made.report["balance"])
     for task, verdict in made.report["one_verdict"].items():
         told = f"warning: every row of {task} says {verdict}: a critic cannot learn from them when to say otherwise."
-        err.print(told, style="yellow", markup=False, highlight=False)
+        err.print(told, style="yellow")
     if made.shortfall:
         told = f"not written: {made.shortfall}. Label with a larger model (--model, --critic) into another folder."
-        err.print(told, style="red", markup=False, highlight=False)
+        err.print(told, style="red")
         raise typer.Exit(FAILED)
     write_made(made, run.output)
     counts = f"{len(made.critic)} critic rows, {len(made.generator)} generator rows"
-    out.print(f"{counts} ({made.report['declines']} decline)", markup=False, highlight=False)
-    out.print(f"written: {run.output}", markup=False, highlight=False)
+    out.print(f"{counts} ({made.report['declines']} decline)")
+    out.print(f"written: {run.output}")
 
 
 @reports_errors
@@ -303,8 +303,8 @@ def reclaim_answers_command(
     declined = sum("declines" in s for s in sources)
     counts = {"answers": len(sources) - declined, "declines": declined, "questions": len(done.records)}
     run.report(done, counts)
-    out.print(f"{counts['answers']} answers, {declined} that decline", markup=False, highlight=False)
-    out.print(f"written: {run.output / 'answers.jsonl'}", markup=False, highlight=False)
+    out.print(f"{counts['answers']} answers, {declined} that decline")
+    out.print(f"written: {run.output / 'answers.jsonl'}")
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
@@ -340,8 +340,7 @@ def show_failures(failed: Mapping[str, str]) -> None:
     """Print each error once, with the questions that it hit."""
     for why in sorted(set(failed.values())):
         ids = [i for i, e in failed.items() if e == why]
-        message = f"failed ({len(ids)}: {', '.join(ids[:5])}): {why}"
-        err.print(message, style="yellow", markup=False, highlight=False)
+        err.print(f"failed ({len(ids)}: {', '.join(ids[:5])}): {why}", style="yellow")
 
 
 def write_report(path: Path, values: Mapping[str, Any]) -> None:

@@ -21,10 +21,7 @@ from shared_core.errors import InputError, MissingDependencyError, SettingsError
 from shared_core.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
-    from shared_core.training.trainer import Progress
-
-__all__ = ["TrainingOptions", "launched", "training_steps"]
-
+    from shared_core.training.watch import Progress
 
 _PANELS = {
     "Memory and speed": "micro_batch_size max_length batches token_weights gradient_checkpointing bf16 weights "
@@ -159,7 +156,7 @@ def training_steps() -> Iterator[Progress | None]:
 
         def line(done: int, total: int, loss: float | None) -> None:
             if loss is not None and (done % 50 == 0 or done in (1, total)):
-                err.print(f"step {done} of {total}, loss {loss:.4f}", highlight=False)
+                err.print(f"step {done} of {total}, loss {loss:.4f}")
 
         yield line
         return

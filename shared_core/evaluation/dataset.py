@@ -89,7 +89,7 @@ def read_questions(path: str | Path) -> list[Question]:
     return questions
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, hint: str = "Give a file of questions.") -> str:
     """Read a UTF-8 file, unpacked if its name ends in ``.gz``; DocumentError if that fails."""
     try:
         data = path.read_bytes()
@@ -100,11 +100,11 @@ def read_text(path: Path) -> str:
         raise DocumentError(f"{path}, line {line}: not UTF-8 text.", hint="Save the file as UTF-8.") from error
     except (OSError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DocumentError(f"{path} cannot be read: {reason}.", hint="Give a file of questions.") from error
+        raise DocumentError(f"{path} cannot be read: {reason}.", hint=hint) from error
 
 
-def line_rows(path: Path, text: str, kind: str) -> Iterator[tuple[str, Any]]:
-    """Yield (place, row) for each line of a jsonl, csv or tsv file; InputError for an unreadable line."""
+def line_rows(path: Path, text: str, kind: str, shape: str = _SHAPE) -> Iterator[tuple[str, Any]]:
+    """Yield (place, row) for each line of a jsonl, csv or tsv file; InputError for one that is not of this shape."""
     if kind in ("csv", "tsv"):
         head = text.split("\n", 1)[0]
         parted = "\t" if kind == "tsv" else ";" if ";" in head and "," not in head else ","
@@ -122,7 +122,7 @@ def line_rows(path: Path, text: str, kind: str) -> Iterator[tuple[str, Any]]:
             try:
                 yield f"line {number}", json.loads(line)
             except ValueError as error:
-                raise InputError(f"{path}, line {number}: not JSON ({error}).", hint=_SHAPE) from error
+                raise InputError(f"{path}, line {number}: not JSON ({error}).", hint=shape) from error
 
 
 def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:

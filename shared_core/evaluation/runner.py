@@ -19,11 +19,6 @@ from shared_core.evaluation.metrics import confidence as ranking
 from shared_core.support.files import replace_file
 from shared_core.types import Answer
 
-__all__ = [
-    "TARGETS", "AnswersMany", "Evaluation", "Progress", "Record", "ask_batch", "describe_fitted_on", "digests_of",
-    "evaluate", "fitted_on", "judge", "metrics", "warn_fitted_on", "warn_no_recall",
-]  # fmt: skip
-
 Progress = Callable[[int, int], None]
 """``progress(done, total)`` after every batch."""
 TARGETS = (0.5, 0.7, 0.8, 0.9)
@@ -62,27 +57,13 @@ class Evaluation:
 
     def write(self, path: str | Path) -> Path:
         """Write metrics and records as JSON, atomically; InputError if the file cannot be written."""
-        path = Path(path)
-        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2, allow_nan=False)
-        try:
-            with replace_file(path) as file:
-                file.write(text + "\n")
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
-        return path
-
-    def judgements(self) -> tuple[list[float], list[float]]:
-        """Return (confidences, correctness) of the questions without error that can be judged."""
-        rows = [r for r in self.records if r.correct is not None and not r.error]
-        return [math.nan if r.confidence is None else r.confidence for r in rows], [
-            float(bool(r.correct)) for r in rows
-        ]
+        return write_result(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
     def plot(self, folder: str | Path) -> list[Path]:
         """Draw risk–coverage, reliability and target-accuracy plots into a folder; none if nothing can be judged."""
         from shared_core.evaluation import plots
 
-        sure, right = self.judgements()
+        sure, right = judgements(self.records)
         if not right:
             return []
         folder = Path(folder)
@@ -91,6 +72,35 @@ class Evaluation:
             plots.reliability({"": (sure, right)}, folder / "reliability.png"),
             plots.target_accuracy(sure, right, folder / "target_accuracy.png"),
         ]
+
+
+def judgements(records: Iterable[Record]) -> tuple[list[float], list[float]]:
+    """Return (confidences, correctness) of the questions without error that can be judged; NaN for unknown."""
+    known = [r for r in records if r.correct is not None and not r.error]
+    return [_known(r.confidence) for r in known], [float(bool(r.correct)) for r in known]
+
+
+def errors_of(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
+    """Return the errors of failed questions, each with the ids of its questions."""
+    found: dict[str, tuple[str, ...]] = {}
+    for record in records:
+        if record.error:
+            found[record.error] = (*found.get(record.error, ()), record.id)
+    return found
+
+
+def write_result(path: str | Path, text: str) -> Path:
+    """Write a file whole or not at all, and return its path; InputError if it cannot be written.
+
+    Lone surrogates, which UTF-8 cannot hold, are replaced.
+    """
+    path = Path(path)
+    try:
+        with replace_file(path) as file:
+            file.write(text.encode("utf-8", "replace").decode())
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+    return path
 
 
 def evaluate(
@@ -167,20 +177,20 @@ def metrics(records: Sequence[Record], targets: Sequence[float] = TARGETS) -> di
     return {
         "questions": float(len(records)),
         "errors": float(len(records) - len(done)),
-        "exact_match": _mean([r.em for r in judged]),
-        "f1": _mean([r.f1 for r in judged]),
-        "exact_match_answerable": _mean([r.em for r in answerable]),
-        "f1_answerable": _mean([r.f1 for r in answerable]),
-        "first_quote": _mean([r.quote_correct for r in answerable]),
-        "coverage": _mean([not r.abstained and not r.error for r in records]),
-        "accuracy": _mean([r.correct for r in given]),
-        "claims_per_answer": _mean([r.claims for r in records]),
-        "recall": _mean([r.recall for r in records if r.recall is not None]),
-        "offsets_exact": _mean(offsets),
+        "exact_match": mean_of([r.em for r in judged]),
+        "f1": mean_of([r.f1 for r in judged]),
+        "exact_match_answerable": mean_of([r.em for r in answerable]),
+        "f1_answerable": mean_of([r.f1 for r in answerable]),
+        "first_quote": mean_of([r.quote_correct for r in answerable]),
+        "coverage": mean_of([not r.abstained and not r.error for r in records]),
+        "accuracy": mean_of([r.correct for r in given]),
+        "claims_per_answer": mean_of([r.claims for r in records]),
+        "recall": mean_of([r.recall for r in records if r.recall is not None]),
+        "offsets_exact": mean_of(offsets),
         **_confidence_metrics([r for r in done if r.correct is not None]),
         **{name: value for rho in targets for name, value in _kept(records, rho).items()},
         **_answerable_metrics([r for r in done if r.answerable is not None]),
-        "seconds_per_question": _mean([r.seconds for r in records]),
+        "seconds_per_question": mean_of([r.seconds for r in records]),
     }
 
 
@@ -191,8 +201,8 @@ def _kept(records: Sequence[Record], rho: float) -> dict[str, float]:
         return {f"kept_accuracy_{rho:g}": math.nan, f"coverage_{rho:g}": math.nan}
     kept = [not r.error and not r.abstained and r.confidence is not None and r.confidence > rho for r in records]
     return {
-        f"kept_accuracy_{rho:g}": _mean([r.correct for r, k in zip(records, kept, strict=True) if k]),
-        f"coverage_{rho:g}": _mean(kept),
+        f"kept_accuracy_{rho:g}": mean_of([r.correct for r, k in zip(records, kept, strict=True) if k]),
+        f"coverage_{rho:g}": mean_of(kept),
     }
 
 
@@ -215,8 +225,8 @@ def _answerable_metrics(records: Sequence[Record]) -> dict[str, float]:
     abstained, hopeless = [r for r in records if r.abstained], [r for r in records if not r.answerable]
     return {
         "auroc_answerable": ranking.auroc(sure, [float(bool(r.answerable)) for r in records]) if known else math.nan,
-        "abstention_precision": _mean([not r.answerable for r in abstained]),
-        "abstention_recall": _mean([r.abstained for r in hopeless]),
+        "abstention_precision": mean_of([not r.answerable for r in abstained]),
+        "abstention_recall": mean_of([r.abstained for r in hopeless]),
     }
 
 
@@ -224,7 +234,8 @@ def _known(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _mean(values: Sequence[float | bool | None]) -> float:
+def mean_of(values: Sequence[float | bool | None]) -> float:
+    """Return the mean of the known values; NaN if there is none."""
     numbers = [float(v) for v in values if v is not None]
     return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
@@ -249,23 +260,18 @@ def fitted_on(system: object, questions: Iterable[Question]) -> dict[str, int]:
     return {name: count for name, count in found.items() if count}
 
 
-def describe_fitted_on(found: Mapping[str, int], total: int) -> str:
-    """Describe ``fitted_on``'s result in a sentence; empty if there is no overlap."""
-    if not found:
-        return ""
-    counts = ", ".join(f"{name}: {count}" for name, count in found.items())
-    return (
-        f"Calibrations were fitted on questions asked here ({counts} of {total}): figures of accuracy and confidence "
-        "are better than they would be on new questions."
-    )
-
-
 def warn_fitted_on(system: object, questions: Iterable[Question], name: str = "") -> dict[str, int]:
     """Return ``fitted_on`` and log a warning if there is an overlap; ``name`` tells several systems apart."""
     asked = list(questions)
     found = fitted_on(system, asked)
     if found:
-        _LOG.warning("%s%s", f"{name}: " if name else "", describe_fitted_on(found, len(asked)))
+        _LOG.warning(
+            "%sCalibrations were fitted on questions asked here (%s of %d): figures of accuracy and confidence are "
+            "better than they would be on new questions.",
+            f"{name}: " if name else "",
+            ", ".join(f"{purpose}: {count}" for purpose, count in found.items()),
+            len(asked),
+        )
     return found
 
 

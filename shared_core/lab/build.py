@@ -162,17 +162,13 @@ def _describe(draft: Draft, entity: Entity) -> None:
         if attribute.key not in _NEVER_LACKING and draft.dice.chance(_LACKING):
             continue
         draw = functools.partial(_draw, draft, entity, attribute)
-        value = _fresh(draw, _twin_value(draft, entity, attribute))
+        of_twin = draft.facts.get(f"{entity.twin}.{attribute.name}")
+        value = _fresh(draw, of_twin.value if of_twin else None)
         if value is None and attribute.key in _NEVER_LACKING:
             value = draw()  # in a small world twins may have to share
         if value is not None:
             fact = Fact(entity.id, attribute.key, value, entity.tier, entity.split)
             draft.facts[fact.id] = fact
-
-
-def _twin_value(draft: Draft, entity: Entity, attribute: Attribute) -> Value | None:
-    fact = draft.facts.get(f"{entity.twin}.{attribute.name}")
-    return fact.value if fact else None
 
 
 def _fresh(draw: Callable[[], Value | None], other: Value | None) -> Value | None:
@@ -225,9 +221,12 @@ def _of(draft: Draft, entity: Entity) -> list[Fact]:
 
 def _refer(draft: Draft, entity: Entity, attribute: Attribute, type: EntityType) -> Entity | None:
     """Choose an entity of that type and the same split to refer to; ``None`` if none fits."""
-    choices = [e for e in draft.of(type, entity.split) if e.id != entity.id]
-    used = {f.value.entity for f in _of(draft, entity)}
-    choices = [e for e in choices if e.id not in used and _possible(draft, entity, attribute, e)]
+    used = {entity.id, *(f.value.entity for f in _of(draft, entity))}
+    choices = [e for e in draft.of(type, entity.split) if e.id not in used]
+    if attribute.key == "person.teacher":  # teachers are older than their pupils
+        birth = draft.number(entity.id, "birth_year")
+        described = [e for e in choices if f"{e.id}.birth_year" in draft.facts]  # people come one after the other
+        choices = [e for e in described if 12 <= birth - draft.number(e.id, "birth_year") <= 90]
     if not choices:
         return None
     if attribute.key == "city.country":  # so that every country has a city, which can be its capital
@@ -235,14 +234,6 @@ def _refer(draft: Draft, entity: Entity, attribute: Attribute, type: EntityType)
         choices = [e for e in choices if counts[e.id] == min(counts.values())]
     likely = _LIKELY[entity.tier]
     return draft.dice.weigh(choices, [likely[e.tier] for e in choices])
-
-
-def _possible(draft: Draft, entity: Entity, attribute: Attribute, other: Entity) -> bool:
-    """Return whether their times fit: teachers are older than their pupils."""
-    if attribute.key == "person.teacher":
-        known = f"{other.id}.birth_year" in draft.facts  # people are described one after the other
-        return known and 12 <= draft.number(entity.id, "birth_year") - draft.number(other.id, "birth_year") <= 90
-    return True
 
 
 def _choose_capitals(draft: Draft, split: Split) -> None:

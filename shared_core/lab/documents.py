@@ -83,14 +83,11 @@ class _Writer:
         if entity.tier == "popular" or (entity.tier == "middle" and dice.chance(0.25)):
             again = dice.sample(self.facts, max(2, (2 * len(self.facts) + 2) // 3))
             yield self._profile("notes", again)
-        disputes: tuple[tuple[Status, DocumentKind], ...] = (
-            ("outdated", "outdated"),
-            ("contradicting", "contradicting"),
-        )
-        for status, kind in disputes:
+        statuses: tuple[Literal["outdated", "contradicting"], ...] = ("outdated", "contradicting")
+        for status in statuses:
             other = [f for f in self.facts if (f.former if status == "outdated" else f.false) is not None]
             if other:
-                yield self._disputing(other, status, kind)
+                yield self._disputing(other, status)
         if self.withheld:
             yield self._profile("withheld", self.withheld)
 
@@ -160,7 +157,7 @@ class _Writer:
 
     # --- disagreement ------------------------------------------------------------------------------------------
 
-    def _disputing(self, facts: Sequence[Fact], status: Status, kind: DocumentKind) -> Document:
+    def _disputing(self, facts: Sequence[Fact], status: Literal["outdated", "contradicting"]) -> Document:
         """Write a document with former or false values; it may state a true one too."""
         dice, entity = self.dice, self.entity
         years, forms = (_THEN, _DATED) if status == "outdated" else (_RUMOUR, _WRONG)
@@ -172,11 +169,11 @@ class _Writer:
             lines.append(sentence(dice.pick(true), entity, dice, subject=self._next_subject()))
         lines.append(idle(entity, dice, "pronoun"))
         title = f"{entity.name} (register of {date})" if status == "outdated" else f"{entity.name}: another account"
-        return self._document(kind, title, date, [lines])
+        return self._document(status, title, date, [lines])
 
     def _document(self, kind: DocumentKind, title: str, date: int, parts: Sequence[Sequence[Line]]) -> Document:
         id = self.entity.id if kind == "profile" else f"{self.entity.id}-{kind}"
-        status: Status = "outdated" if kind == "outdated" else "contradicting" if kind == "contradicting" else "current"
+        status: Status = kind if kind == "outdated" or kind == "contradicting" else "current"
         return _assemble(id, title, kind, date, parts, status, self.entity)
 
 

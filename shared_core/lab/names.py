@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -185,16 +185,12 @@ class Dice:
                 return item
         return next(item for item, weight in zip(reversed(items), reversed(weights)) if weight)
 
-    def shuffle(self, items: MutableSequence[T]) -> None:
-        """Shuffle the items in place."""
-        for last in range(len(items) - 1, 0, -1):
-            other = self.below(last + 1)
-            items[last], items[other] = items[other], items[last]
-
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """Return the items in random order."""
         found = list(items)
-        self.shuffle(found)
+        for last in range(len(found) - 1, 0, -1):
+            other = self.below(last + 1)
+            found[last], found[other] = found[other], found[last]
         return found
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:

@@ -76,33 +76,13 @@ class Question:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; ``selfreflect eval`` reads ``question``, ``answers`` and ``answerable``."""
-        return {
-            "id": self.id,
-            "question": self.text,
-            "answers": list(self.answers),
-            "answerable": self.answerable,
-            "kind": self.kind,
-            "tier": self.tier,
-            "split": self.split,
-            "known": self.known,
-            "paraphrases": list(self.paraphrases),
-            "facts": list(self.facts),
-            "passages": [list(p) for p in self.passages],
-            "steps": list(self.steps),
-            "entities": list(self.entities),
-            "removed": list(self.removed),
-            "truth": list(self.truth),
-        }
+        head = {"id": self.id, "question": self.text, "answers": self.answers, "answerable": self.answerable}
+        return head | dataclasses.asdict(self)
 
 
 def ask(attribute: Attribute, phrase: str, dice: Dice) -> tuple[str, ...]:
     """Ask for an attribute of an entity in every wording, in random order."""
     return tuple(q.format(x=phrase) for q in dice.shuffled(attribute.questions))
-
-
-def least_popular(tiers: Sequence[Tier]) -> Tier:
-    """Return the least popular of the tiers."""
-    return max(tiers, key=TIERS.index)
 
 
 class Asker:
@@ -146,7 +126,7 @@ class Asker:
             tuple(self.places(f.id) for f in facts),
             tuple(plain(f, self.draft.entities[f.subject]) for f in facts),
             tuple(dict.fromkeys(entities)),
-            least_popular([f.tier for f in facts]),
+            max((f.tier for f in facts), key=TIERS.index),  # the least popular one
             facts[0].split,
             all(f.known for f in facts),
         )
@@ -266,8 +246,8 @@ def subjects(draft: Draft, tiers: Sequence[Tier]) -> list[Entity]:
 _REAL: tuple[Tier, ...] = ("popular", "middle", "obscure")
 
 
-def unanswerable(draft: Draft, asker: Asker, removed: Places, dice: Dice) -> Iterator[Question]:
-    """Write all unanswerable questions, kind by kind.
+class UnanswerableAsker:
+    """A writer of the unanswerable questions.
 
     Args:
         draft: entities and facts.
@@ -275,24 +255,22 @@ def unanswerable(draft: Draft, asker: Asker, removed: Places, dice: Dice) -> Ite
         removed: finds the withheld passages that state a fact.
         dice: source of randomness.
     """
-    maker = _UnanswerableAsker(draft, asker, removed, dice)
-    yield from maker.numbered("invented", maker.invented())
-    yield from maker.numbered("missing_attribute", maker.missing())
-    yield from maker.numbered("near_miss", maker.near_misses())
-    yield from maker.numbered("removed", maker.removed())
-    yield from maker.numbered("false_presupposition", maker.presupposing())
-
-
-class _UnanswerableAsker:
-    """A writer of questions without an answer; methods yield (paraphrases, entity, withheld fact or ``None``)."""
 
     def __init__(self, draft: Draft, asker: Asker, removed: Places, dice: Dice) -> None:
         self.draft, self.asker, self.removed_places, self.dice = draft, asker, removed, dice
 
-    def numbered(
+    def questions(self) -> Iterator[Question]:
+        """Write all unanswerable questions, kind by kind."""
+        yield from self._numbered("invented", self._invented())
+        yield from self._numbered("missing_attribute", self._missing())
+        yield from self._numbered("near_miss", self._near_misses())
+        yield from self._numbered("removed", self._removed())
+        yield from self._numbered("false_presupposition", self._presupposing())
+
+    def _numbered(
         self, kind: QuestionKind, made: Iterator[tuple[Sequence[str], Entity, Fact | None]]
     ) -> Iterator[Question]:
-        """Make numbered questions of one kind."""
+        """Make numbered questions of one kind of (paraphrases, entity, withheld fact or ``None``)."""
         for number, (paraphrases, entity, fact) in enumerate(made, 1):
             removed = self.removed_places(fact.id) if fact is not None else ()
             yield Question(
@@ -310,13 +288,13 @@ class _UnanswerableAsker:
                 truth=fact.value.answers if fact is not None else (),
             )
 
-    def invented(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
+    def _invented(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
         """Ask about names that no document has."""
         for entity in subjects(self.draft, ("invented",)):
             for attribute in self.dice.sample(KINDS[entity.type].attributes, 2):
                 yield ask(attribute, entity.phrase, self.dice), entity, None
 
-    def missing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
+    def _missing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
         """Ask for attributes that the entity lacks, or that no document states of anything."""
         for entity in subjects(self.draft, _REAL):
             kind = KINDS[entity.type]
@@ -327,7 +305,7 @@ class _UnanswerableAsker:
                 forms = self.dice.shuffled(self.dice.pick(kind.unstated).questions)
                 yield [f.format(x=entity.phrase) for f in forms], entity, None
 
-    def near_misses(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
+    def _near_misses(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
         """Ask about a near-duplicate of a name in the documents, or an event of another year."""
         for entity in subjects(self.draft, _REAL):
             facts = self.asker.facts.get(entity.id, [])
@@ -342,14 +320,14 @@ class _UnanswerableAsker:
                 mistaken = phrase(entity.type, self.draft.namer.near(entity.type, entity.name))
             yield ask(fact.spec, mistaken, self.dice), entity, None
 
-    def removed(self) -> Iterator[tuple[Sequence[str], Entity, Fact]]:
+    def _removed(self) -> Iterator[tuple[Sequence[str], Entity, Fact]]:
         """Ask for facts whose passages were removed from the documents."""
         for fact in self.draft.facts.values():
             if fact.withheld:
                 entity = self.draft.entities[fact.subject]
                 yield ask(fact.spec, entity.phrase, self.dice), entity, fact
 
-    def presupposing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
+    def _presupposing(self) -> Iterator[tuple[Sequence[str], Entity, None]]:
         """Ask with a false presupposition."""
         for entity in subjects(self.draft, _REAL):
             stated = {f.spec.name: f for f in self.asker.facts.get(entity.id, [])}

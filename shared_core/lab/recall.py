@@ -18,8 +18,6 @@ from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.types import Passage
 from shared_core.uncertainty import final_answer, is_answer
 
-__all__ = ["CHAIN_TOKENS", "TOKENS", "MeasuredAnswer", "is_right", "measure_answers", "short_prompt"]
-
 _BATCH = 10
 TOKENS, CHAIN_TOKENS = 32, 96
 """Most tokens of an answer, and of an answer with the steps that lead to it."""

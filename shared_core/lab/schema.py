@@ -18,11 +18,6 @@ from pydantic import TypeAdapter
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = [
-    "ATTRIBUTES", "KINDS", "NAME_PARTS", "WORDS", "Attribute", "Contest", "EntityType", "Kind", "NameParts",
-    "Presumption", "Unstated", "ValueSet", "is_entity_type",
-]  # fmt: skip
-
 EntityType = Literal["person", "city", "country", "work", "organisation", "event", "ship", "mountain"]
 ValueSet = Literal[
     "year", "metres", "participants", "occupation", "instrument", "colour", "language", "currency", "river", "plant",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shared_core.calibration import io as calibration_io
 from shared_core.calibration.stack import AnyCalibration
@@ -23,11 +22,6 @@ from shared_core.settings import PipelineName, SeakrSettings, SelfReflectSetting
 
 if TYPE_CHECKING:
     from shared_core.lm.transformers import TransformersLM
-
-__all__ = [
-    "CARD", "CHECKPOINT", "PIPELINES", "LabSetup", "calibration_file", "lab_calibrations", "lab_card", "lab_settings",
-    "load_lab_model",
-]  # fmt: skip
 
 PIPELINES: tuple[PipelineName, ...] = ("composed", "self_rag", "seakr", "reclaim", "research")
 
@@ -140,25 +134,10 @@ def load_lab_model(folder: str | Path | None = None, *, device: str | None = Non
     """
     from shared_core.lm.transformers import TransformersLM
 
-    path = _checked(folder)
-    return TransformersLM(str(path), device=device or "cpu", dtype="float32", name="lab")
-
-
-def lab_card(folder: str | Path | None = None) -> dict[str, Any]:
-    """Read the model's card: settings, world, losses by family of rows, learning curves.
-
-    Raises:
-        ModelLoadError: the folder holds no lab model.
-    """
-    found: dict[str, Any] = json.loads((_checked(folder) / CARD).read_text(encoding="utf-8"))
-    return found
-
-
-def _checked(folder: str | Path | None) -> Path:
     path = Path(folder) if folder is not None else CHECKPOINT
     if not (path / "config.json").is_file() or not (path / CARD).is_file():
         raise ModelLoadError(
             f"There is no lab model in {path}.",
             hint="Make one in a checkout of the project: python -m benchmarks.lab.train --out DIR --minutes 90",
         )
-    return path
+    return TransformersLM(str(path), device=device or "cpu", dtype="float32", name="lab")

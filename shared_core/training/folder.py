@@ -19,8 +19,6 @@ from shared_core.errors import InputError
 from shared_core.support.files import replace_file
 from shared_core.support.run_log import RUN, RunLog
 
-__all__ = ["CARD", "CHECKPOINTS", "TrainingFolder"]
-
 CARD = "training.json"
 """Name of the file that describes a training, in its output folder."""
 CHECKPOINTS = "checkpoints"

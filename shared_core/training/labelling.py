@@ -15,36 +15,14 @@ from shared_core.errors import BudgetError, InputError, LimitError, SelfReflectE
 from shared_core.evaluation.compare.run_folder import describe_retriever
 from shared_core.lm.identity import identity_of
 from shared_core.runtime import flow as flows
-from shared_core.runtime.flow import (
-    Flow,
-    Generate,
-    HiddenStates,
-    Request,
-    Resources,
-    Score,
-    Together,
-    intercept,
-    leaves_of,
-)
+from shared_core.runtime.flow import Flow, Request, Resources, Together, intercept, leaves_of
+from shared_core.runtime.requests import ASKS_MODEL
 from shared_core.support.run_log import RUN, Batches, Progress, RunLog
 from shared_core.types import Usage
 
 if TYPE_CHECKING:
     from shared_core.evaluation.dataset import Question
     from shared_core.retrieval.base import Retriever
-
-__all__ = [
-    "Budget",
-    "Cost",
-    "Labelled",
-    "Record",
-    "check_documents",
-    "check_questions",
-    "label_all",
-    "made_with",
-    "open_log",
-    "without_names",
-]
 
 T = TypeVar("T")
 Record = dict[str, Any]
@@ -91,7 +69,7 @@ class Budget:
         """Wrap a flow so that its requests add to ``cost``. BudgetError is thrown into it where the budget ends."""
 
         def reserve(request: Request) -> Request:
-            calls = sum(isinstance(leaf, (Generate, Score, HiddenStates)) for leaf in leaves_of(request))
+            calls = sum(isinstance(leaf, ASKS_MODEL) for leaf in leaves_of(request))
             self._reserve(calls)
             cost.calls += calls
             return request

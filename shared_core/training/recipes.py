@@ -17,27 +17,14 @@ from typing import Any, Literal, TypeVar
 from shared_core.errors import InputError
 from shared_core.lm.encoding import Encoder
 from shared_core.training.base_model import Prepare
-from shared_core.training.folder import CARD
 from shared_core.training.rows import Grouped, Trainable
 from shared_core.training.settings import TrainingSettings
-from shared_core.training.trainer import Progress, Setup, TrainingResult, make_config, prepare, run, steady
+from shared_core.training.trainer import Setup, TrainingResult, make_config, prepare, run, steady
 from shared_core.training.trees import collate_tree, plant_trees, tree_loss
-
-__all__ = [
-    "CARD",
-    "RECIPES",
-    "Progress",
-    "TrainingResult",
-    "TrainingSettings",
-    "digest",
-    "encode_rows",
-    "hold_out",
-    "recipe",
-    "split",
-    "train",
-]
+from shared_core.training.watch import Progress
 
 G = TypeVar("G", bound=Grouped)
+T = TypeVar("T")
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "reference": {"method": "full", "learning_rate": 2e-5, "epochs": 3},
@@ -73,22 +60,33 @@ def encode_rows(
     Raises:
         InputError: a row is too long and ``too_long`` is ``raise``, or none is left.
     """
-    kept: list[dict[str, list[int]]] = []
-    for i, row in enumerate(rows):
-        ids, labels = row.encode(encoder)
-        if len(ids) <= max_length:
-            kept.append({"input_ids": ids, "labels": labels})
-        elif too_long == "raise":
-            raise InputError(
-                f"Row {i} (source {row.source!r}) has {len(ids)} tokens, more than {max_length}.",
-                hint="Use too_long='drop', a larger max_length, or fewer passages for each row.",
-            )
-    if not kept:
+    encoded = [dict(zip(("input_ids", "labels"), row.encode(encoder))) for row in rows]
+    return leave_out_long(rows, encoded, [len(one["input_ids"]) for one in encoded], max_length, too_long)
+
+
+def leave_out_long(
+    rows: Sequence[Grouped], encoded: Sequence[T], lengths: Sequence[int], limit: int, too_long: str, what: str = "row"
+) -> tuple[list[T], int]:
+    """Return the encoded rows of at most ``limit`` tokens, and how many were longer.
+
+    Raises:
+        InputError: one is longer and ``too_long`` is ``raise``, or none is left; ``what`` they are called in it.
+    """
+    longer = [i for i, length in enumerate(lengths) if length > limit]
+    if longer and too_long == "raise":
         raise InputError(
-            f"All {len(rows)} rows are longer than {max_length} tokens." if rows else "There are no rows to train on.",
+            f"{what.capitalize()} {longer[0]} (source {rows[longer[0]].source!r}) has {lengths[longer[0]]} tokens, "
+            f"more than {limit}.",
+            hint="Use too_long='drop', a larger max_length, or fewer passages for each row.",
+        )
+    if len(longer) == len(rows):
+        raise InputError(
+            f"All {len(rows)} {what}s are longer than {limit} tokens."
+            if rows
+            else f"There are no {what}s to train on.",
             hint="Give a larger max_length, or a model of longer context." if rows else "See selfreflect train.",
         )
-    return kept, len(rows) - len(kept)
+    return [one for one, length in zip(encoded, lengths) if length <= limit], len(longer)
 
 
 def hold_out(rows: Sequence[G], share: float, seed: int = 0) -> tuple[list[G], list[G]]:

@@ -7,12 +7,13 @@ A row keeps which parts of its prompt are untrusted, so that training reads it e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from shared_core.errors import DocumentError, InputError
+from shared_core.evaluation.dataset import line_rows, read_text
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.encoding import plain_text
 from shared_core.support.files import replace_file
@@ -20,19 +21,7 @@ from shared_core.support.files import replace_file
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
 
-__all__ = [
-    "IGNORED",
-    "Grouped",
-    "Trainable",
-    "TrainingRow",
-    "read_json_lines",
-    "read_rows",
-    "restore_prompt",
-    "store_prompt",
-    "write_json_lines",
-    "write_rows",
-]
-
+T = TypeVar("T")
 IGNORED = -100
 """Label of tokens that do not count in the loss (torch's and TRL's convention)."""
 _HINT = 'Each line: {"role": …, "prompt": […], "completion": […], "untrusted": […], "ends": …}, as write_rows does.'
@@ -42,20 +31,6 @@ class Grouped(Protocol):
     """A row that can be held out with its group."""
 
     @property
-    def group(self) -> str:
-        """Key of the rows that must be on one side of a split."""
-        ...
-
-
-class Trainable(Protocol):
-    """A row that a recipe can train on."""
-
-    @property
-    def role(self) -> str:
-        """Role of the model that the row is for."""
-        ...
-
-    @property
     def source(self) -> str:
         """Id of the source that the row was made from."""
         ...
@@ -63,6 +38,15 @@ class Trainable(Protocol):
     @property
     def group(self) -> str:
         """Key of rows about one thing, which are all trained on or all evaluated on."""
+        ...
+
+
+class Trainable(Grouped, Protocol):
+    """A row that a recipe can train on."""
+
+    @property
+    def role(self) -> str:
+        """Role of the model that the row is for."""
         ...
 
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
@@ -121,10 +105,7 @@ class TrainingRow:
         prompt = encoder.encode(self.prompt)
         answer = encoder.encode_continuation(Prompt.untrusted(self.completion)) if self.completion else []
         if self.ends:
-            eos = encoder.tokenizer.eos_token_id
-            if eos is None:
-                raise InputError("The tokenizer has no EOS token, and a row has to end with it.")
-            answer = [*answer, int(eos)]
+            answer = [*answer, eos_of(encoder)]
         return prompt + answer, [IGNORED] * len(prompt) + answer
 
     def render(self) -> dict[str, str]:
@@ -148,6 +129,14 @@ class TrainingRow:
             (completion,) = (m["content"] for m in completion)
         ends, source = bool(data.get("ends", False)), str(data.get("source", ""))
         return cls(str(data["role"]), restore_prompt(data), str(completion), ends, source)
+
+
+def eos_of(encoder: Encoder) -> int:
+    """Return the id that ends a row; InputError if the tokenizer has none."""
+    eos = encoder.tokenizer.eos_token_id
+    if eos is None:
+        raise InputError("The tokenizer has no EOS token, and a row has to end with it.")
+    return int(eos)
 
 
 def store_prompt(prompt: Prompt) -> dict[str, Any]:
@@ -232,28 +221,30 @@ def read_rows(path: str | Path) -> list[TrainingRow]:
         DocumentError: the file cannot be read.
         InputError: a line is no row; the message names it.
     """
-    return [_row(where, value) for where, value in read_json_lines(path)]
+    return read_rows_of(path, TrainingRow.from_dict, _HINT)
 
 
-def _row(where: str, value: Any) -> TrainingRow:
-    try:
-        return TrainingRow.from_dict(value)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{where}: no training row ({type(error).__name__}: {error}).", hint=_HINT) from error
+def read_rows_of(path: str | Path, make: Callable[[Any], T], hint: str = "") -> list[T]:
+    """Read rows of any kind from JSON lines; errors as ``read_rows``.
+
+    Args:
+        path: the file.
+        make: makes a row of a line's values; KeyError, TypeError, ValueError or AttributeError for anything else.
+        hint: of the error about such a line.
+    """
+    rows = []
+    for where, value in read_json_lines(path):
+        try:
+            rows.append(make(value))
+        except InputError as error:
+            raise InputError(f"{where}: {error.message}", hint=error.hint or hint) from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{where}: no row of this kind ({type(error).__name__}: {error}).", hint=hint) from error
+    return rows
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[str, Any]]:
     """Yield (place, value) of each line that is not blank; DocumentError or InputError as ``read_rows``."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DocumentError(f"{path} is not UTF-8 text.", hint="Save the file as UTF-8.") from error
-    except OSError as error:
-        raise DocumentError(f"{path} cannot be read: {error.strerror or error}.") from error
-    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: U+2028 may stand in a JSON string
-        if line.strip():
-            where = f"{path}, line {number}"
-            try:
-                yield where, json.loads(line)
-            except ValueError as error:
-                raise InputError(f"{where}: no JSON ({error}).", hint=_HINT) from error
+    path = Path(path)
+    text = read_text(path, "Give a file of JSON lines.")
+    yield from ((f"{path}, {where}", value) for where, value in line_rows(path, text, "jsonl", _HINT))

@@ -12,8 +12,6 @@ from pydantic import Field, model_validator
 from shared_core.errors import InputError
 from shared_core.settings import Settings
 
-__all__ = ["LARGE", "RESUMABLE_CHANGES", "OnlineSettings", "PreferenceSettings", "TrainingSettings"]
-
 LARGE = 1_000_000_000
 """Number of weights from which a model trains one row at a time with gradient checkpointing, unless set otherwise."""
 RESUMABLE_CHANGES = frozenset({"report_to", "run_name", "save_every", "use_cpu"})

@@ -7,7 +7,6 @@ Under ``accelerate launch`` or ``torchrun`` every process runs all of it; only t
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import shutil
 import time
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from shared_core.evaluation.compare.run_folder import installed
 from shared_core.lm.checkpoints import context_length, default_device, packaged_file
 from shared_core.lm.encoding import Encoder
 from shared_core.lm.identity import identity_of_files, local_folder
@@ -42,18 +42,7 @@ from shared_core.training.watch import (
     trainer_callback,
 )
 
-__all__ = [
-    "Progress",
-    "Setup",
-    "TrainingResult",
-    "is_first_process",
-    "make_config",
-    "prepare",
-    "processes",
-    "run",
-    "steady",
-]
-
+_PACKAGES = ("selfreflect-rag", "torch", "transformers", "trl", "peft", "datasets", "bitsandbytes")
 _UNKNOWN_CONTEXT = 2048  # tokens of a row at most, where neither the settings nor the model give a limit
 
 
@@ -342,7 +331,7 @@ def run(
             "settings": setup.settings.model_dump(mode="json"),
             "device": "cpu" if setup.cpu else "accelerator",
             "processes": processes(),
-            "versions": _versions(),
+            "versions": installed(_PACKAGES),
         }
         _save(setup, trainer)
         if first:
@@ -391,13 +380,3 @@ def _save(setup: Setup, trainer: Any) -> None:
         save_model(setup.base, trainer.accelerator.unwrap_model(trainer.model), path)
     if is_first_process():  # DPO and RLOO save the adapter that they started from beside the trained one
         shutil.rmtree(path / ADAPTER / "ref", ignore_errors=True)
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in ("selfreflect-rag", "torch", "transformers", "trl", "peft", "datasets", "bitsandbytes"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

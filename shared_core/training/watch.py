@@ -15,8 +15,6 @@ from typing import Any, Literal
 
 from shared_core.errors import GenerationError
 
-__all__ = ["LossWatch", "Progress", "Stop", "first_and_last", "interruptible", "rate_at", "trainer_callback"]
-
 Progress = Callable[[int, int, float | None], None]
 """Called with (steps done, steps in all, last loss or ``None``)."""
 

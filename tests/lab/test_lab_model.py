@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from benchmarks.lab.measure.setting import Counts, Lab
 from benchmarks.lab.measure.verdicts import attack, verdicts
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.evaluation.metrics.confidence import auroc
-from shared_core.lab import World, lab_card
+from shared_core.lab import World
 from shared_core.lab.recall import is_right, measure_answers
-from shared_core.lab.setup import CHECKPOINT
+from shared_core.lab.setup import CARD, CHECKPOINT
 from shared_core.lm.base import Prompt
 from shared_core.lm.transformers import TransformersLM
 from shared_core.pipelines.self_rag.with_tokens import instruction, lead
@@ -20,7 +22,7 @@ from shared_core.types import Passage, iter_spans
 
 
 def test_the_card_says_what_the_model_was_made_from(world: World) -> None:
-    card = lab_card()
+    card = json.loads((CHECKPOINT / CARD).read_text(encoding="utf-8"))
     assert card["world"] == {"seed": 0, "fingerprint": world.fingerprint}
     assert card["curve"]
     assert 3e6 < card["parameters"] < 15e6

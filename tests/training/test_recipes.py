@@ -14,9 +14,11 @@ from shared_core.cli import app
 from shared_core.errors import InputError, ModelLoadError, SettingsError
 from shared_core.lm import ScriptedLM
 from shared_core.lm.encoding import Encoder
-from shared_core.training.recipes import CARD, TrainingSettings, encode_rows, recipe, train
+from shared_core.training.folder import CARD
+from shared_core.training.recipes import encode_rows, recipe, train
 from shared_core.training.reclaim.sources import SourceAnswer
 from shared_core.training.rows import TrainingRow, write_rows
+from shared_core.training.settings import TrainingSettings
 from shared_core.types import Answer
 from tests.fakes import Critic
 from tests.training import reclaim_world as world

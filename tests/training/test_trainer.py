@@ -21,8 +21,10 @@ from typer.testing import CliRunner
 from shared_core.cli import app
 from shared_core.errors import GenerationError, InputError, SettingsError
 from shared_core.training.folder import CARD, CHECKPOINTS, TrainingFolder
-from shared_core.training.recipes import TrainingResult, TrainingSettings, hold_out, train
+from shared_core.training.recipes import hold_out, train
 from shared_core.training.rows import TrainingRow, write_rows
+from shared_core.training.settings import TrainingSettings
+from shared_core.training.trainer import TrainingResult
 from shared_core.training.watch import LossWatch, first_and_last, rate_at
 from tests.training import reclaim_world as world
 from tests.training.interrupting import Interrupted, interrupt_at

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core.errors import InputError, SettingsError
-from shared_core.training.recipes import TrainingSettings, train
+from shared_core.training.recipes import train
 from shared_core.training.rows import IGNORED
+from shared_core.training.settings import TrainingSettings
 from shared_core.training.trees import Tree, collate_tree, plant_trees, tree_loss
 from tests.training import reclaim_world as world
 

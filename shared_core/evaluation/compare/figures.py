@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from shared_core.errors import InputError, SettingsError
 from shared_core.evaluation.compare.outcomes import ComparisonRow, figures, over
 from shared_core.evaluation.compare.run_folder import Run
-from shared_core.evaluation.runner import TARGETS
+from shared_core.evaluation.runner import TARGETS, errors_of
 
 FORMAT, VERSION = "selfreflect-comparison", 1
 METHOD = (
@@ -292,11 +292,7 @@ class ComparisonFigures:
 
     def errors(self, name: str) -> Mapping[str, tuple[str, ...]]:
         """Return the errors of a configuration, with the ids of their questions."""
-        found: dict[str, list[str]] = {}
-        for row in self.rows[name]:
-            if row.record.error:
-                found.setdefault(row.record.error, []).append(row.record.id)
-        return {error: tuple(ids) for error, ids in found.items()}
+        return errors_of(row.record for row in self.rows[name])
 
     # --- as plain values ---------------------------------------------------------------------------------------
 

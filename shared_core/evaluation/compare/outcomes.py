@@ -12,7 +12,8 @@ from typing import Any
 from shared_core.abstention import penalty
 from shared_core.errors import AbstainedError
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.runner import TARGETS, Record, judge, metrics
+from shared_core.evaluation.judging import Record, judge
+from shared_core.evaluation.runner import TARGETS, mean_of, metrics
 from shared_core.types import Answer, Usage
 
 Measure = Callable[[Question, Answer], float | None]
@@ -116,12 +117,12 @@ def figures(rows: Sequence[ComparisonRow], targets: Sequence[float] = TARGETS) -
     measures = {name for row in rows for name in row.measures}
     return {
         **metrics([row.record for row in rows], targets),
-        **{f"utility_{rho:g}": _mean([row.utility(rho) for row in rows]) for rho in targets},
-        "retrieved": _mean([row.retrieved for row in rows]),
-        "calls": _mean([usage.calls for usage in paid]),
-        "prompt_tokens": _mean([usage.prompt_tokens for usage in paid]),
-        "generated_tokens": _mean([usage.generated_tokens for usage in paid]),
-        **{name: _mean([row.measures.get(name) for row in rows]) for name in sorted(measures)},
+        **{f"utility_{rho:g}": mean_of([row.utility(rho) for row in rows]) for rho in targets},
+        "retrieved": mean_of([row.retrieved for row in rows]),
+        "calls": mean_of([usage.calls for usage in paid]),
+        "prompt_tokens": mean_of([usage.prompt_tokens for usage in paid]),
+        "generated_tokens": mean_of([usage.generated_tokens for usage in paid]),
+        **{name: mean_of([row.measures.get(name) for row in rows]) for name in sorted(measures)},
     }
 
 
@@ -138,11 +139,6 @@ def over(rows: Sequence[ComparisonRow], figure: str) -> int | None:
         return _count(rows, _OVER[figure])
     measured = [row for row in rows if figure in row.measures]
     return _count(measured, lambda row: row.measures[figure] is not None) if measured else None
-
-
-def _mean(values: Sequence[float | bool | None]) -> float:
-    numbers = [float(v) for v in values if v is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
 
 def _count(rows: Sequence[ComparisonRow], wanted: Callable[[ComparisonRow], bool]) -> int:

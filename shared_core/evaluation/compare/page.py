@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared_core.errors import InputError
 from shared_core.evaluation import plots
 from shared_core.evaluation.compare.figures import METHOD, ComparisonFigures, Estimate
 from shared_core.evaluation.compare.outcomes import ComparisonRow
 from shared_core.evaluation.report import page_environment
-from shared_core.support.files import replace_file
+from shared_core.evaluation.runner import judgements, write_result
 
 DISAGREEMENTS = 60
 """Most questions shown of those that some configurations answer right and others do not."""
@@ -29,22 +28,44 @@ class Comparison(ComparisonFigures):
 
     def write(self, path: str | Path) -> Path:
         """Write ``to_dict`` as JSON, atomically; InputError if the file cannot be written."""
-        return _write(Path(path), json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n")
+        return write_result(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n")
 
     def write_table(self, path: str | Path) -> Path:
         """Write ``table`` as CSV; InputError if the file cannot be written."""
-        return _write(Path(path), _as_csv(self.table()))
+        return write_result(path, _as_csv(self.table()))
 
     def write_answers(self, path: str | Path) -> Path:
         """Write one CSV line per question and configuration; InputError if the file cannot be written."""
-        return _write(Path(path), _as_csv([_flat(row) for i in range(len(self.questions)) for row in self._at(i)]))
+        return write_result(path, _as_csv([_flat(row) for i in range(len(self.questions)) for row in self._at(i)]))
 
     def _at(self, number: int) -> list[ComparisonRow]:
         return [self.rows[name][number] for name in self.names]
 
     def plot(self, folder: str | Path) -> list[Path]:
-        """Draw risk–coverage, reliability, utility and cost of all configurations, as far as they are defined."""
-        return draw(self, Path(folder))
+        """Draw risk–coverage, reliability, utility and cost of all configurations, as far as they are defined.
+
+        Each is a PNG file.
+
+        Raises:
+            InputError: a file cannot be written.
+            MissingDependencyError: matplotlib is not installed.
+        """
+        folder = Path(folder)
+        judged = {name: judgements(row.record for row in rows) for name, rows in self.rows.items()}
+        sure = {name: found for name, found in judged.items() if any(not math.isnan(c) for c in found[0])}
+        target = headline_target(self)
+        written = []
+        utility = {n: self.figures[n][f"utility_{target:g}"] for n in self.names}
+        defined = any(math.isfinite(e.value) for e in utility.values())
+        if defined:
+            written.append(utilities(utility, target, self.level, folder / "utility.png"))
+        if sure:
+            written.append(plots.risk_coverage(sure, folder / "risk_coverage.png"))
+            written.append(plots.reliability(sure, folder / "reliability.png"))
+        if defined and len(utility) > 1:
+            seconds = {n: self.figures[n]["seconds_per_question"].value for n in self.names}
+            written.append(cost(utility, seconds, target, folder / "cost.png"))
+        return written
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``comparison.json``, ``figures.csv``, ``answers.csv``, the plots and ``report.html``, which holds them.
@@ -59,8 +80,8 @@ class Comparison(ComparisonFigures):
             self.write_table(folder / "figures.csv"),
             self.write_answers(folder / "answers.csv"),
         ]
-        plots = self.plot(folder)
-        return [*written, *plots, write_page(self, plots, folder / "report.html")]
+        drawn = self.plot(folder)
+        return [*written, *drawn, write_result(folder / "report.html", _page(self, drawn))]
 
 
 def _flat(row: ComparisonRow) -> dict[str, Any]:
@@ -100,15 +121,6 @@ def _cell(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def _write(path: Path, text: str) -> Path:
-    try:
-        with replace_file(path) as file:
-            file.write(text.encode("utf-8", "replace").decode())
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
-    return path
-
-
 def headline(comparison: ComparisonFigures) -> list[str]:
     """Return the main figures that any configuration defines; calls and tokens only if a model was asked."""
     rho = f"{headline_target(comparison):g}"
@@ -139,14 +151,10 @@ def _number(value: float, *, signed: bool) -> str:
     return f"{value + 0.0:{'+' if signed else ''}{form}}"
 
 
-def write_page(comparison: ComparisonFigures, plots: Sequence[Path], path: Path, *, title: str = "Evaluation") -> Path:
-    """Write one self-contained HTML page (no scripts, no outside resources) and return its path.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    page = page_environment().get_template("comparison.html.j2").render(
-        title=title,
+def _page(comparison: ComparisonFigures, plots: Sequence[Path]) -> str:
+    """Make one self-contained HTML page: no scripts, no outside resources."""
+    return page_environment().get_template("comparison.html.j2").render(
+        title="Evaluation",
         c=comparison,
         method=METHOD,
         first=headline(comparison),
@@ -159,7 +167,6 @@ def write_page(comparison: ComparisonFigures, plots: Sequence[Path], path: Path,
         sessions=[json.dumps(s, indent=2, ensure_ascii=False, default=str) for s in comparison.run.sessions],
         made_with={n: json.dumps(comparison.run.configurations[n], indent=2, default=str) for n in comparison.names},
     )  # fmt: skip
-    return _write(path, page)
 
 
 def _rest(comparison: ComparisonFigures) -> list[str]:
@@ -198,29 +205,6 @@ def _disagreements(comparison: ComparisonFigures) -> list[dict[str, Any]]:
 
 def _outcome(utility: float | None) -> str | None:
     return None if utility is None else "right" if utility > 0 else "wrong" if utility < 0 else "nothing shown"
-
-
-def draw(comparison: ComparisonFigures, folder: Path) -> list[Path]:
-    """Draw the plots that are defined, each a PNG file.
-
-    Raises:
-        InputError: a file cannot be written.
-        MissingDependencyError: matplotlib is not installed.
-    """
-    judged = {name: _judgements(rows) for name, rows in comparison.rows.items()}
-    sure = {name: found for name, found in judged.items() if any(not math.isnan(c) for c in found[0])}
-    target = headline_target(comparison)
-    written = []
-    utility = {n: comparison.figures[n][f"utility_{target:g}"] for n in comparison.names}
-    if any(math.isfinite(e.value) for e in utility.values()):
-        written.append(utilities(utility, target, comparison.level, folder / "utility.png"))
-    if sure:
-        written.append(plots.risk_coverage(sure, folder / "risk_coverage.png"))
-        written.append(plots.reliability(sure, folder / "reliability.png"))
-    if len(utility) > 1 and any(math.isfinite(e.value) for e in utility.values()):
-        seconds = {n: comparison.figures[n]["seconds_per_question"].value for n in comparison.names}
-        written.append(cost(utility, seconds, target, folder / "cost.png"))
-    return written
 
 
 def headline_target(comparison: ComparisonFigures) -> float:
@@ -278,13 +262,6 @@ def _bars(estimate: Estimate) -> list[list[float]] | None:
 
 def _marked(number: int) -> dict[str, str]:
     return {"color": plots.drawing(number)["color"], "marker": plots.mark_of(number)}
-
-
-def _judgements(rows: Sequence[ComparisonRow]) -> tuple[list[float], list[float]]:
-    """Return (confidences, correctness) of the rows without error that can be judged."""
-    known = [row.record for row in rows if row.record.correct is not None and not row.record.error]
-    sure = [math.nan if r.confidence is None else r.confidence for r in known]
-    return sure, [float(bool(r.correct)) for r in known]
 
 
 def _some_minor(value: float, _: int) -> str:

@@ -16,14 +16,14 @@ from shared_core.evaluation.compare.run_folder import (
     Run,
     continue_run,
     describe,
-    hash_of_questions,
     read_run,
     versions,
     write_run,
 )
 from shared_core.evaluation.dataset import Question
-from shared_core.evaluation.runner import AnswersMany, Progress, Record, ask_batch, warn_fitted_on, warn_no_recall
-from shared_core.support.run_log import require_same
+from shared_core.evaluation.judging import Record
+from shared_core.evaluation.runner import AnswersMany, Progress, ask_batch, warn_fitted_on, warn_no_recall
+from shared_core.support.run_log import digest_of_values, require_same
 
 Shard = tuple[int, int]
 """Number of the shard from 1, and how many there are."""
@@ -190,9 +190,10 @@ def _choose(questions: Sequence[Question], shard: Shard | None) -> _Batch:
 def _session(
     questions: Sequence[Question], shard: Shard | None, batch_size: int, about: Mapping[str, Any]
 ) -> dict[str, Any]:
+    known = [[q.id, q.question, q.answers, q.answerable] for q in questions]
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "questions": {"count": len(questions), "sha256": hash_of_questions(questions)},
+        "questions": {"count": len(questions), "sha256": digest_of_values(known)},
         "shard": None if shard is None else f"{shard[0]}/{shard[1]}",
         "batch_size": batch_size,
         "versions": versions(),

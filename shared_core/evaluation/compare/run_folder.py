@@ -12,8 +12,8 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
@@ -22,11 +22,10 @@ from shared_core import __version__
 from shared_core.errors import DocumentError, InputError
 from shared_core.evaluation.baselines import Plain
 from shared_core.evaluation.compare.outcomes import ComparisonRow
-from shared_core.evaluation.dataset import Question
 from shared_core.lm.identity import WEIGHTS, identity_of, identity_of_files
 from shared_core.retrieval.base import Retriever
 from shared_core.settings import SelfReflectSettings
-from shared_core.support.run_log import Configuration, RunLog
+from shared_core.support.run_log import Configuration, RunLog, digest_of_values
 
 if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
@@ -147,12 +146,16 @@ _SOME = 1000  # passages read at a time
 
 def versions() -> dict[str, str]:
     """Return the versions of this project, Python, the platform, and installed packages that answers depend on."""
-    found = {"selfreflect": __version__, "python": platform.python_version(), "platform": platform.platform()}
-    for name in _PACKAGES:
-        try:
+    own = {"selfreflect": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    return own | installed(_PACKAGES)
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    found = {}
+    for name in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found
 
 
@@ -190,7 +193,7 @@ def _describe_engine(engine: SelfReflectEngine, known: Known) -> dict[str, Any]:
         "models": {role: _once(describe_model, lm, known) for role, lm in parts.models.items()},
         "documents": _once(describe_retriever, parts.retriever, known),
         **{part: getattr(found, "name", None) for part, found in named.items()},
-        "calibrations": {name: hash_of_json(content) for name, content in calibrations.items()},
+        "calibrations": {name: digest_of_values(content) for name, content in calibrations.items()},
     }
 
 
@@ -237,14 +240,3 @@ def describe_retriever(retriever: Retriever | None) -> dict[str, Any]:
         for passage in sorted(get(names[first : first + _SOME]), key=lambda p: p.id):
             digest.update(json.dumps([passage.id, passage.title, passage.text]).encode())
     return {"kind": kind, "passages": len(names), "sha256": digest.hexdigest()}
-
-
-def hash_of_json(values: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of plain values, regardless of key order."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def hash_of_questions(questions: Sequence[Question]) -> str:
-    """Return the SHA-256 over id, text, answers and answerability of the questions, in order."""
-    known = [[q.id, q.question, q.answers, q.answerable] for q in questions]
-    return hashlib.sha256(json.dumps(known).encode()).hexdigest()

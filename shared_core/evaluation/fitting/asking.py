@@ -61,48 +61,6 @@ def digest_of(engine: SelfReflectEngine, more: Mapping[str, Any] | None = None) 
     return digest_of_values(values)[:16]
 
 
-def ask_each(
-    questions: Sequence[Question],
-    ask: Callable[[Sequence[Question]], Sequence[T | Exception]],
-    *,
-    kept: RunLog,
-    part: str,
-    dump: Callable[[T], Any],
-    load: Callable[[Any], T],
-    together: int,
-    progress: Progress | None = None,
-    grow: bool = True,
-) -> list[T | Exception]:
-    """Ask every question that the log does not hold yet, in batches, and return what came of each.
-
-    Args:
-        questions: to ask.
-        ask: gives a result or an error for each question of a batch; errors are not logged.
-        kept: log of the results.
-        part: names what is asked and of which configuration (``digest_of``), so that no other row is taken for it.
-        dump, load: to plain values and back.
-        together: questions of a batch.
-        progress: called after every batch.
-        grow: begin with small batches, so that progress shows early.
-
-    Raises:
-        InputError: the log cannot be written, or another process is writing to it.
-    """
-    keys = [digest_of_values([part, q.question, q.answers, q.answerable is False])[:24] for q in questions]
-    by_key = dict(zip(keys, questions))
-    made: dict[str, T | Exception] = {}
-
-    def work(batches: Batches) -> Generator[tuple[dict[str, Any], dict[str, Exception]], None, None]:
-        for batch in batches:
-            found = dict(zip(batch, ask([by_key[key] for key in batch]), strict=True))
-            made.update(found)
-            failed = {key: result for key, result in found.items() if isinstance(result, Exception)}
-            yield {key: dump(r) for key, r in found.items() if not isinstance(r, Exception)}, failed
-
-    kept.fill(keys, work, batch_size=together, progress=progress, grow=grow)
-    return [made[key] if key in made else load(kept.rows.get(key)) for key in keys]
-
-
 @dataclass(frozen=True)
 class FitOptions:
     """Options of ``fit``; each purpose reads those that concern it.
@@ -218,27 +176,37 @@ class FitJob:
         engine: SelfReflectEngine | None = None,
         together: int = BATCH,
     ) -> list[T | Exception]:
-        """Ask in batches, skipping logged rows. Errors that every question would end in are raised."""
+        """Ask every question that the log does not hold yet, in batches, and return what came of each.
 
-        def checked(batch: Sequence[Question]) -> Sequence[T | Exception]:
-            found = ask(batch)
-            for result in found:
-                if isinstance(result, Exception):
-                    _raise_if_fatal(result)
-            return found
+        Args:
+            part: names what is asked; with the engine's configuration and documents, so that no other row is taken
+                for it.
+            questions: to ask.
+            ask: gives a result or an error for each question of a batch. Errors are not logged; those that every
+                question would end in are raised.
+            dump, load: to plain values and back.
+            engine: whose configuration counts; the job's own by default.
+            together: questions of a batch; the first batches are smaller, so that progress shows early.
 
+        Raises:
+            InputError: the log cannot be written, or another process is writing to it.
+        """
         part = f"{part} {digest_of(engine or self.engine, self.documents)}"
-        return ask_each(
-            questions,
-            checked,
-            kept=self.kept,
-            part=part,
-            dump=dump,
-            load=load,
-            together=together,
-            progress=self.progress,
-            grow=not self.started,
-        )
+        keys = [digest_of_values([part, q.question, q.answers, q.answerable is False])[:24] for q in questions]
+        by_key = dict(zip(keys, questions))
+        made: dict[str, T | Exception] = {}
+
+        def work(batches: Batches) -> Generator[tuple[dict[str, Any], dict[str, Exception]], None, None]:
+            for batch in batches:
+                found = dict(zip(batch, ask([by_key[key] for key in batch]), strict=True))
+                failed = {key: result for key, result in found.items() if isinstance(result, Exception)}
+                for error in failed.values():
+                    _raise_if_fatal(error)
+                made.update(found)
+                yield {key: dump(r) for key, r in found.items() if not isinstance(r, Exception)}, failed
+
+        self.kept.fill(keys, work, batch_size=together, progress=self.progress, grow=not self.started)
+        return [made[key] if key in made else load(self.kept.rows.get(key)) for key in keys]
 
 
 def _raise_if_fatal(error: Exception) -> None:

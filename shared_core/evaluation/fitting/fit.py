@@ -41,8 +41,6 @@ from shared_core.types import Usage
 if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
 
-__all__ = ["PURPOSES", "FitOptions", "Fitted", "estimate", "fit"]
-
 _LOG = logging.getLogger(__name__)
 _WATCHED = 1000  # questions whose drift signals a calibration keeps
 _ROUND = 8

@@ -49,6 +49,14 @@ def labels_of(question: Question) -> dict[str, bool | None]:
     return found
 
 
+def row_of(question: Question, claims: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of a question with its labelled claims, in the form that ``read_questions`` reads."""
+    known = {"answers": list(question.answers)} if question.answers else {}
+    answerable = {"answerable": question.answerable} if question.answerable is not None else {}
+    own = {"id": question.id, "question": question.question, **known, **answerable}
+    return {**question.metadata, **own, FIELD: claims}
+
+
 def can_be_judged(question: Question) -> bool:
     """Return whether a question has answers, is known to be unanswerable, or has labelled claims or passages."""
     return question.judgeable or bool(question.metadata.get(FIELD)) or bool(gold_passages(question))
@@ -113,16 +121,7 @@ class ClaimLabels:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the questions with their claims, to be corrected and given as the questions file of the next run."""
-        return [
-            {
-                "id": q.id,
-                "question": q.question,
-                "answers": list(q.answers),
-                **({"answerable": q.answerable} if q.answerable is not None else {}),
-                FIELD: list(self.seen.get(q.id, {}).values()),
-            }
-            for q in self.questions
-        ]
+        return [row_of(q, list(self.seen.get(q.id, {}).values())) for q in self.questions]
 
 
 def read_labelled_claims(path: str | Path) -> list[tuple[str, str, bool]]:
@@ -138,7 +137,8 @@ def read_labelled_claims(path: str | Path) -> list[tuple[str, str, bool]]:
     kind = next((s.lower().lstrip(".") for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
     if kind not in ("jsonl", "ndjson", "csv", "tsv"):
         raise DocumentError(f"{path}: labelled claims must be a jsonl, csv or tsv file.", hint=_CLAIM_SHAPE)
-    rows = [_labelled(f"{path}, {where}", row) for where, row in line_rows(path, read_text(path), kind)]
+    text = read_text(path, _CLAIM_SHAPE)
+    rows = [_labelled(f"{path}, {where}", row) for where, row in line_rows(path, text, kind, _CLAIM_SHAPE)]
     if not rows:
         raise InputError(f"{path} has no labelled claims.", hint=_CLAIM_SHAPE)
     return rows

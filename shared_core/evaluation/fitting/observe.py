@@ -206,13 +206,15 @@ def observe_recall(job: FitJob) -> Observed:
         return job.run_many([closed_book(q.question, run_of(engine, measured), form) for q in batch])
 
     found = job.ask(f"recall {form}", job.questions, ask, dump=dataclasses.asdict, load=lambda row: Recalled(**row))
+    return Observed(_recalled_rows(job, found), digests_of(job.questions))
+
+
+def _recalled_rows(job: FitJob, found: Sequence[Recalled | Exception]) -> tuple[Observation, ...]:
+    """Return the rows of answers from memory; a question that failed has no answer, which is wrong."""
     recalled = [r if isinstance(r, Recalled) else Recalled(None, math.nan) for r in found]
     right = _label_answers(job, [r.text for r in recalled])
-    rows = [
-        Observation(q.id, r.uncertainty, held, r.text or "")
-        for q, r, held in zip(job.questions, recalled, right, strict=True)
-    ]
-    return Observed(tuple(rows), digests_of(job.questions))
+    labelled = zip(job.questions, recalled, right, strict=True)
+    return tuple(Observation(q.id, r.uncertainty, held, r.text or "") for q, r, held in labelled)
 
 
 def observe_own_answers(job: FitJob) -> Observed:
@@ -237,16 +239,13 @@ def observe_own_answers(job: FitJob) -> Observed:
     found = job.ask(
         "answer", job.questions, ask, dump=dataclasses.asdict, load=lambda row: Recalled(**row), engine=gated
     )
-    answers = [r if isinstance(r, Recalled) else Recalled(None, math.nan) for r in found]
-    right = _label_answers(job, [r.text for r in answers])
-    rows = [  # where there is no answer there is no confidence to calibrate
-        Observation(q.id, r.uncertainty, held if r.text else None, r.text or "")
-        for q, r, held in zip(job.questions, answers, right, strict=True)
-    ]
+    rows = _recalled_rows(job, found)
+    # where there is no answer there is no confidence to calibrate
+    rows = tuple(row if row.text else dataclasses.replace(row, held=None) for row in rows)
     digests = digests_of(job.questions)
     again = len(set(gate.questions).intersection(digests)) if gate is not None else 0
     note = f"the gate's threshold was chosen on {again} of these questions: the figures are optimistic"
-    return Observed(tuple(rows), digests, notes=(note,) if again else ())
+    return Observed(rows, digests, notes=(note,) if again else ())
 
 
 def _uncertainty_of(answer: Answer) -> Recalled:

@@ -104,10 +104,6 @@ def _estimator(job: FitJob) -> tuple[Abilities, ChosenEstimator]:
     return context, choose_estimator(job.engine.settings, context, form=form_of(job.engine.settings))
 
 
-def _bind_support(job: FitJob) -> Mapping[str, BindingValue]:
-    return {**support_binding(observe.run_of(job.engine).abilities)}
-
-
 @dataclass(frozen=True, slots=True)
 class Purpose:
     """Recipe for one purpose: where its rows come from, and how they are fitted.
@@ -138,7 +134,11 @@ PURPOSES: Mapping[str, Purpose] = {
         "the answer without passages is right", observe.observe_recall, _bind_gate, _fit_gate, ranks_only=True
     ),
     "answer": Purpose("the answer is right", observe.observe_own_answers, _bind_answer, ranks_only=True),
-    "support": Purpose("the quote supports the claim", observe.observe_support, _bind_support),
+    "support": Purpose(
+        "the quote supports the claim",
+        observe.observe_support,
+        lambda job: support_binding(observe.run_of(job.engine).abilities),
+    ),
     "self_evaluation": Purpose(
         "the claim is right",
         observe.observe_self_evaluation,

@@ -16,19 +16,6 @@ from shared_core.runtime.flow import Flow, Generate, Together
 from shared_core.training.reclaim.sources import Segment
 from shared_core.types import Passage, Span
 
-__all__ = [
-    "Cited",
-    "Found",
-    "Selection",
-    "SentenceBook",
-    "citable_claim",
-    "cite",
-    "parse_selection",
-    "read_labels",
-    "select_citations",
-    "selection_prompt",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Cited:
@@ -37,17 +24,24 @@ class Cited:
     Attributes:
         quote: as a model has to write it.
         reference: as the pipeline keeps it afterwards (``CitationIndex.resolve(quote).quote``), in history and claims.
-        spans: where it stands.
     """
 
     quote: str
     reference: str
-    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Cited spans, or the problem with them."""
+    """Cited spans, or the problem with them.
+
+    Attributes:
+        spans: as named by a label or a model, in that order.
+        cited: the reference that they make, once it is known.
+        stage: where the problem is.
+        problem: ``not verbatim``, ``no sentence selected``, ``reply not understood``, ``unknown sentence``,
+            ``request failed``, …; empty if there is none.
+        detail: the label, the reply or the error.
+    """
 
     spans: tuple[Span, ...] = ()
     cited: Cited | None = None
@@ -80,10 +74,6 @@ class SentenceBook:
             self._edges[passage_id] = {0, *accumulate(map(len, chunks))}
         return self._edges[passage_id]
 
-    def look_up(self, selection: Selection) -> Found:
-        """Take over a model's selection."""
-        return Found(selection.spans, stage="selection", problem=selection.problem, detail=selection.detail)
-
 
 def read_labels(book: SentenceBook, segment: Segment) -> Found:
     """Look up the spans that a segment's labels name: numbers of sentences, or texts to find word for word."""
@@ -91,7 +81,7 @@ def read_labels(book: SentenceBook, segment: Segment) -> Found:
     for label in segment.sentences or ():
         if isinstance(label, int):
             if not 0 <= label < len(book.index):
-                return Found(problem="unknown sentence", stage="selection", detail=str(label))
+                return _unselected("unknown sentence", str(label))
             spans.append(book.index.sentences[label])
             continue
         whole = book.first.get(label.strip())
@@ -103,7 +93,7 @@ def read_labels(book: SentenceBook, segment: Segment) -> Found:
             return Found(problem="not verbatim", detail=label)
         spans += found.primary
     if not spans:
-        return Found(problem="no sentence selected", stage="selection")
+        return _unselected("no sentence selected", "")
     return Found(tuple(spans))
 
 
@@ -132,7 +122,7 @@ def cite(
     citation = book.index.resolve(quote)
     if citation is None:
         return Found(problem="not verbatim", detail=quote)
-    return Found(cited=Cited(quote, citation.quote, citation.spans))
+    return Found(cited=Cited(quote, citation.quote))
 
 
 def _whole_sentences(book: SentenceBook, spans: Sequence[Span]) -> list[Span] | None:
@@ -201,21 +191,6 @@ _REPLY = re.compile(rf"{_ONE}(?:(?:\s*(?:,|;|\band\b)\s*|\s+){_ONE})*\s*\.?", re
 _NONE = re.compile(r"none\s*\.?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Selection for one clause: its spans, or none, with the ``problem``.
-
-    Attributes:
-        spans: the sentences, in the order named.
-        problem: ``no sentence selected``, ``reply not understood``, ``unknown sentence`` or ``request failed``.
-        detail: the reply, or the error.
-    """
-
-    spans: tuple[Span, ...]
-    problem: str = ""
-    detail: str = ""
-
-
 def selection_prompt(question: str, clause: str, sentences: Sequence[Span], passages: Sequence[Passage]) -> Prompt:
     """Build the prompt for one clause; sentences are numbered from S1 in the order given."""
     titles = {p.id: p.title for p in passages}
@@ -238,8 +213,8 @@ def select_citations(
     passages: Sequence[Passage],
     *,
     seed: int | None = 0,
-) -> Flow[list[Selection]]:
-    """Ask for a selection for each clause, all at once. Each clause comes with the sentences to choose from."""
+) -> Flow[list[Found]]:
+    """Ask for the sentences of each clause, all at once. Each clause comes with those to choose from."""
     params = SamplingParams(max_tokens=64, seed=seed)
     requests = tuple(
         Generate(selection_prompt(question, clause, sentences, passages), params, model="selection")
@@ -249,23 +224,27 @@ def select_citations(
     return [_read(reply, sentences) for reply, (_, sentences) in zip(replies, clauses)]
 
 
-def _read(reply: object, sentences: Sequence[Span]) -> Selection:
+def _read(reply: object, sentences: Sequence[Span]) -> Found:
     if isinstance(reply, Generation):
         return parse_selection(reply.text, sentences)
     if isinstance(reply, LanguageModelError):
-        return Selection((), "request failed", f"{type(reply).__name__}: {reply.message}")
+        return _unselected("request failed", f"{type(reply).__name__}: {reply.message}")
     assert isinstance(reply, Exception)
     raise reply
 
 
-def parse_selection(reply: str, sentences: Sequence[Span]) -> Selection:
+def parse_selection(reply: str, sentences: Sequence[Span]) -> Found:
     """Parse the sentence numbers of a reply; a reply with no numbers, unknown numbers or other text is a problem."""
     text = reply.strip()
     if _NONE.fullmatch(text):
-        return Selection((), "no sentence selected", text)
+        return _unselected("no sentence selected", text)
     if not _REPLY.fullmatch(text):
-        return Selection((), "reply not understood", text)
+        return _unselected("reply not understood", text)
     numbers = list(dict.fromkeys(map(int, re.findall(r"\d+", text))))
     if not all(1 <= n <= len(sentences) for n in numbers):
-        return Selection((), "unknown sentence", text)
-    return Selection(tuple(sentences[n - 1] for n in numbers))
+        return _unselected("unknown sentence", text)
+    return Found(tuple(sentences[n - 1] for n in numbers))
+
+
+def _unselected(problem: str, detail: str) -> Found:
+    return Found(stage="selection", problem=problem, detail=detail)

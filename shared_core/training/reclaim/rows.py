@@ -40,8 +40,6 @@ from shared_core.training.reclaim.cite import (
 from shared_core.training.reclaim.sources import Segment, SourceAnswer, segment_answer
 from shared_core.training.rows import TrainingRow
 
-__all__ = ["Drop", "RowReport", "RowSet", "RowSettings", "build_rows"]
-
 RowRole = Literal["reference", "claim", "unified"]
 Stage = Literal["source", "selection", "string match", "claim", "entailment", "policy", "rows"]
 
@@ -272,7 +270,7 @@ def _select(
     if not clauses:
         return {}
     found = yield from select_citations(work.source.question, clauses, work.source.passages, seed=settings.seed)
-    return {i: book.look_up(s) for i, s in zip(numbers, found)}
+    return dict(zip(numbers, found))
 
 
 def _check_entailment(

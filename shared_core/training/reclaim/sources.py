@@ -22,17 +22,6 @@ from shared_core.settings import Settings
 from shared_core.training.rows import read_json_lines
 from shared_core.types import Passage
 
-__all__ = [
-    "AnswerSettings",
-    "Segment",
-    "SourceAnswer",
-    "answer_prompt",
-    "read_passage",
-    "read_sources",
-    "segment_answer",
-    "write_answer",
-]
-
 Unit = Literal["sentence", "clause"]
 
 _NUMBERS = r"\d{1,3}(?:\s*[,;]\s*\d{1,3})*"

@@ -26,16 +26,15 @@ from shared_core.pipelines.research.claims import Candidate, Part, Splits, split
 from shared_core.pipelines.research.search import Search, judge_claims, whole_sentences
 from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Flow
-from shared_core.training.recipes import TrainingResult, digest
+from shared_core.training.recipes import digest
 from shared_core.training.research.rows import Prompted, spread
 from shared_core.training.settings import OnlineSettings
-from shared_core.training.trainer import Progress, Setup, make_config, prepare, processes, run, steady
+from shared_core.training.trainer import Setup, TrainingResult, make_config, prepare, processes, run, steady
+from shared_core.training.watch import Progress
 from shared_core.types import Claim
 
 if TYPE_CHECKING:
     from shared_core.facades.engine import SelfReflectEngine
-
-__all__ = ["Reward", "Sampled", "UtilityReward", "train_online"]
 
 
 @dataclass(frozen=True, slots=True)

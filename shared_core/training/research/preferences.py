@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared_core.errors import InputError
 from shared_core.lm.encoding import Encoder
-from shared_core.training.recipes import TrainingResult, digest, split
+from shared_core.training.recipes import digest, leave_out_long, split
 from shared_core.training.research.rows import Preference
 from shared_core.training.rows import IGNORED
 from shared_core.training.settings import PreferenceSettings
-from shared_core.training.trainer import Progress, Setup, make_config, prepare, run, steady
-
-__all__ = ["encode_preferences", "train_preferences"]
+from shared_core.training.trainer import Setup, TrainingResult, make_config, prepare, run, steady
+from shared_core.training.watch import Progress
 
 _MEASURED = {"accuracy": "rewards/accuracies", "margin": "rewards/margins"}
 
@@ -60,27 +58,12 @@ def encode_preferences(
     Raises:
         InputError: a pair is too long and ``too_long`` is ``raise``, or none is left.
     """
-    kept: list[dict[str, list[int]]] = []
-    dropped = 0
-    for i, row in enumerate(rows):
+    encoded = []
+    for row in rows:
         prompt, chosen = _parts(*row.chosen.encode(encoder))
         _, rejected = _parts(*row.rejected.encode(encoder))
-        one = {"prompt_ids": prompt, "chosen_ids": chosen, "rejected_ids": rejected}
-        if _length(one) <= limit:
-            kept.append(one)
-        elif too_long == "raise":
-            raise InputError(
-                f"Pair {i} (source {row.source!r}) has {_length(one)} tokens, more than {limit}.",
-                hint="Use too_long='drop', or a larger max_length.",
-            )
-        else:
-            dropped += 1
-    if not kept:
-        raise InputError(
-            f"All {len(rows)} pairs are longer than {limit} tokens." if rows else "There are no pairs to train on.",
-            hint="Give a larger max_length." if rows else "selfreflect train research-data writes dpo.jsonl.",
-        )
-    return kept, dropped
+        encoded.append({"prompt_ids": prompt, "chosen_ids": chosen, "rejected_ids": rejected})
+    return leave_out_long(rows, encoded, [_length(one) for one in encoded], limit, too_long, "pair")
 
 
 def _parts(ids: list[int], labels: list[int]) -> tuple[list[int], list[int]]:

@@ -6,19 +6,19 @@ learned, and what is worth less is learned to be avoided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from shared_core.errors import InputError
 from shared_core.lm.base import Prompt
-from shared_core.training.rows import TrainingRow, read_json_lines, restore_prompt, store_prompt
+from shared_core.training.rows import TrainingRow, read_rows_of, restore_prompt, store_prompt
 from shared_core.types import Passage
 
-T = TypeVar("T")
-
-ROLE = "research"
+_ROLE = "research"
+_HINT = "Rows are written by `selfreflect train research-data`: sft.jsonl, dpo.jsonl, rloo.jsonl."
 PAIRS = 2
 """So many of the best candidates are each paired with so many of the worst."""
 
@@ -129,7 +129,7 @@ def make_rows(searches: Sequence[Searched], *, pairs: int = PAIRS) -> Rows:
     made = Rows(utility_sd=spread([c.utility for s in written for c in s.ranked()]))
     for search in written:
         best = search.ranked()[0]
-        made.sft.append(TrainingRow(ROLE, search.prompt, best.text, ends=True, source=search.id))
+        made.sft.append(TrainingRow(_ROLE, search.prompt, best.text, ends=True, source=search.id))
         made.dpo.extend(preferences(search, pairs=pairs))
         made.rloo.append(_online(search))
     made.counts.update(
@@ -176,11 +176,7 @@ def _online(search: Searched) -> dict[str, Any]:
 
 def spread(utilities: Sequence[float]) -> float:
     """Compute the standard deviation that utilities are divided by to be rewards; 1 where it is 0."""
-    if not utilities:
-        return 1.0
-    mean = sum(utilities) / len(utilities)
-    deviation = (sum((u - mean) ** 2 for u in utilities) / len(utilities)) ** 0.5
-    return float(deviation) or 1.0
+    return (statistics.pstdev(utilities) if utilities else 0.0) or 1.0
 
 
 # --- rows as trainers read them --------------------------------------------------------------------------------------
@@ -192,11 +188,6 @@ class Preference:
 
     chosen: TrainingRow
     rejected: TrainingRow
-
-    @property
-    def role(self) -> str:
-        """Role of the model that the row is for."""
-        return ROLE
 
     @property
     def source(self) -> str:
@@ -252,24 +243,14 @@ class Prompted:
 
 def _answer(data: Mapping[str, Any], messages: Any) -> TrainingRow:
     (text,) = (message["content"] for message in messages)
-    return TrainingRow(ROLE, restore_prompt(data), str(text), True, str(data.get("source", "")))
+    return TrainingRow(_ROLE, restore_prompt(data), str(text), True, str(data.get("source", "")))
 
 
 def read_preferences(path: str | Path) -> list[Preference]:
     """Read the rows of a ``dpo.jsonl``; DocumentError if it cannot be read, InputError for a line of another kind."""
-    return [_read(Preference.from_dict, where, value) for where, value in read_json_lines(path)]
+    return read_rows_of(path, Preference.from_dict, _HINT)
 
 
 def read_prompted(path: str | Path) -> list[Prompted]:
     """Read the rows of an ``rloo.jsonl``; errors as ``read_preferences``."""
-    return [_read(Prompted.from_dict, where, value) for where, value in read_json_lines(path)]
-
-
-def _read(make: Callable[[Any], T], where: str, value: Any) -> T:
-    try:
-        return make(value)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{where}: no row of this kind ({type(error).__name__}: {error}).",
-            hint="Rows are written by `selfreflect train research-data`: sft.jsonl, dpo.jsonl, rloo.jsonl.",
-        ) from error
+    return read_rows_of(path, Prompted.from_dict, _HINT)

@@ -49,8 +49,6 @@ from shared_core.training.self_rag.tasks import (
 )
 from shared_core.types import Passage
 
-__all__ = ["LabelSettings", "Subject", "label"]
-
 
 class LabelSettings(Settings):
     """Settings of labelling."""

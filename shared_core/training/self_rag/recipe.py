@@ -8,10 +8,11 @@ from typing import Any
 
 from shared_core.errors import InputError
 from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary
-from shared_core.training.recipes import Progress, TrainingResult, TrainingSettings, train
-from shared_core.training.self_rag.rows import CriticRow, GeneratorRow, balance, without_repetitions
-
-__all__ = ["add_reflection_tokens", "self_rag_recipe", "train_self_rag"]
+from shared_core.training.recipes import train
+from shared_core.training.self_rag.rows import CriticRow, GeneratorRow, balance
+from shared_core.training.settings import TrainingSettings
+from shared_core.training.trainer import TrainingResult
+from shared_core.training.watch import Progress
 
 PAPER: Mapping[str, Any] = {
     "method": "full",
@@ -66,7 +67,7 @@ def train_self_rag(
     """
     if len({row.role for row in rows}) > 1:
         raise InputError("The rows are of critic and generator.", hint="Train one at a time.")
-    once = without_repetitions(rows)
+    once = list(dict.fromkeys(rows))
     given = {**(sources or {}), "base": str(model), "balance": balance(once), "repeated": len(rows) - len(once)}
     return train(
         once,

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from shared_core.errors import InputError
 from shared_core.lm.base import Prompt
@@ -26,12 +26,10 @@ from shared_core.reflection import (
     UTILITY_TOKENS,
 )
 from shared_core.reflection.tokens import NO_RETRIEVAL, PARAGRAPH_END, PARAGRAPH_START, RETRIEVAL
-from shared_core.training.rows import IGNORED, read_json_lines
+from shared_core.training.rows import IGNORED, eos_of, read_rows_of
 
 if TYPE_CHECKING:
     from shared_core.lm.encoding import Encoder
-
-__all__ = ["TASKS", "CriticRow", "GeneratorRow", "Task", "balance", "read_critic_rows", "read_generator_rows"]
 
 Task = Literal["retrieval", "multi_retrieval", "relevance", "groundedness", "utility"]
 TASKS: Mapping[str, tuple[str, ...]] = {
@@ -94,13 +92,8 @@ class GeneratorRow:
         control = ""
         for text, masked, is_control in _pieces(self.output):
             if is_control:
-                if encoder.single_id(text) is None:
-                    raise InputError(
-                        f"{text} is not one token of the tokenizer.",
-                        hint="Add the reflection tokens first: add_reflection_tokens(model, tokenizer).",
-                    )
                 control = text
-                ids.append(encoder.token_id(text))
+                ids.append(_control_id(encoder, text))
                 labels.append(ids[-1])
                 continue
             # Behind a control token a tokenizer may put a space or none: encoded with it, as at inference.
@@ -108,7 +101,7 @@ class GeneratorRow:
             found = found[bool(control) :]
             ids += found
             labels += [IGNORED] * len(found) if masked else found
-        eos = _eos(encoder)
+        eos = eos_of(encoder)
         return [*ids, eos], [*labels, eos]
 
 
@@ -161,20 +154,17 @@ class CriticRow:
     def encode(self, encoder: Encoder) -> tuple[list[int], list[int]]:
         """Encode as token ids and labels: only verdict and EOS count. InputError as for ``GeneratorRow``."""
         ids = encoder.encode(self.prompt())
-        if encoder.single_id(self.output) is None:
-            raise InputError(
-                f"{self.output} is not one token of the tokenizer.",
-                hint="Add the reflection tokens first: add_reflection_tokens(model, tokenizer).",
-            )
-        said = [encoder.token_id(self.output), _eos(encoder)]
+        said = [_control_id(encoder, self.output), eos_of(encoder)]
         return ids + said, [IGNORED] * len(ids) + said
 
 
-def _eos(encoder: Encoder) -> int:
-    eos = encoder.tokenizer.eos_token_id
-    if eos is None:
-        raise InputError("The tokenizer has no EOS token, and a row has to end with it.")
-    return int(eos)
+def _control_id(encoder: Encoder, token: str) -> int:
+    if encoder.single_id(token) is None:
+        raise InputError(
+            f"{token} is not one token of the tokenizer.",
+            hint="Add the reflection tokens first: add_reflection_tokens(model, tokenizer).",
+        )
+    return encoder.token_id(token)
 
 
 def _pieces(output: str) -> list[tuple[str, bool, bool]]:
@@ -208,27 +198,12 @@ def _pieces(output: str) -> list[tuple[str, bool, bool]]:
 
 def read_generator_rows(path: str | Path) -> list[GeneratorRow]:
     """Read rows of ``{"instruction", "output", "dataset_name"}``; DocumentError, or InputError with the line."""
-    return [
-        _made(where, lambda v: GeneratorRow(v["instruction"], v["output"], str(v.get("dataset_name", ""))), value)
-        for where, value in read_json_lines(path)
-    ]
+    return read_rows_of(path, lambda v: GeneratorRow(v["instruction"], v["output"], str(v.get("dataset_name", ""))))
 
 
 def read_critic_rows(path: str | Path) -> list[CriticRow]:
     """Read rows of ``{"instruction", "input", "output", "task"}``; DocumentError, or InputError with the line."""
-    return [
-        _made(where, lambda v: CriticRow(v["instruction"], v["input"], v["output"].strip(), v["task"]), value)
-        for where, value in read_json_lines(path)
-    ]
-
-
-def _made(where: str, make: Any, value: Any) -> Any:
-    try:
-        return make(value)
-    except InputError as error:
-        raise InputError(f"{where}: {error.message}", hint=error.hint) from error
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{where}: no row ({type(error).__name__}: {error}).") from error
+    return read_rows_of(path, lambda v: CriticRow(v["instruction"], v["input"], v["output"].strip(), v["task"]))
 
 
 def balance(rows: Iterable[CriticRow | GeneratorRow]) -> dict[str, dict[str, int]]:
@@ -241,8 +216,3 @@ def balance(rows: Iterable[CriticRow | GeneratorRow]) -> dict[str, dict[str, int
             said = (text for text, _, control in _pieces(row.output) if control)
             counts.setdefault("generator", Counter()).update(said)
     return {task: dict(sorted(found.items())) for task, found in sorted(counts.items())}
-
-
-def without_repetitions(rows: Sequence[Any]) -> list[Any]:
-    """Keep each row once, in order of first appearance."""
-    return list(dict.fromkeys(rows))

@@ -33,19 +33,6 @@ from shared_core.training.rows import write_json_lines
 from shared_core.training.self_rag.rows import CriticRow, GeneratorRow, Task, balance
 from shared_core.types import Passage
 
-__all__ = [
-    "Asked",
-    "Made",
-    "RowSettings",
-    "ask_again",
-    "ask_relevance",
-    "ask_retrieval",
-    "ask_support",
-    "ask_utility",
-    "make_rows",
-    "write_made",
-]
-
 WORDS: Mapping[Task, Words] = {
     "retrieval": (("yes", RETRIEVAL), ("no", NO_RETRIEVAL)),
     "multi_retrieval": (("yes", RETRIEVAL), ("continue", CONTINUE), ("no", NO_RETRIEVAL)),
