@@ -25,7 +25,7 @@ PACKAGES = {
     "safetensors": "transformers", "chromadb": "chroma", "pypdfium2": "documents", "lxml": "documents",
     "office-oxide": "documents", "transformers": "transformers", "llguidance": "transformers", "vllm": "vllm",
     "openai": "openai", "llama-index-core": "llamaindex", "langchain-core": "langchain", "fastapi": "serve",
-    "trl": "train", "ray": "ray", "peft": "train", "matplotlib": "eval", "scikit-learn": "eval",
+    "trl": "train", "ray": "ray", "peft": "train", "matplotlib": "eval", "scikit-learn": "eval", "rouge-score": "eval",
     "MAPIE": "eval", "rank-bm25": "base", "bm25s": "base",
 }  # fmt: skip
 """Packages and the extras that bring them."""

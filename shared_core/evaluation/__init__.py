@@ -11,6 +11,7 @@ from shared_core.evaluation.metrics.alce import (
     CitationScores,
     alce_citation_scores,
     cited_numbers,
+    claim_recall,
     remove_citations,
 )
 from shared_core.evaluation.metrics.confidence import (
@@ -29,16 +30,19 @@ from shared_core.evaluation.metrics.confidence import (
     self_restraint,
 )
 from shared_core.evaluation.metrics.qa import (
+    alce_string_match,
     contains_answer,
     exact_match,
     f1,
     normalize_answer,
+    rouge_lsum,
     str_em,
 )
 from shared_core.evaluation.metrics.reclaim import (
     Pair,
     ReclaimScores,
     attribution_ratio,
+    citation_length,
     consistency_ratio,
     reclaim_citation_scores,
 )
@@ -46,9 +50,10 @@ from shared_core.evaluation.runner import Evaluation, evaluate
 
 __all__ = [
     "CitationScores", "Comparison", "Estimate", "Evaluation", "Pair", "Plain", "Question", "ReclaimScores", "Record",
-    "ReliabilityBins", "RiskCoverage", "SelfRestraint", "accuracy_at", "alce_citation_scores", "attribution_ratio",
-    "aurc", "auroc", "brier_score", "cited_numbers", "compare", "consistency_ratio", "contains_answer", "evaluate",
-    "exact_match", "expected_calibration_error", "f1", "merge", "normalize_answer", "prediction_rejection_ratio",
-    "read_questions", "recall_at_k", "reclaim_citation_scores", "reliability_bins", "remove_citations",
-    "risk_coverage_curve", "self_restraint", "str_em",
+    "ReliabilityBins", "RiskCoverage", "SelfRestraint", "accuracy_at", "alce_citation_scores", "alce_string_match",
+    "attribution_ratio", "aurc", "auroc", "brier_score", "citation_length", "cited_numbers", "claim_recall",
+    "compare", "consistency_ratio", "contains_answer", "evaluate", "exact_match", "expected_calibration_error", "f1",
+    "merge", "normalize_answer", "prediction_rejection_ratio", "read_questions", "recall_at_k",
+    "reclaim_citation_scores", "reliability_bins", "remove_citations", "risk_coverage_curve", "rouge_lsum",
+    "self_restraint", "str_em",
 ]  # fmt: skip

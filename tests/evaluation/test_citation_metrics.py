@@ -15,7 +15,9 @@ from shared_core.evaluation import (
     Pair,
     alce_citation_scores,
     attribution_ratio,
+    citation_length,
     cited_numbers,
+    claim_recall,
     consistency_ratio,
     reclaim_citation_scores,
     remove_citations,
@@ -82,6 +84,17 @@ def test_parity_alce(case: dict[str, Any]) -> None:
     assert mended is None or mended != pytest.approx(published)
 
 
+@pytest.mark.parametrize("case", by_function(ALCE, "compute_claims"))
+def test_parity_claim_recall(case: dict[str, Any]) -> None:
+    if "raises" in case["expected"]:  # an item without claims: division by zero there, left out here
+        scored = [item for item in case["input"]["data"] if item["claims"]]
+        assert len(scored) < len(case["input"]["data"])
+        assert claim_recall(case["input"]["data"], stub) == claim_recall(scored, stub) > 0
+    else:
+        recall = 100 * claim_recall(case["input"]["data"], recorded(case))
+        assert recall == pytest.approx(case["expected"]["claims_nli"], abs=1e-6)
+
+
 @pytest.mark.parametrize("case", by_function(RECLAIM, None))
 def test_parity_reclaim(case: dict[str, Any]) -> None:
     mended = RECLAIM_MENDED.get(case["name"])
@@ -132,12 +145,13 @@ def test_an_answer_of_the_engine_can_be_scored() -> None:
     assert consistency_ratio(ANSWER) == 1.0
     assert consistency_ratio(ANSWER, ["It opened in 1841."]) == 0.5
     assert attribution_ratio(ANSWER) == pytest.approx(3 / 4)
+    assert citation_length(ANSWER) == 11
 
 
 def test_answers_that_cite_nothing_score_nothing() -> None:
     silent = Answer("q", "Not in these documents.", abstained=True, reason="nothing retrieved")
     assert reclaim_citation_scores([silent], stub)[:2] == (0.0, 0.0)
-    assert consistency_ratio(silent) == attribution_ratio(silent) == 0
+    assert consistency_ratio(silent) == attribution_ratio(silent) == citation_length(silent) == 0
     assert all(math.isnan(x) for x in reclaim_citation_scores([], stub)[:2])
     assert attribution_ratio([("  ", "A claim.")]) == 0.0
     assert attribution_ratio([Pair("A claim.", ("",))]) == 0.0

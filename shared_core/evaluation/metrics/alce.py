@@ -139,6 +139,23 @@ def _document(doc: Any) -> str:
     raise InputError(f"A document must be a Passage or have title and text, not {doc!r}.")
 
 
+def claim_recall(data: Iterable[Mapping[str, Any]], nli: Nli) -> float:
+    """Share of an item's gold claims that its output entails, mean over the items that have claims (ALCE, ELI5).
+
+    Args:
+        data: items with ``output`` and ``claims``; those without claims are left out (the published code divides
+            by zero).
+        nli: judges whether the output without citations entails a claim.
+
+    Returns:
+        The mean in [0, 1]; NaN if no item has claims.
+    """
+    items = [(remove_citations(_field(i, "output")), list(i.get("claims") or ())) for i in data]
+    verdicts = iter(Entailment(nli).ask([(output, claim) for output, claims in items for claim in claims]))
+    shares = [sum(next(verdicts) for _ in claims) / len(claims) for _, claims in items if claims]
+    return math.fsum(shares) / len(shares) if shares else math.nan
+
+
 def _field(item: Mapping[str, Any], name: str) -> Any:
     try:
         return item[name]

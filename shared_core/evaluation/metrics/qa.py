@@ -1,14 +1,17 @@
-"""Score short and long answers against known ones: exact match, F1, string match."""
+"""Score short and long answers against known ones: exact match, F1, string match, ROUGE-Lsum."""
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from shared_core.errors import InputError
+from shared_core.citation.sentences import SentenceSplitter, split_sentences
+from shared_core.errors import InputError, MissingDependencyError
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -117,6 +120,33 @@ def _sub_questions(golds: Any) -> list[list[str]]:
     return [[g] if isinstance(g, str) else list(g) for g in golds]
 
 
+class StringMatch(NamedTuple):
+    """Result of ``alce_string_match``: mean ``str_em``, and the share of items where it is 1 (``str_hit``).
+
+    >>> alce_string_match([{"output": "Paris, 1911", "qa_pairs": [{"short_answers": ["Paris"]}]}])
+    StringMatch(str_em=1.0, str_hit=1.0)
+    """
+
+    str_em: float
+    str_hit: float
+
+
+def alce_string_match(data: Iterable[Mapping[str, Any]]) -> StringMatch:
+    """Return str-em and str-hit over ALCE items ``{"output": …, "qa_pairs": [{"short_answers": […]}]}``.
+
+    Items without ``qa_pairs`` are left out; (0, 0) if none has them. The published code returns (0, 0) for the whole
+    data set as soon as its first item has none.
+    """
+    scores = [
+        str_em(item["output"], [pair["short_answers"] for pair in item["qa_pairs"]])
+        for item in data
+        if item.get("qa_pairs")
+    ]
+    if not scores:
+        return StringMatch(0.0, 0.0)
+    return StringMatch(math.fsum(scores) / len(scores), sum(s == 1.0 for s in scores) / len(scores))
+
+
 def _overlap(prediction: str, gold: str) -> float:
     predicted, wanted = normalize_answer(prediction).split(), normalize_answer(gold).split()
     if not predicted or not wanted:
@@ -136,3 +166,45 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise InputError(f"An answer must be text, not {value!r}.", hint="Use None for no answer.")
     return value
+
+
+def rouge_lsum(
+    prediction: str,
+    references: str | Iterable[str],
+    *,
+    stemmer: bool = True,
+    splitter: SentenceSplitter = split_sentences,
+) -> float:
+    """Return ROUGE-Lsum F1 in [0, 1], the best over the references (package rouge-score).
+
+    As in ALCE: lower case, one sentence a line, Porter stemmer. Average over answers for a data set (ALCE prints the
+    median of bootstrap samples of that average instead).
+
+    Args:
+        prediction: answer.
+        references: one or more texts.
+        stemmer: compare word stems.
+        splitter: finds the sentences.
+
+    Raises:
+        InputError: no reference.
+        MissingDependencyError: rouge-score is not installed.
+    """
+    texts = [references] if isinstance(references, str) else list(references)
+    if not texts:
+        raise InputError("ROUGE needs at least one reference text.")
+    scorer, predicted = _scorer(stemmer), _lines(prediction, splitter)
+    return max(float(scorer.score(_lines(t, splitter), predicted)["rougeLsum"].fmeasure) for t in texts)
+
+
+def _lines(text: str, splitter: SentenceSplitter) -> str:
+    return "\n".join(text[a:b].lower() for a, b in splitter(text))  # capitals help to find sentences: split first
+
+
+@lru_cache(maxsize=2)
+def _scorer(stemmer: bool) -> Any:
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise MissingDependencyError("rouge-score", extra="eval", purpose="ROUGE-Lsum") from error
+    return RougeScorer(["rougeLsum"], use_stemmer=stemmer)

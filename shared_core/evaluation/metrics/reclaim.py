@@ -213,3 +213,8 @@ def attribution_ratio(answer: AnswerLike, *, splitter: SentenceSplitter = split_
     ]
     sentences = sum(n for n, _ in counts)
     return sum(n for n, cited in counts if cited) / sentences if sentences else 0.0
+
+
+def citation_length(answer: AnswerLike, *, splitter: SentenceSplitter = split_sentences) -> int:
+    """Count the words in all references of an answer, split at white space."""
+    return sum(len(pair.premise.split()) for pair in pairs_of(answer, splitter) or [])
