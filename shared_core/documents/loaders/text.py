@@ -6,6 +6,7 @@ import json
 import re
 
 from shared_core.documents.loaders.extracted import (
+    TERM_LEVEL,
     Extracted,
     Heading,
     decode,
@@ -15,14 +16,54 @@ from shared_core.documents.loaders.extracted import (
 )
 from shared_core.documents.loaders.markdown import read_markdown
 
+_QUESTION = re.compile(
+    r"(?:\A|\n[ \t]*\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\n)"
+)
+_LEAST_QUESTIONS = 3
+_OPTION = re.compile(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\n\1[ \t]+[^\s-])")
 _RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
 MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
 
 
 def load_text(data: bytes, fallback: str | None) -> Extracted:
-    """Read a plain text file."""
+    """Read a plain text file; underlined titles, options that are explained and questions of an FAQ head sections."""
     text = decode(data, fallback=fallback)
-    return Extracted(text, first_line_title(text))
+    titles = _rst_headings(text)
+    return Extracted(text, _title(text, titles), tuple(sorted([*titles, *_questions(text), *_options(text)])))
+
+
+def _title(text: str, titles: list[Heading]) -> str:
+    """Return the first title if it is above all others: not the newest release of a list of changes."""
+    above = titles and all(heading.level > titles[0].level for heading in titles[1:])
+    return titles[0].label if above else first_line_title(text)
+
+
+def _questions(text: str) -> list[Heading]:
+    """Find the questions of an FAQ: lines by themselves, at least three; if they are numbered, what else is so too."""
+    lines = list(_QUESTION.finditer(text))
+    asked = [m for m in lines if m[2].endswith("?")]
+    if len(asked) < _LEAST_QUESTIONS:
+        return []
+    numbered = all(m[2][0].isdigit() for m in asked)
+    indent = min(len(m[1]) for m in asked) + 1  # as for " 9." above "10."
+    found = (m for m in lines if len(m[1]) <= indent and (m[2][0].isdigit() if numbered else m[2].endswith("?")))
+    return [Heading(m.start(2), m.end(2), TERM_LEVEL, one_line(m[2])) for m in found]
+
+
+def _options(text: str) -> list[Heading]:
+    """Find the options that ``--help`` lists, with definitions beside or below them, and where their list ends."""
+    found: list[Heading] = []
+    indent, position = -1, 0  # indent: of the last option, whose definition is indented more; -1 outside a list
+    for line in text.splitlines(keepends=True):
+        start = position + len(line) - len(line.lstrip())
+        if match := _OPTION.match(text, position):
+            indent = start - position
+            found.append(Heading(start, match.end(2), TERM_LEVEL, one_line(match[2])))
+        elif line.strip() and start - position <= indent:
+            indent = -1
+            found.append(Heading(start, start, TERM_LEVEL, ""))
+        position += len(line)
+    return found
 
 
 def load_code(data: bytes, fallback: str | None) -> Extracted:
@@ -33,8 +74,8 @@ def load_code(data: bytes, fallback: str | None) -> Extracted:
 def load_rst(data: bytes, fallback: str | None) -> Extracted:
     """Read a reStructuredText file: its source, with section titles (underlined, or also overlined) as headings."""
     text = decode(data, fallback=fallback)
-    headings = tuple(_rst_headings(text))
-    return Extracted(text, headings[0].label if headings else first_line_title(text), headings)
+    titles = _rst_headings(text)
+    return Extracted(text, _title(text, titles), tuple(titles))
 
 
 def _rst_headings(text: str) -> list[Heading]:
