@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.features import Words, is_among
-from shared_core.reading.prepared import Asked
-from shared_core.support.options import find_codes, find_options, is_of_another, options_described
+from shared_core.reading.prepared import Asked, Prepared
+from shared_core.support.options import find_codes, find_options, find_variables, is_of_another, names_explained
 from shared_core.types import Passage
 
 _ROW = re.compile(r"[ \t]*(?:\|[^\n]*\||([^\W\d_][^:;|\n]{0,39}): [^;\n]*; [^\n]*)[ \t]*$", re.MULTILINE)
@@ -26,32 +26,43 @@ _LONGEST = 240
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A candidate, its passage, and the words of that."""
+    """A candidate with its passage, as it is and as prepared."""
 
     passage: Passage
-    words: Words
+    prepared: Prepared
     candidate: Candidate
 
 
 def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> list[int]:
     """Return the numbers of the candidates that may be about what is asked; all where nothing tells them apart."""
-    kept = _of_options(asked.text, entries, range(len(entries)))
+    kept = _of_names(asked, entries, range(len(entries)))
     kept = _of_codes(asked.text, entries, kept)
     return _of_rows(asked.words, entries, kept)
 
 
-def _of_options(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
-    """Keep the candidates that describe an option of the question, if any do."""
-    wanted = set(find_options(question))
-    if not wanted:
+def _of_names(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
+    """Keep the entries of an option or variable of the question, if there are any.
+
+    "See -s" explains no option, and "-s" of another command is another one, if titles tell. What only mentions a
+    variable may answer as well as its entry does.
+    """
+    options, variables = {*find_options(asked.text)}, {*find_variables(asked.text)}
+    if not options and not variables:
         return kept
-
-    def describes(entry: Entry) -> bool:
-        passage, c = entry.passage, entry.candidate
+    explained, named = [], []
+    for i in kept:
+        passage, c = entries[i].passage, entries[i].candidate
         above = f"{passage.title} {passage.metadata.get('section', '')}"
-        return not wanted.isdisjoint({*options_described(passage.text, c.start, c.end), *find_options(above)})
-
-    return [i for i in kept if describes(entries[i])] or kept
+        found = {*names_explained(passage.text, c.start), *find_options(above), *find_variables(above)}
+        sentence = passage.text[c.start : c.end]
+        if not found.isdisjoint(options | variables):
+            explained.append(i)
+        elif not (options | variables).isdisjoint(find_options(sentence) + find_variables(sentence)):
+            named.append(i)
+    if not options:
+        return sorted(explained + named) if explained else kept
+    titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
+    return _fullest(titles) or kept
 
 
 def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
@@ -65,18 +76,18 @@ def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> S
 
 def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
     """Leave out a row that holds only some of the question's words that another row of the table holds."""
-    tables: dict[tuple[str, str], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
+    tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
     for i in kept:
-        entry = entries[i]
-        start = entry.passage.text.rfind("\n", 0, entry.candidate.start) + 1
-        row = _ROW.match(entry.passage.text, start)
+        passage, words = entries[i].passage, entries[i].prepared.words
+        start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
+        row = _ROW.match(passage.text, start)
         if row is not None and row.end() - start <= _LONGEST:
-            inside = entry.words.within(start, row.end())
-            tables[entry.passage.id, row[1] or ""][i] = is_among(question.content, entry.words.stem[inside])
-    poorer = {
-        i
-        for rows in tables.values()
-        for i, held in rows.items()
-        if any((other >= held).all() and (other > held).any() for other in rows.values())
-    }
+            table = passage.metadata.get("source", passage.id), passage.metadata.get("section"), row[1]
+            tables[table][i] = is_among(question.content, words.stem[words.within(start, row.end())])
+    poorer = {i for rows in tables.values() for i in rows.keys() - _fullest(rows)}
     return [i for i in kept if i not in poorer]
+
+
+def _fullest(held: Mapping[int, NDArray[np.bool_]]) -> list[int]:
+    """Return the numbers of those that hold more than a part of what another one holds."""
+    return [i for i, one in held.items() if not any((o >= one).all() and (o > one).any() for o in held.values())]

@@ -225,7 +225,7 @@ class ExtractiveReader(Remade):
             for i, text in enumerate(texts)
             if not (_is_heading(out[i], text, passages[out[i].passage]) or repeats(text, asked.text))
         ]
-        entries = [Entry(passages[out[i].passage], close[out[i].place].prepared.words, out[i]) for i in said]
+        entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
         said = [said[i] for i in of_entries_asked(asked, entries)]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
