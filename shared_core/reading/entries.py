@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.features import Words, is_among
 from shared_core.reading.prepared import Asked, Prepared
-from shared_core.support.options import find_codes, find_options, find_variables, is_of_another, names_explained
+from shared_core.reading.questions import asks_meaning
+from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another
 from shared_core.types import Passage
 
+DEFINES = 2.5
+"""Added to both log-odds of a definition that was asked for: with it they are as sure as such quotes are right."""
 _ROW = re.compile(r"[ \t]*(?:\|[^\n]*\||([^\W\d_][^:;|\n]{0,39}): [^;\n]*; [^\n]*)[ \t]*$", re.MULTILINE)
 _LONGEST = 240
 """Characters of a table's row at most; longer ones hold prose, which may speak of a thing without its name."""
@@ -33,36 +36,65 @@ class Entry:
     candidate: Candidate
 
 
-def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> list[int]:
-    """Return the numbers of the candidates that may be about what is asked; all where nothing tells them apart."""
-    kept = _of_names(asked, entries, range(len(entries)))
+def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int], bool]:
+    """Return the numbers of the candidates that may be about what is asked, all where nothing tells them apart.
+
+    Also whether these define it: a question of what an option or a variable means, and the first sentences below it.
+    """
+    kept, defines = _of_names(asked, entries)
     kept = _of_codes(asked.text, entries, kept)
-    return _of_rows(asked.words, entries, kept)
+    return _of_rows(asked.words, entries, kept), defines
 
 
-def _of_names(asked: Asked, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
+def lacks_options(question: str, words: Words, passages: Sequence[tuple[Passage, NDArray[np.int64]]]) -> bool:
+    """Return whether a question names an option that is not in the documents whose titles hold its other words.
+
+    Args:
+        question: as asked, with its ``words``.
+        passages: each with the codes of its title's words.
+    """
+    wanted = {*find_options(question)}
+    if not wanted:
+        return False
+    about = _fullest({i: is_among(words.content, title) for i, (_, title) in enumerate(passages)})
+    return not any(wanted & {*find_options(f"{above(p)}\n{p.text}")} for p, _ in (passages[i] for i in about))
+
+
+def above(passage: Passage) -> str:
+    """Return what stands above a passage: its title and the headings of its section."""
+    return f"{passage.title}\n{passage.metadata.get('section', '')}"
+
+
+def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bool]:
     """Keep the entries of an option or variable of the question, if there are any.
 
     "See -s" explains no option, and "-s" of another command is another one, if titles tell. What only mentions a
     variable may answer as well as its entry does.
     """
-    options, variables = {*find_options(asked.text)}, {*find_variables(asked.text)}
-    if not options and not variables:
-        return kept
+    every = range(len(entries))
+    options = {*find_options(asked.text)}
+    wanted = options or {*find_variables(asked.text)}
+    if not wanted:
+        return every, False
     explained, named = [], []
-    for i in kept:
+    first: dict[tuple[str, int], tuple[int, int]] = {}  # of each entry, where the first candidate begins; its number
+    for i in every:
         passage, c = entries[i].passage, entries[i].candidate
-        above = f"{passage.title} {passage.metadata.get('section', '')}"
-        found = {*names_explained(passage.text, c.start), *find_options(above), *find_variables(above)}
+        start, names = entry_at(passage.text, c.start)
+        headings = above(passage)
         sentence = passage.text[c.start : c.end]
-        if not found.isdisjoint(options | variables):
+        if not wanted.isdisjoint({*names, *find_options(headings), *find_variables(headings)}):
             explained.append(i)
-        elif not (options | variables).isdisjoint(find_options(sentence) + find_variables(sentence)):
+        elif not wanted.isdisjoint(find_options(sentence) + find_variables(sentence)):
             named.append(i)
+        if not wanted.isdisjoint(names) and asks_meaning(asked.text, [*wanted, headings]):
+            first[passage.id, start] = min(first.get((passage.id, start), (c.start, i)), (c.start, i))
+    if first:
+        return sorted(i for _, i in first.values()), True
     if not options:
-        return sorted(explained + named) if explained else kept
+        return (sorted(explained + named) if explained else every), False
     titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
-    return _fullest(titles) or kept
+    return _fullest(titles) or every, False
 
 
 def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:

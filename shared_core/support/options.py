@@ -12,7 +12,7 @@ _CODE = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z-]{0,11}\d[\w.-]{0,11}(?<![.-])(?!
 _KEY = re.compile(rf"[^\w\n]*({_CODE.pattern})[ \t*_`)\]]*(?:[:\t]|[-–—] |$)", re.MULTILINE)
 _VARIABLE = re.compile(r"(?<![\w-])[A-Za-z]\w*_\w+")
 _HEAD = re.compile(
-    r"^[ \t|*+`'\"$]*+(?:- +)?(?:[^\W\d_][^:;|\n]{0,39}: )?[`*'\"$]*+"
+    r"^[ \t|*+`'\"$#]*+(?:- +)?(?:[^\W\d_][^:;|\n]{0,39}: )?[`*'\"$]*+"
     r"((?:--?[A-Za-z]|[A-Za-z]\w*_)(?:(?! {2}| [—–-] |: )[^;|\t\n])*)",
     re.MULTILINE,
 )
@@ -36,24 +36,24 @@ def find_variables(text: str) -> list[str]:
     return _VARIABLE.findall(text)
 
 
-def names_explained(text: str, place: int) -> set[str]:
-    """Return the options and variables with which the entry begins that holds ``text[place]``: what it explains.
+def entry_at(text: str, place: int) -> tuple[int, frozenset[str]]:
+    """Return where the entry begins that holds ``text[place]``, and the options or the variable that it explains.
 
-    An entry is a line that begins with one, maybe behind the name of a column, and what follows it.
+    An entry is a line that begins with one, maybe behind the name of a column, and what follows it. Outside entries the
+    start is -1.
 
     >>> page = "-a, --all  Like -l.\\nPrints everything.\\n\\n* `MAX_SIZE`: bytes\\n\\nFlag: -q; Meaning: quiet"
-    >>> [sorted(names_explained(page, place)) for place in (11, 25, 44, 65)]
-    [['--all', '-a'], ['--all', '-a'], ['MAX_SIZE'], ['-q']]
+    >>> [(start, sorted(names)) for start, names in (entry_at(page, place) for place in (25, 44, 65))]
+    [(0, ['--all', '-a']), (39, ['MAX_SIZE']), (59, ['-q'])]
     """
     entries = _entries(text)
     number = bisect_right(entries, place, key=lambda entry: entry[0])
-    return entries[number - 1][1] if number else set()
+    return entries[number - 1] if number else (-1, frozenset())
 
 
 @lru_cache(maxsize=64)
-def _entries(text: str) -> list[tuple[int, set[str]]]:
-    heads = _HEAD.finditer(text)
-    return [(m.start(), {*find_options(m[1])} or {*find_variables(m[1])[:1]}) for m in heads]
+def _entries(text: str) -> list[tuple[int, frozenset[str]]]:
+    return [(m.start(), frozenset(find_options(m[1]) or find_variables(m[1])[:1])) for m in _HEAD.finditer(text)]
 
 
 def find_codes(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared_core.citation import split_sentences
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
-from shared_core.support.options import find_codes, find_options, find_variables, is_of_another, names_explained
+from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another
 from shared_core.types import Passage
 
 PUMPS = (
@@ -73,7 +73,8 @@ GREP = page(
 XARGS = [
     page("Some commands can usefully be executed in parallel too; see the -P option.", "xargs(1)", "DESCRIPTION"),
     page(
-        "-P max-procs, --max-procs=max-procs\nRun up to max-procs processes at a time; the default is 1.",
+        "-P max-procs, --max-procs=max-procs\nRun up to max-procs processes at a time; the default is 1. While xargs "
+        "is running, you can send its process a SIGUSR1 signal to increase the number of commands to run.",
         "xargs(1)",
         "OPTIONS > -P max-procs, --max-procs=max-procs",
     ),
@@ -103,6 +104,32 @@ def test_what_explains_a_name_comes_before_what_mentions_it(
     assert not any("see the -P" in r.quote.text or "like sort -z" in r.quote.text for r in result.readings)
 
 
+def probability(reader: ExtractiveReader, question: str, *passages: Passage) -> float:
+    (result,) = reader.read([Read(question, passages)])
+    assert isinstance(result, ReadResult)
+    return result.readings[0].probability or 0.0
+
+
+def test_the_definition_of_an_option_asked_for_is_quoted_and_sure(reader: ExtractiveReader) -> None:
+    (result,) = reader.read([Read("What does xargs -P do?", tuple(XARGS))])
+    assert isinstance(result, ReadResult)
+    assert "Run up to" in result.readings[0].quote.text
+    assert probability(reader, "What does -z do in sort?", SORT, GREP) > 0.5
+    assert probability(reader, "What does -z do in sort?", SORT, GREP) > 2 * probability(
+        reader, "What does -z do in sort on a Sunday?", SORT, GREP
+    )
+
+
+def test_an_option_that_the_command_does_not_have_is_less_sure_than_one_without_a_page(
+    reader: ExtractiveReader,
+) -> None:
+    usage = page("sort [OPTION]... [FILE]...\n\nWrite sorted concatenation of all FILEs to standard output.", "sort(1)")
+    assert probability(reader, "What does sort -Q do?", usage) < probability(reader, "What does sort do?", usage)
+    other = page("-Q, --quote\nQuote names.", "ls(1)", "-Q, --quote")
+    with_other = probability(reader, "What does sort -Q write?", usage, other)
+    assert with_other < 0.7 * probability(reader, "What does sort write?", usage, other)
+
+
 def test_a_table_cut_into_passages_is_one_table(reader: ExtractiveReader) -> None:
     rows = ["Operator: Gemm; Note: If input B is not constant, transB should be 1."]
     rows += [
@@ -116,7 +143,9 @@ def test_a_table_cut_into_passages_is_one_table(reader: ExtractiveReader) -> Non
 
 @given(st.text(alphabet="-aA_:;| `\n", max_size=60), st.integers(0, 60))
 def test_any_place_of_any_text_may_explain_names(text: str, place: int) -> None:
-    assert names_explained(text, place) <= {*find_options(text), *find_variables(text)}
+    start, names = entry_at(text, place)
+    assert start <= place
+    assert names <= {*find_options(text), *find_variables(text)}
 
 
 def test_a_name_that_no_row_has_leaves_all_rows(reader: ExtractiveReader) -> None:
