@@ -26,7 +26,7 @@ from shared_core.documents.loaders.formats import BINARY, PACKED, SUFFIXES, endi
 from shared_core.documents.loaders.limits import MAX_SECONDS, Budget, read_unpacked
 from shared_core.errors import DocumentError, InputError
 
-LOADER_VERSION = 5
+LOADER_VERSION = 6
 """Increased whenever the same bytes may give another text; an index then reads its files again."""
 
 _OPEN: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -47,7 +47,7 @@ class Document:
 
     Attributes:
         source: the file's name: its path relative to the root it was found under, with ``/``.
-        text: as extracted (txt, md: the file itself); offsets of passages count its code points.
+        text: as extracted (txt, rst: the file itself); offsets of passages count its code points.
         title: from the file (``<title>``, first heading, properties, a first line on its own), else the file's name.
         format: a value of ``loaders.formats.SUFFIXES``.
         content_hash: SHA-256 of the file's bytes, hexadecimal; empty for a document that is not a file.
@@ -277,10 +277,14 @@ def _extract(kind: str, data: bytes, options: LoadOptions, budget: Budget) -> tu
 
         found = load_man(data, options.encoding, budget)
         return (kind, found) if found is not None else _extract("code", data, options, budget)
-    if kind in ("text", "markdown", "rst", "code"):
+    if kind == "markdown":
+        from shared_core.documents.loaders.markdown import load_markdown
+
+        return kind, load_markdown(data, options.encoding)
+    if kind in ("text", "rst", "code"):
         from shared_core.documents.loaders import text
 
-        load = {"text": text.load_text, "markdown": text.load_markdown, "rst": text.load_rst, "code": text.load_code}
+        load = {"text": text.load_text, "rst": text.load_rst, "code": text.load_code}
         return kind, load[kind](data, options.encoding)
     if kind == "html":
         from shared_core.documents.loaders.html import load_html

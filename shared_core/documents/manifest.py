@@ -36,7 +36,6 @@ from shared_core.documents.manifest_file import (
     _unpack,
     _verify,
     _write_schema,
-    tokenizer,
     translated,
     words_of,
     writable,
@@ -45,7 +44,7 @@ from shared_core.documents.scan import INDEX_MARK
 from shared_core.errors import IndexCorruptedError, IndexMissingError, InputError, StoreError
 from shared_core.types import Passage
 
-__all__ = ["RESTORE", "FileRecord", "Manifest", "tokenizer", "words_of", "writable"]
+__all__ = ["RESTORE", "FileRecord", "Manifest", "words_of", "writable"]
 
 
 class Manifest:
@@ -200,7 +199,7 @@ class Manifest:
         new = list(passages)
         with self.transaction() as connection:
             kept = _kept(connection, record.source, {p.id for p in new})
-            words = {p.id: words_of(p) for p in new if p.id not in kept}
+            words = {p.id: words_of(f"{p.title}\n{p.text}") for p in new if p.id not in kept}
             _retire(connection, record.source)
             cursor = connection.execute(
                 "INSERT INTO files (source, location, content_hash, config_hash, title, format, characters, problems) "
@@ -368,5 +367,5 @@ class Manifest:
                 rows = [int(row) for (row,) in connection.execute("SELECT row FROM passages ORDER BY row")]
                 for first in range(0, len(rows), _MANY):
                     for row, passage in self.passages_at(rows[first : first + _MANY]).items():
-                        values = row, " ".join(words_of(passage))
+                        values = row, " ".join(words_of(f"{passage.title}\n{passage.text}"))
                         connection.execute("INSERT INTO words (rowid, word) VALUES (?, ?)", values)

@@ -24,8 +24,9 @@ from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Passage
 
 APPLICATION_ID = 0x53524658
-SCHEMA_VERSION = 3
-"""Raise it also when ``Tokenizer`` changes: the words of indexes made before no longer fit."""
+SCHEMA_VERSION = 4
+"""Raise it also when ``words_of`` changes: the words of indexes made before no longer fit."""
+_WIDE = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 RESTORE = "Restore the index from a backup, or delete its folder and run `selfreflect index` again."
 _TEXT_BLOCK = 32_768  # code points compressed together, so that a passage is read without the rest of its file
 _MANY = 500  # values in one statement; older SQLite versions allow 999
@@ -70,14 +71,12 @@ class FileRecord:
 
 
 @lru_cache(maxsize=1)
-def tokenizer() -> Tokenizer:
-    """The tokenizer of all indexes."""
-    return Tokenizer()
+def words_of(text: str) -> list[str]:
+    """Split a text into the words under which a passage is found.
 
-
-def words_of(passage: Passage) -> list[str]:
-    """Split title and text into the words under which a passage is found."""
-    return tokenizer()(f"{passage.title}\n{passage.text}")
+    FTS5 would cut options (``-S``) at their dashes and fold their case, so they are in full-width letters.
+    """
+    return [word.translate(_WIDE) if word[0] == "-" else word for word in Tokenizer()(text)]
 
 
 def _kept(connection: sqlite3.Connection, source: str, ids: set[str]) -> dict[str, tuple[int, int, bytes | None]]:
@@ -180,9 +179,9 @@ def _verify(connection: sqlite3.Connection, folder: Path, *, update: bool) -> No
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if application != APPLICATION_ID:
         raise IndexCorruptedError(f"{folder / INDEX_MARK} is not the manifest of an index.", hint=RESTORE)
-    if version in (1, 2):
+    if version < SCHEMA_VERSION:
         raise StoreError(
-            f"The index {folder} was created by selfreflect 0.1.0, whose format is no longer read.",
+            f"The index {folder} has format {version}, which is no longer read.",
             hint=f"Delete the folder, then index the documents again: selfreflect index DOCUMENTS --index {folder}",
         )
     if version != SCHEMA_VERSION:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shared_core.documents.manifest import RESTORE, Manifest, tokenizer
+from shared_core.documents.manifest import RESTORE, Manifest, words_of
 from shared_core.errors import IndexCorruptedError
 from shared_core.retrieval.base import (
     Embedder,
@@ -126,7 +126,7 @@ class StoredBM25(_Stored):
         """Return the rows of passages that share a word with the query, best first, and their scores."""
         import numpy as np
 
-        words = tokenizer()(query)
+        words = words_of(query)
         scores = np.zeros(len(self._rows))
         if not words or not self._lengths.any():
             return np.empty(0, np.int64), np.empty(0)

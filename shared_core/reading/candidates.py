@@ -60,6 +60,7 @@ class Candidate:
         lacking: the question's words that the passage lacks; ``sentence_rarest`` the rarest one's rarity that neither
             the sentence nor the title holds.
         conflicts: where it says something else than the question asks (``conflicts.CONFLICTS``).
+        defines: it is the definition of the option or variable whose meaning is asked (``entries``).
     """
 
     passage: int
@@ -79,6 +80,7 @@ class Candidate:
     lacking: Lacking = Lacking(0.0, 0.0)
     sentence_rarest: float = 0.0
     conflicts: frozenset[str] = frozenset()
+    defines: bool = False
 
 
 def log_sum(values: NDArray[np.float64]) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from shared_core.reading.candidates import Candidate
 from shared_core.reading.features import Words, is_among
-from shared_core.reading.prepared import Asked
-from shared_core.support.options import find_codes, find_options, is_of_another, options_described
+from shared_core.reading.prepared import Asked, Prepared
+from shared_core.reading.questions import asks_meaning
+from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another
 from shared_core.types import Passage
 
+DEFINES = 2.5
+"""Added to both log-odds of a definition that was asked for: with it they are as sure as such quotes are right."""
 _ROW = re.compile(r"[ \t]*(?:\|[^\n]*\||([^\W\d_][^:;|\n]{0,39}): [^;\n]*; [^\n]*)[ \t]*$", re.MULTILINE)
 _LONGEST = 240
 """Characters of a table's row at most; longer ones hold prose, which may speak of a thing without its name."""
@@ -26,32 +29,72 @@ _LONGEST = 240
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A candidate, its passage, and the words of that."""
+    """A candidate with its passage, as it is and as prepared."""
 
     passage: Passage
-    words: Words
+    prepared: Prepared
     candidate: Candidate
 
 
-def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> list[int]:
-    """Return the numbers of the candidates that may be about what is asked; all where nothing tells them apart."""
-    kept = _of_options(asked.text, entries, range(len(entries)))
+def of_entries_asked(asked: Asked, entries: Sequence[Entry]) -> tuple[list[int], bool]:
+    """Return the numbers of the candidates that may be about what is asked, all where nothing tells them apart.
+
+    Also whether these define it: a question of what an option or a variable means, and the first sentences below it.
+    """
+    kept, defines = _of_names(asked, entries)
     kept = _of_codes(asked.text, entries, kept)
-    return _of_rows(asked.words, entries, kept)
+    return _of_rows(asked.words, entries, kept), defines
 
 
-def _of_options(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
-    """Keep the candidates that describe an option of the question, if any do."""
-    wanted = set(find_options(question))
+def lacks_options(question: str, words: Words, passages: Sequence[tuple[Passage, NDArray[np.int64]]]) -> bool:
+    """Return whether a question names an option that is not in the documents whose titles hold its other words.
+
+    Args:
+        question: as asked, with its ``words``.
+        passages: each with the codes of its title's words.
+    """
+    wanted = {*find_options(question)}
     if not wanted:
-        return kept
+        return False
+    about = _fullest({i: is_among(words.content, title) for i, (_, title) in enumerate(passages)})
+    return not any(wanted & {*find_options(f"{above(p)}\n{p.text}")} for p, _ in (passages[i] for i in about))
 
-    def describes(entry: Entry) -> bool:
-        passage, c = entry.passage, entry.candidate
-        above = f"{passage.title} {passage.metadata.get('section', '')}"
-        return not wanted.isdisjoint({*options_described(passage.text, c.start, c.end), *find_options(above)})
 
-    return [i for i in kept if describes(entries[i])] or kept
+def above(passage: Passage) -> str:
+    """Return what stands above a passage: its title and the headings of its section."""
+    return f"{passage.title}\n{passage.metadata.get('section', '')}"
+
+
+def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bool]:
+    """Keep the entries of an option or variable of the question, if there are any.
+
+    "See -s" explains no option, and "-s" of another command is another one, if titles tell. What only mentions a
+    variable may answer as well as its entry does.
+    """
+    every = range(len(entries))
+    options = {*find_options(asked.text)}
+    wanted = options or {*find_variables(asked.text)}
+    if not wanted:
+        return every, False
+    explained, named = [], []
+    first: dict[tuple[str, int], tuple[int, int]] = {}  # of each entry, where the first candidate begins; its number
+    for i in every:
+        passage, c = entries[i].passage, entries[i].candidate
+        start, names = entry_at(passage.text, c.start)
+        headings = above(passage)
+        sentence = passage.text[c.start : c.end]
+        if not wanted.isdisjoint({*names, *find_options(headings), *find_variables(headings)}):
+            explained.append(i)
+        elif not wanted.isdisjoint(find_options(sentence) + find_variables(sentence)):
+            named.append(i)
+        if not wanted.isdisjoint(names) and asks_meaning(asked.text, [*wanted, headings]):
+            first[passage.id, start] = min(first.get((passage.id, start), (c.start, i)), (c.start, i))
+    if first:
+        return sorted(i for _, i in first.values()), True
+    if not options:
+        return (sorted(explained + named) if explained else every), False
+    titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
+    return _fullest(titles) or every, False
 
 
 def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:
@@ -65,18 +108,18 @@ def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> S
 
 def _of_rows(question: Words, entries: Sequence[Entry], kept: Sequence[int]) -> list[int]:
     """Leave out a row that holds only some of the question's words that another row of the table holds."""
-    tables: dict[tuple[str, str], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
+    tables: dict[tuple[object, ...], dict[int, NDArray[np.bool_]]] = defaultdict(dict)
     for i in kept:
-        entry = entries[i]
-        start = entry.passage.text.rfind("\n", 0, entry.candidate.start) + 1
-        row = _ROW.match(entry.passage.text, start)
+        passage, words = entries[i].passage, entries[i].prepared.words
+        start = passage.text.rfind("\n", 0, entries[i].candidate.start) + 1
+        row = _ROW.match(passage.text, start)
         if row is not None and row.end() - start <= _LONGEST:
-            inside = entry.words.within(start, row.end())
-            tables[entry.passage.id, row[1] or ""][i] = is_among(question.content, entry.words.stem[inside])
-    poorer = {
-        i
-        for rows in tables.values()
-        for i, held in rows.items()
-        if any((other >= held).all() and (other > held).any() for other in rows.values())
-    }
+            table = passage.metadata.get("source", passage.id), passage.metadata.get("section"), row[1]
+            tables[table][i] = is_among(question.content, words.stem[words.within(start, row.end())])
+    poorer = {i for rows in tables.values() for i in rows.keys() - _fullest(rows)}
     return [i for i in kept if i not in poorer]
+
+
+def _fullest(held: Mapping[int, NDArray[np.bool_]]) -> list[int]:
+    """Return the numbers of those that hold more than a part of what another one holds."""
+    return [i for i, one in held.items() if not any((o >= one).all() and (o > one).any() for o in held.values())]

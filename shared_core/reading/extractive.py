@@ -17,7 +17,7 @@ from shared_core.reading.base import NO_WORDS, OTHER_QUESTION, OTHER_TEXT, Read,
 from shared_core.reading.candidates import FIGURES, Candidate, best_span, distinct, figures, log_sum
 from shared_core.reading.confidence import add_log_odds, shift
 from shared_core.reading.conflicts import ABSENT, OPPOSITE, VALUE, find_conflicts
-from shared_core.reading.entries import Entry, of_entries_asked
+from shared_core.reading.entries import DEFINES, Entry, above, lacks_options, of_entries_asked
 from shared_core.reading.features import (
     Tokens,
     asked_kind,
@@ -178,10 +178,13 @@ class ExtractiveReader(Remade):
         if any_answer is None:
             return None, [None] * len(rows)
         lost = weights.conflicts
-        any_answer = add_log_odds(any_answer, lost.total(lost.answerable, candidates[0].conflicts))
+        any_answer = add_log_odds(
+            any_answer, lost.total(lost.answerable, candidates[0].conflicts) + DEFINES * candidates[0].defines
+        )
         answerable = shift(any_answer, weights.expected, expected)
         right = weights.right.probability(rows, FIGURES)
-        right = [p and add_log_odds(p, lost.total(lost.right, c.conflicts)) for p, c in zip(right, candidates)]
+        terms = [lost.total(lost.right, c.conflicts) + DEFINES * c.defines for c in candidates]
+        right = [p and add_log_odds(p, by) for p, by in zip(right, terms)]
         chances = [None if p is None else answerable * p for p in right]
         # what was not verified is no surer than what was
         worst = min((p for p in chances[:VERIFIED] if p is not None), default=0.0)
@@ -218,30 +221,35 @@ class ExtractiveReader(Remade):
             return self._sentences(asked, i, close[i], lacks[close[i].number])
 
         out = [c for found in each(sentences, range(len(close))) for c in found]
-        out = self._note_conflicts(asked.text, passages, out)
+        titled = [(passages[number], p.title) for number, p in prepared.items()]
+        lost = lacks_options(asked.text, asked.words, titled)
+        out = self._note_conflicts(asked.text, passages, out, lost)
         texts = [passages[c.passage].text[c.start : c.end] for c in out]
         said = [
             i
             for i, text in enumerate(texts)
             if not (_is_heading(out[i], text, passages[out[i].passage]) or repeats(text, asked.text))
         ]
-        entries = [Entry(passages[out[i].passage], close[out[i].place].prepared.words, out[i]) for i in said]
-        said = [said[i] for i in of_entries_asked(asked, entries)]
+        entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
+        kept, defines = of_entries_asked(asked, entries)
+        said = [said[i] for i in kept]
+        out = [replace(c, defines=defines) for c in out]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         scores = self._passage_scores(len(passages), out, order)
         return Found(self._verify(asked, passages, ranked, close, judged), scores, judged)
 
     def _note_conflicts(
-        self, question: str, passages: Sequence[Passage], candidates: Sequence[Candidate]
+        self, question: str, passages: Sequence[Passage], candidates: Sequence[Candidate], lost_option: bool
     ) -> list[Candidate]:
         """Note what of the question the passages lack or sentences contradict, and take it off their scores."""
-        absent = {ABSENT} if any_absent(values_of(question), [f"{_above(p)}\n{p.text}" for p in passages]) else set()
+        told = [f"{above(p)}\n{p.text}" for p in passages]
+        absent = {ABSENT} if lost_option or any_absent(values_of(question), told) else set()
         lost = self.loaded()[1].conflicts.score
         out = []
         for c in candidates:
             passage = passages[c.passage]
-            found = find_conflicts(question, passage.text[c.start : c.end], _above(passage))
+            found = find_conflicts(question, passage.text[c.start : c.end], above(passage))
             score = c.score + lost if {VALUE, OPPOSITE} & found else c.score
             out.append(replace(c, conflicts=found | absent, score=score) if found or absent else c)
         return out
@@ -364,11 +372,6 @@ def _is_heading(candidate: Candidate, text: str, passage: Passage) -> bool:
     if _HEADING.fullmatch(text) or re.fullmatch(_RULE, text):
         return True
     return " ".join(text.split()) in above
-
-
-def _above(passage: Passage) -> str:
-    """Return what stands above a passage: its title and the headings of its section."""
-    return f"{passage.title}\n{passage.metadata.get('section', '')}"
 
 
 def _names(passage: Passage, question: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
 
@@ -27,6 +28,12 @@ _BESIDE_GREETINGS = _set(
 _ENGLISH_OPENERS = _set(
     "what what's when where where's which who who's whom whose why how how's does did could should would"
 )
+_ASKING_MEANING = _set(
+    """
+    what what's does do is are the a an of in for with to on mean means meaning stand purpose used use option options
+    flag switch argument parameter variable environment setting command tool program function explain describe tell me
+    """
+)
 _ENDS_ASKING = re.compile(r"\?[\W_]*\Z")
 _ALIKE = 0.6
 
@@ -46,6 +53,15 @@ def asks_nothing(text: str) -> bool:
 def opens_in_english(question: str) -> bool:
     """Whether its first word is a question word that only English has: whatever names follow, it can be read."""
     return bool(said := words(question)) and said[0] in _ENGLISH_OPENERS
+
+
+def asks_meaning(question: str, names: Iterable[str]) -> bool:
+    """Whether it asks no more of these names than what they mean.
+
+    >>> asks_meaning("What does -s do in sort?", ["-s", "sort(1)"]), asks_meaning("Is -s stable?", ["-s", "sort(1)"])
+    (True, False)
+    """
+    return set(words(question)) - set(words(" ".join(names))) <= _ASKING_MEANING
 
 
 def repeats(sentence: str, question: str) -> bool:

@@ -1,14 +1,21 @@
-"""Recognise the options of commands (``-s``, ``--sort=KEY``) and codes (``E4``, ``HX-60``) in text."""
+"""Recognise options of commands (``-s``, ``--sort=KEY``), variables (``max_size``) and codes (``E4``, ``HX-60``)."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection
+from functools import lru_cache
 
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CODE = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z-]{0,11}\d[\w.-]{0,11}(?<![.-])(?![\w-])")
 _KEY = re.compile(rf"[^\w\n]*({_CODE.pattern})[ \t*_`)\]]*(?:[:\t]|[-–—] |$)", re.MULTILINE)
-_HEAD = re.compile(r"^[ \t]*(--?[A-Za-z][^\n]*)$", re.MULTILINE)
+_VARIABLE = re.compile(r"(?<![\w-])[A-Za-z]\w*_\w+")
+_HEAD = re.compile(
+    r"^[ \t|*+`'\"$#]*+(?:- +)?(?:[^\W\d_][^:;|\n]{0,39}: )?[`*'\"$]*+"
+    r"((?:--?[A-Za-z]|[A-Za-z]\w*_)(?:(?! {2}| [—–-] |: )[^;|\t\n])*)",
+    re.MULTILINE,
+)
 
 
 def find_options(text: str) -> list[str]:
@@ -20,15 +27,33 @@ def find_options(text: str) -> list[str]:
     return _OPTION.findall(text)
 
 
-def options_described(text: str, start: int, end: int) -> set[str]:
-    """Return the options that ``text[start:end]`` names, and those of the line above it that begins with one.
+def find_variables(text: str) -> list[str]:
+    """Return the names with underscores in a text, as programs and configuration files have them, in order.
 
-    >>> page = "-a, --all\\nPrints everything.\\n\\n-s KEY\\nSorts by KEY."
-    >>> sorted(options_described(page, 11, 29))
-    ['--all', '-a']
+    >>> find_variables("Is $MAX_SIZE what max_size sets?")
+    ['MAX_SIZE', 'max_size']
     """
-    heads = _HEAD.findall(text, 0, start)
-    return {*find_options(text[start:end]), *find_options(heads[-1] if heads else "")}
+    return _VARIABLE.findall(text)
+
+
+def entry_at(text: str, place: int) -> tuple[int, frozenset[str]]:
+    """Return where the entry begins that holds ``text[place]``, and the options or the variable that it explains.
+
+    An entry is a line that begins with one, maybe behind the name of a column, and what follows it. Outside entries the
+    start is -1.
+
+    >>> page = "-a, --all  Like -l.\\nPrints everything.\\n\\n* `MAX_SIZE`: bytes\\n\\nFlag: -q; Meaning: quiet"
+    >>> [(start, sorted(names)) for start, names in (entry_at(page, place) for place in (25, 44, 65))]
+    [(0, ['--all', '-a']), (39, ['MAX_SIZE']), (59, ['-q'])]
+    """
+    entries = _entries(text)
+    number = bisect_right(entries, place, key=lambda entry: entry[0])
+    return entries[number - 1] if number else (-1, frozenset())
+
+
+@lru_cache(maxsize=64)
+def _entries(text: str) -> list[tuple[int, frozenset[str]]]:
+    return [(m.start(), frozenset(find_options(m[1]) or find_variables(m[1])[:1])) for m in _HEAD.finditer(text)]
 
 
 def find_codes(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared_core.citation import split_sentences
 from shared_core.reading.base import Read, Reading, ReadResult
 from shared_core.reading.extractive import ExtractiveReader
-from shared_core.support.options import find_codes, is_of_another
+from shared_core.support.options import entry_at, find_codes, find_options, find_variables, is_of_another
 from shared_core.types import Passage
 
 PUMPS = (
@@ -57,6 +57,95 @@ def test_the_row_or_entry_asked_about_is_quoted(reader: ExtractiveReader, text: 
     first = readings(reader, question, text)[0].quote
     assert first.text.startswith(quote)
     assert text[first.start : first.end] == first.text
+
+
+def page(text: str, title: str, section: str = "") -> Passage:
+    return Passage(f"{title} {text[:9]}", text, title, {"source": title, "section": section})
+
+
+SORT = page("-z, --zero-terminated\nline delimiter is NUL, not newline", "sort(1)", "OPTIONS > -z, --zero-terminated")
+GREP = page(
+    "Output a zero byte instead of a newline. This option can be used with commands like sort -z to process arbitrary "
+    "file names.",
+    "grep(1)",
+    "OPTIONS > -Z, --null",
+)
+XARGS = [
+    page("Some commands can usefully be executed in parallel too; see the -P option.", "xargs(1)", "DESCRIPTION"),
+    page(
+        "-P max-procs, --max-procs=max-procs\nRun up to max-procs processes at a time; the default is 1. While xargs "
+        "is running, you can send its process a SIGUSR1 signal to increase the number of commands to run.",
+        "xargs(1)",
+        "OPTIONS > -P max-procs, --max-procs=max-procs",
+    ),
+]
+VARIABLES = page(
+    "* `$BOOT_REMOUNT_ROOT=1` — if set and no entry for the root directory exists in `/etc/fstab` (this file always "
+    "takes precedence), then the root directory is remounted writable.\n\n"
+    "* `$BOOT_FSTAB` — if set, use this path instead of `/etc/fstab`. Only useful\n  for debugging.",
+    "Variables",
+)
+
+
+@pytest.mark.parametrize(
+    ("passages", "question", "quote"),
+    [
+        ([GREP, SORT], "What does -z do in sort?", "-z, --zero-terminated"),
+        (XARGS, "What does -P do in xargs?", "Run up to"),
+        ([VARIABLES], "What does BOOT_FSTAB do?", "* `$BOOT_FSTAB`"),
+    ],
+)
+def test_what_explains_a_name_comes_before_what_mentions_it(
+    reader: ExtractiveReader, passages: list[Passage], question: str, quote: str
+) -> None:
+    (result,) = reader.read([Read(question, tuple(passages), 9)])
+    assert isinstance(result, ReadResult)
+    assert quote in result.readings[0].quote.text
+    assert not any("see the -P" in r.quote.text or "like sort -z" in r.quote.text for r in result.readings)
+
+
+def probability(reader: ExtractiveReader, question: str, *passages: Passage) -> float:
+    (result,) = reader.read([Read(question, passages)])
+    assert isinstance(result, ReadResult)
+    return result.readings[0].probability or 0.0
+
+
+def test_the_definition_of_an_option_asked_for_is_quoted_and_sure(reader: ExtractiveReader) -> None:
+    (result,) = reader.read([Read("What does xargs -P do?", tuple(XARGS))])
+    assert isinstance(result, ReadResult)
+    assert "Run up to" in result.readings[0].quote.text
+    assert probability(reader, "What does -z do in sort?", SORT, GREP) > 0.5
+    assert probability(reader, "What does -z do in sort?", SORT, GREP) > 2 * probability(
+        reader, "What does -z do in sort on a Sunday?", SORT, GREP
+    )
+
+
+def test_an_option_that_the_command_does_not_have_is_less_sure_than_one_without_a_page(
+    reader: ExtractiveReader,
+) -> None:
+    usage = page("sort [OPTION]... [FILE]...\n\nWrite sorted concatenation of all FILEs to standard output.", "sort(1)")
+    assert probability(reader, "What does sort -Q do?", usage) < probability(reader, "What does sort do?", usage)
+    other = page("-Q, --quote\nQuote names.", "ls(1)", "-Q, --quote")
+    with_other = probability(reader, "What does sort -Q write?", usage, other)
+    assert with_other < 0.7 * probability(reader, "What does sort write?", usage, other)
+
+
+def test_a_table_cut_into_passages_is_one_table(reader: ExtractiveReader) -> None:
+    rows = ["Operator: Gemm; Note: If input B is not constant, transB should be 1."]
+    rows += [
+        f"Operator: QLinear{name}; Note: All scales and zero points should be constant." for name in ("Mul", "Add")
+    ]
+    passages = tuple(Passage(row[10:20], row, "Operators", {"source": "a.md"}) for row in rows)
+    (result,) = reader.read([Read("What is the note on the Gemm operator?", passages, 9)])
+    assert isinstance(result, ReadResult)
+    assert [r.quote.text.partition(";")[0] for r in result.readings] == ["Operator: Gemm"]
+
+
+@given(st.text(alphabet="-aA_:;| `\n", max_size=60), st.integers(0, 60))
+def test_any_place_of_any_text_may_explain_names(text: str, place: int) -> None:
+    start, names = entry_at(text, place)
+    assert start <= place
+    assert names <= {*find_options(text), *find_variables(text)}
 
 
 def test_a_name_that_no_row_has_leaves_all_rows(reader: ExtractiveReader) -> None:

@@ -276,8 +276,8 @@ def test_a_retriever_sees_no_later_updates(tmp_path: Path, docs: Path, in_memory
 # --- earlier versions -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_an_index_of_0_1_0_is_refused_with_the_command_that_makes_it_anew(
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_index_of_an_earlier_format_is_refused_with_the_command_that_makes_it_anew(
     tmp_path: Path, docs: Path, version: int
 ) -> None:
     make(tmp_path / "i", docs, dense=False)

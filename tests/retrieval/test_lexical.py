@@ -115,6 +115,8 @@ def test_words_of_any_script_come_back_unchanged() -> None:
         "a_b c-d e.f",
         "\U0001d400lpha",
         "क्\u200dष ok",
+        "-s sums up",
+        "-S sorts by --block_size=K",
     ]
     manifest = Manifest.in_memory()
     put(manifest, "a", [Passage(f"p{n}", text, "", {"source": "a"}) for n, text in enumerate(texts)])

@@ -148,9 +148,9 @@ def test_a_bad_file_fails_alone_and_keeps_its_former_state(case: Case, docs: Pat
 
 
 def test_a_fault_of_a_parser_costs_only_its_file(case: Case, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from shared_core.documents.loaders import text
+    from shared_core.documents.loaders import markdown
 
-    monkeypatch.setattr(text, "load_markdown", lambda *_: 1 / 0)
+    monkeypatch.setattr(markdown, "load_markdown", lambda *_: 1 / 0)
     report = case.update(docs)
     assert report.added == ("a.txt", "sub/c.csv")
     assert "ZeroDivisionError" in report.failed[0].message

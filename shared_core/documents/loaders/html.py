@@ -1,4 +1,4 @@
-"""Read the content of web pages in order: blocks as paragraphs, tables row by row (``html_tables``).
+"""Read the content of web pages in order: blocks as paragraphs, tables row by row (``named_rows``).
 
 libxml2 (through lxml) parses the page as a stream of tags, fed in pieces: time grows with the page's length and is
 checked on the way, and no tree of the page is held in memory. ``html_zones`` separates content from navigation at the
@@ -12,10 +12,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, decode, one_line, without_surrogates
-from shared_core.documents.loaders.html_tables import CELLS, Table, flatten_cell
-from shared_core.documents.loaders.html_zones import TextRun, Zones, zone_kind
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, decode, one_line, without_surrogates
+from shared_core.documents.loaders.html_zones import Zones, zone_kind
 from shared_core.documents.loaders.limits import CHUNK, Budget, too_much
+from shared_core.documents.loaders.named_rows import CELLS, Table, flatten_cell
+from shared_core.documents.loaders.runs import CELL_GAP, LINE_GAP, PARAGRAPH_GAP, SPACE_GAP, TextRun, join_runs
 from shared_core.errors import DocumentError, MissingDependencyError
 
 MAX_PAGE_ELEMENTS = 2_000_000
@@ -50,8 +51,6 @@ _BREAK_OUT = frozenset(
 )  # fmt: skip
 _HTML_WITHIN = frozenset(("foreignobject", "annotation-xml", "desc"))
 _NO_END = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
-_SEPARATORS = ("", " ", "\t", "\n", "\n\n")  # the strongest one wins where several meet
-_SPACE_GAP, _CELL, _LINE, _PARAGRAPH = 1, 2, 3, 4
 
 
 def load_html(data: bytes, fallback: str | None, budget: Budget) -> Extracted:
@@ -140,7 +139,7 @@ class _PageReader:
         self._spaces = spaces
         self._open: list[_Element] = []
         self._elements = 0
-        self._gap = 0  # index into _SEPARATORS: the separator due before the next text
+        self._gap = 0  # index into ``runs.SEPARATORS``: the separator due before the next text
         self._hidden: _Element | None = None  # the outermost open element whose content is not shown
         self._html_within = 0  # open elements within a drawing that contain HTML again
         self._preformatted = self._titles = 0
@@ -209,7 +208,7 @@ class _PageReader:
         tag = element.tag
         self._separate(tag)
         if tag == "dt" and not self._after_term:  # terms that share a definition stay together
-            self._gap = _PARAGRAPH
+            self._gap = PARAGRAPH_GAP
         element.first = len(self.runs)
         level = 0
         if tag == "a":
@@ -226,7 +225,7 @@ class _PageReader:
             if self._tables:
                 self._tables[-1].rows.append([])
         elif tag in CELLS:
-            self._gap = max(self._gap, _CELL) if self._row_cells else self._gap
+            self._gap = max(self._gap, CELL_GAP) if self._row_cells else self._gap
             self._row_cells += 1
             element.gap = self._gap
             if self._tables:
@@ -255,8 +254,8 @@ class _PageReader:
             if len(self.runs) > element.first:
                 self.runs[-1].text = self.runs[-1].text.rstrip("\r\n")
         elif tag in CELLS:
-            if flatten_cell(self.runs, element.first, element.gap, _SPACE_GAP):
-                self._gap = min(self._gap, _CELL)
+            if flatten_cell(self.runs, element.first, element.gap, SPACE_GAP):
+                self._gap = min(self._gap, CELL_GAP)
             if self._tables:
                 self._tables[-1].end_cell(len(self.runs))
         elif tag == "table" and self._tables:
@@ -280,7 +279,7 @@ class _PageReader:
             self._separate(tag)
 
     def _separate(self, tag: str) -> None:
-        self._gap = max(self._gap, _PARAGRAPH if tag in _PARAGRAPHS else _LINE if tag in _LINES else 0)
+        self._gap = max(self._gap, PARAGRAPH_GAP if tag in _PARAGRAPHS else LINE_GAP if tag in _LINES else 0)
 
     def _drop_permalink(self, element: _Element) -> None:
         """Drop links from a heading to itself (``¶``, ``#``) and back from a footnote (``↩``)."""
@@ -298,16 +297,16 @@ class _PageReader:
             return
         collapsed = _SPACE.sub(" ", text)
         if collapsed.startswith(" "):
-            self._gap = max(self._gap, _SPACE_GAP)
+            self._gap = max(self._gap, SPACE_GAP)
         self._emit(collapsed.strip(" "))
         if collapsed.endswith(" ") and collapsed != " ":
-            self._gap = max(self._gap, _SPACE_GAP)
+            self._gap = max(self._gap, SPACE_GAP)
 
     def _emit(self, text: str) -> None:
         if not text:
             return
         if self._after_term:  # a term and its definition are one paragraph, so that no cut separates them
-            self._gap, self._after_term = _LINE, False
+            self._gap, self._after_term = LINE_GAP, False
         link = self._links[-1] if self._links else None
         heading, pre = self._headings if self._level else 0, self._preformatted > 0
         self.runs.append(TextRun(self._gap, text, self._zones.current, link, self._level, heading, pre, self._closes))
@@ -315,33 +314,6 @@ class _PageReader:
 
     def result(self) -> Extracted:
         """Return the page's text without its navigation."""
-        pieces: list[str] = []
-        headings: list[Heading] = []
-        gap = closes = length = start = first = open_ = level = 0  # open_: number of the heading being written
-
-        def end_heading() -> None:
-            if open_ and (label := one_line("".join(pieces[first:]))):
-                headings.append(Heading(start, length, level, label))
-
-        for run, keep in zip(self.runs, self._zones.kept(self.runs), strict=True):
-            gap = max(gap, run.gap)
-            closes = min(closes or run.closes, run.closes or closes)
-            if not keep:
-                gap = max(gap, _LINE)
-                continue
-            if run.heading != open_:
-                end_heading()
-                open_ = 0
-            between = _SEPARATORS[gap] if pieces else ""
-            length += len(between)
-            pieces.append(between)
-            if closes and not run.heading:
-                headings.append(Heading(length, length, closes, ""))
-            if run.heading and not open_:
-                open_, level, start, first = run.heading, run.level, length, len(pieces)
-            pieces.append(run.text.lstrip("\r\n") if gap == _PARAGRAPH else run.text)
-            length += len(pieces[-1])
-            gap = closes = 0
-        end_heading()
+        text, headings = join_runs(self.runs, self._zones.kept(self.runs))
         title = one_line("".join(self._title)) or next((h.label for h in headings if 0 < h.level < TERM_LEVEL), "")
-        return Extracted("".join(pieces), title, tuple(headings))
+        return Extracted(text, title, tuple(headings))

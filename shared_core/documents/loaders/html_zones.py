@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shared_core.documents.loaders.runs import TextRun
+
 _ROLES = {
     "main": "main", "navigation": "nav", "banner": "header", "contentinfo": "footer", "complementary": "aside",
     "search": "nav", "doc-toc": "box", "directory": "box", "menu": "nav", "menubar": "nav", "article": "article",
@@ -40,30 +42,6 @@ _ALL_LINKS = 0.85
 _SHARE = 0.25  # of the page's text: with less, an element marked as its content is not
 _LEFT_SHARE, _LEFT_LETTERS = 0.05, 200
 _FOOTER_SHARE = 0.3
-
-
-@dataclass(slots=True)
-class TextRun:
-    """A stretch of text within one block.
-
-    Attributes:
-        gap: the separator before it, an index into the loader's separators.
-        text: with white space as shown.
-        zone: number of the innermost zone around it.
-        link: the target of the link around it; ``None`` outside links.
-        level, heading: of the heading around it, and that heading's number on the page; 0 outside.
-        preformatted: whether its white space counts.
-        closes: level of the headings that do not hold from here on; 0 if all do.
-    """
-
-    gap: int
-    text: str
-    zone: int
-    link: str | None = None
-    level: int = 0
-    heading: int = 0
-    preformatted: bool = False
-    closes: int = 0
 
 
 def zone_kind(tag: str, attributes: Mapping[str, str]) -> str:

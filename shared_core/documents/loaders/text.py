@@ -1,4 +1,4 @@
-"""Read plain text, Markdown, reStructuredText, source files and notebooks: the text is the file, unchanged."""
+"""Read plain text, reStructuredText, source files and notebooks: the text is the file, unchanged."""
 
 from __future__ import annotations
 
@@ -6,31 +6,64 @@ import json
 import re
 
 from shared_core.documents.loaders.extracted import (
+    TERM_LEVEL,
     Extracted,
     Heading,
-    Segment,
     decode,
     first_line_title,
     one_line,
     without_surrogates,
 )
+from shared_core.documents.loaders.markdown import read_markdown
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
-_SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*\r?$")
-_FRONT_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
-# Header fields, as in mail and package metadata: a name and a value, which may go on in indented lines.
-_FIELDS = re.compile(r"(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?:[ \t]++[^\n]*+\n)*+){3,}+(?=\r?\n)")
-_FIELD_TITLE = re.compile(r"^(?:title|subject|name)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+_QUESTION = re.compile(
+    r"(?:\A|\n[ \t]*\n)([ \t]*)(\d{1,3}[.)][ \t][^\n]*\S|(?:Q\d*[:.][ \t]+)?[A-Z][^\n]*\?)[ \t]*(?=\n)"
+)
+_LEAST_QUESTIONS = 3
+_OPTION = re.compile(r"([ \t]*)(--?[A-Za-z?](?:[^\s]| (?! ))*)(?:(?: {2,}|\t)[^\s-]|[ \t]*\n\1[ \t]+[^\s-])")
 _RST_RULE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}")
 MAX_NOTEBOOK_CHARACTERS = 32 * 2**20
-_BLOCK_START = re.compile(r"[ \t]*([-*+>|#]|\d+[.)])")
 
 
 def load_text(data: bytes, fallback: str | None) -> Extracted:
-    """Read a plain text file."""
+    """Read a plain text file; underlined titles, options that are explained and questions of an FAQ head sections."""
     text = decode(data, fallback=fallback)
-    return Extracted(text, first_line_title(text))
+    titles = _rst_headings(text)
+    return Extracted(text, _title(text, titles), tuple(sorted([*titles, *_questions(text), *_options(text)])))
+
+
+def _title(text: str, titles: list[Heading]) -> str:
+    """Return the first title if it is above all others: not the newest release of a list of changes."""
+    above = titles and all(heading.level > titles[0].level for heading in titles[1:])
+    return titles[0].label if above else first_line_title(text)
+
+
+def _questions(text: str) -> list[Heading]:
+    """Find the questions of an FAQ: lines by themselves, at least three; if they are numbered, what else is so too."""
+    lines = list(_QUESTION.finditer(text))
+    asked = [m for m in lines if m[2].endswith("?")]
+    if len(asked) < _LEAST_QUESTIONS:
+        return []
+    numbered = all(m[2][0].isdigit() for m in asked)
+    indent = min(len(m[1]) for m in asked) + 1  # as for " 9." above "10."
+    found = (m for m in lines if len(m[1]) <= indent and (m[2][0].isdigit() if numbered else m[2].endswith("?")))
+    return [Heading(m.start(2), m.end(2), TERM_LEVEL, one_line(m[2])) for m in found]
+
+
+def _options(text: str) -> list[Heading]:
+    """Find the options that ``--help`` lists, with definitions beside or below them, and where their list ends."""
+    found: list[Heading] = []
+    indent, position = -1, 0  # indent: of the last option, whose definition is indented more; -1 outside a list
+    for line in text.splitlines(keepends=True):
+        start = position + len(line) - len(line.lstrip())
+        if match := _OPTION.match(text, position):
+            indent = start - position
+            found.append(Heading(start, match.end(2), TERM_LEVEL, one_line(match[2])))
+        elif line.strip() and start - position <= indent:
+            indent = -1
+            found.append(Heading(start, start, TERM_LEVEL, ""))
+        position += len(line)
+    return found
 
 
 def load_code(data: bytes, fallback: str | None) -> Extracted:
@@ -41,8 +74,8 @@ def load_code(data: bytes, fallback: str | None) -> Extracted:
 def load_rst(data: bytes, fallback: str | None) -> Extracted:
     """Read a reStructuredText file: its source, with section titles (underlined, or also overlined) as headings."""
     text = decode(data, fallback=fallback)
-    headings = tuple(_rst_headings(text))
-    return Extracted(text, headings[0].label if headings else first_line_title(text), headings)
+    titles = _rst_headings(text)
+    return Extracted(text, _title(text, titles), tuple(titles))
 
 
 def _rst_headings(text: str) -> list[Heading]:
@@ -92,7 +125,9 @@ def load_notebook(data: bytes, fallback: str | None) -> Extracted | None:
             continue
         source = without_surrogates(source)
         length += 2 if pieces else 0
-        found = _markdown_headings(source, 0) if kind == "markdown" else []
+        found: list[Heading] = []
+        if kind == "markdown":
+            source, found = read_markdown(source)
         headings += [Heading(h.start + length, h.end + length, h.level, h.label) for h in found]
         pieces.append(source)
         length += len(source)
@@ -101,69 +136,3 @@ def load_notebook(data: bytes, fallback: str | None) -> Extracted | None:
 
 def _source(value: object) -> str:
     return "".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def load_markdown(data: bytes, fallback: str | None) -> Extracted:
-    """Read a Markdown file: its source, with ATX and setext headings (not those within fenced code).
-
-    Its title comes from the front matter or header fields, else from the first heading of level 1, or any heading with
-    which the text begins.
-    """
-    text = decode(data, fallback=fallback)
-    body = _front_matter_end(text)
-    fields = _FIELDS.match(text)
-    headings = tuple(_markdown_headings(text, fields.end() if fields else body))
-    named = _FIELD_TITLE.search(fields.group()) if fields else _FRONT_TITLE.search(text[:body]) if body else None
-    title = one_line(named.group(1)).strip("\"'") if named else ""
-    first = next((h for h in headings if h.level == 1 or not text[body : h.start].strip()), None)
-    segments = (Segment(body, len(text)),) if body else ()
-    return Extracted(text, title or (first.label if first else ""), headings, segments)
-
-
-def _front_matter_end(text: str) -> int:
-    """Return where the text begins after a YAML block between two ``---`` lines at the top; 0 without one."""
-    if not re.match(r"---[ \t]*\r?\n", text):
-        return 0
-    end = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.MULTILINE).search(text, text.index("\n") + 1)
-    return end.end() if end and ":" in text[: end.start()] else 0
-
-
-def _markdown_headings(text: str, position: int) -> list[Heading]:
-    headings: list[Heading] = []
-    fence = ""
-    fresh = True  # the next line begins a paragraph
-    candidate: tuple[int, int] | None = None  # a paragraph of one line, which an underline would make a heading
-    while position < len(text):
-        stop = text.find("\n", position)
-        stop = len(text) if stop < 0 else stop
-        line = text[position:stop]
-        end = position + len(line.rstrip())
-        opened = _FENCE.match(line)
-        was_candidate, candidate = candidate, None
-        if fence:
-            if opened and opened.group(1).startswith(fence) and not line[opened.end() :].strip():
-                fence = ""
-        elif opened:
-            fence, fresh = opened.group(1), True
-        elif atx := _ATX.match(line):
-            label, fresh = _without_closing_marks(line[atx.end() :].strip()), True
-            if label:
-                headings.append(Heading(position, end, len(atx.group(1)), one_line(label)))
-        elif was_candidate and (underline := _SETEXT.match(line)):
-            level, fresh = (1 if underline.group(1)[0] == "=" else 2), True
-            headings.append(Heading(was_candidate[0], end, level, one_line(text[slice(*was_candidate)])))
-        elif not line.strip():
-            fresh = True
-        else:
-            # A list item, a quotation or a table row cannot be underlined into a heading.
-            candidate = (position, stop) if fresh and not _BLOCK_START.match(line) else None
-            fresh = False
-        position = stop + 1
-    return headings
-
-
-def _without_closing_marks(label: str) -> str:
-    stripped = label.rstrip("#")
-    if not stripped:
-        return ""
-    return stripped.rstrip() if stripped[-1] in " \t" else label

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared_core.documents.loaders.extracted import one_line
-from shared_core.documents.loaders.html_zones import TextRun
+from shared_core.documents.loaders.runs import TextRun
 
 CELLS = frozenset(("td", "th"))
 _CELL_LETTERS = 600  # a longer cell belongs to the page's layout rather than to a table

@@ -1,0 +1,141 @@
+"""Read Markdown: the file unchanged, but for its tables, whose rows get the names of their columns (``named_rows``)."""
+
+from __future__ import annotations
+
+import re
+
+from shared_core.documents.loaders.extracted import TERM_LEVEL, Extracted, Heading, Segment, decode, one_line
+from shared_core.documents.loaders.named_rows import Table
+from shared_core.documents.loaders.runs import CELL_GAP, LINE_GAP, TextRun, join_runs
+
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+_ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t\r\n]|$)")
+_SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*\r?$")
+_FRONT_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+# Header fields, as in mail and package metadata: a name and a value, which may go on in indented lines.
+_FIELDS = re.compile(r"(?:[A-Za-z][\w-]*+:[ \t][^\n]*+\n(?:[ \t]++[^\n]*+\n)*+){3,}+(?=\r?\n)")
+_FIELD_TITLE = re.compile(r"^(?:title|subject|name)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+_BLOCK_START = re.compile(r"[ \t]*([-*+>|#]|\d+[.)])")
+_TABLE_OR_CODE = re.compile(
+    r"""^[ ]{0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ ]{0,3}(?P=fence)[`~]*[ \t]*\r?$|\Z)
+    | ^(?P<header>[^\n|]*+\|[^\n]*+)\n
+      (?=[^\n|]*+\|)[ \t]*+\|?(?P<rule>(?:[ \t]*+:?-++:?[ \t]*+\|)*+(?:[ \t]*+:?-++:?)?+)[ \t]*+\r?(?:\n|\Z)
+      (?P<rows>(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))++)""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+_PIPE = re.compile(r"(?<!\\)\|")
+
+
+def load_markdown(data: bytes, fallback: str | None) -> Extracted:
+    """Read a Markdown file: its source, with the names of columns in rows, and ATX and setext headings.
+
+    Its title comes from the front matter or header fields, else from the first heading of level 1, or any heading with
+    which the text begins.
+    """
+    text = decode(data, fallback=fallback)
+    body = _front_matter_end(text)
+    fields = _FIELDS.match(text)
+    text, headings = read_markdown(text, fields.end() if fields else body)
+    named = _FIELD_TITLE.search(fields.group()) if fields else _FRONT_TITLE.search(text[:body]) if body else None
+    title = one_line(named.group(1)).strip("\"'") if named else ""
+    first = next((h for h in headings if h.level == 1 or not text[body : h.start].strip()), None)
+    segments = (Segment(body, len(text)),) if body else ()
+    return Extracted(text, title or (first.label if first else ""), tuple(headings), segments)
+
+
+def _front_matter_end(text: str) -> int:
+    """Return where the text begins after a YAML block between two ``---`` lines at the top; 0 without one."""
+    if not re.match(r"---[ \t]*\r?\n", text):
+        return 0
+    end = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.MULTILINE).search(text, text.index("\n") + 1)
+    return end.end() if end and ":" in text[: end.start()] else 0
+
+
+def read_markdown(text: str, start: int = 0) -> tuple[str, list[Heading]]:
+    """Return the text with its tables' rows named, and the headings; fenced code and what is before ``start`` stay.
+
+    >>> read_markdown("| Flag | Meaning |\\n|---|---|\\n| -v | verbose |")[0]
+    'Flag: -v; Meaning: verbose'
+    """
+    pieces: list[str] = []
+    terms: list[Heading] = []
+    length = last = 0
+    for match in _TABLE_OR_CODE.finditer(text, start):
+        named, found = ("", []) if match["fence"] else _named(match["header"], match["rule"], match["rows"])
+        if not named:
+            continue
+        before = text[last : match.start()]
+        before += "\n" if before.strip() and not before.endswith(("\n\n", "\n\r\n")) else ""
+        length += len(before)
+        terms += [h._replace(start=h.start + length, end=h.end + length) for h in found]
+        named += "\n" * match["rows"].endswith("\n")
+        length, last = length + len(named), match.end()
+        terms += [Heading(length, length, TERM_LEVEL, "")] if found else []
+        pieces += before, named
+    text = "".join(pieces) + text[last:]
+    return text, sorted([*terms, *_headings(text, start)])
+
+
+def _named(header: str, rule: str, lines: str) -> tuple[str, list[Heading]]:
+    """Return the named rows of a table, and the headings that rows of prose have; nothing if it stays as it is."""
+    names = [name.strip("*_`") for name in _cells(header)]
+    rows = [names, *map(_cells, lines.rstrip("\n").split("\n"))]
+    if len(names) != len(_cells(rule)) or max(map(len, rows)) > len(names):
+        return "", []
+    runs: list[TextRun] = []
+    table = Table(0)
+    for number, row in enumerate(rows):
+        table.rows.append([])
+        for place, cell in enumerate([*row, *[""] * (len(names) - len(row))]):
+            table.start_cell("td" if number else "th", {}, len(runs))
+            if cell:
+                runs.append(TextRun(CELL_GAP if place else LINE_GAP, cell))
+            table.end_cell(len(runs))
+    named = table.named(runs, TERM_LEVEL, 0)
+    return join_runs(named, [True] * len(named))
+
+
+def _cells(line: str) -> list[str]:
+    cells = [cell.strip().replace(r"\|", "|") for cell in _PIPE.split(line.strip())]
+    return cells[not cells[0] : len(cells) - (len(cells) > 1 and not cells[-1])]
+
+
+def _headings(text: str, position: int) -> list[Heading]:
+    headings: list[Heading] = []
+    fence = ""
+    fresh = True  # the next line begins a paragraph
+    candidate: tuple[int, int] | None = None  # a paragraph of one line, which an underline would make a heading
+    while position < len(text):
+        stop = text.find("\n", position)
+        stop = len(text) if stop < 0 else stop
+        line = text[position:stop]
+        end = position + len(line.rstrip())
+        opened = _FENCE.match(line)
+        was_candidate, candidate = candidate, None
+        if fence:
+            if opened and opened.group(1).startswith(fence) and not line[opened.end() :].strip():
+                fence = ""
+        elif opened:
+            fence, fresh = opened.group(1), True
+        elif atx := _ATX.match(line):
+            label, fresh = _without_closing_marks(line[atx.end() :].strip()), True
+            if label:
+                headings.append(Heading(position, end, len(atx.group(1)), one_line(label)))
+        elif was_candidate and (underline := _SETEXT.match(line)):
+            level, fresh = (1 if underline.group(1)[0] == "=" else 2), True
+            headings.append(Heading(was_candidate[0], end, level, one_line(text[slice(*was_candidate)])))
+        elif not line.strip():
+            fresh = True
+        else:
+            # A list item, a quotation or a table row cannot be underlined into a heading.
+            candidate = (position, stop) if fresh and not _BLOCK_START.match(line) else None
+            fresh = False
+        position = stop + 1
+    return headings
+
+
+def _without_closing_marks(label: str) -> str:
+    stripped = label.rstrip("#")
+    if not stripped:
+        return ""
+    return stripped.rstrip() if stripped[-1] in " \t" else label

@@ -1,0 +1,81 @@
+"""Tables of Markdown: their rows are read with the names of their columns."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shared_core.documents import chunk_document
+from tests.documents.reading import read
+
+RULE = "|---|:-:|\n"
+
+
+def text(content: str) -> str:
+    return read(content, "a.md").text
+
+
+def test_rows_carry_the_names_of_their_columns() -> None:
+    content = f"# Options\n\n| **Flag** | Its meaning |\n{RULE}| `-v` | loud |\n| -q | a \\| b |\n\nSee *also*.\n"
+    assert text(content) == "# Options\n\nFlag: `-v`; Its meaning: loud\nFlag: -q; Its meaning: a | b\n\nSee *also*.\n"
+    assert text("Flag | Its meaning\n:-- | --\n-v |\n-q | quiet") == "Flag: -v\nFlag: -q; Its meaning: quiet"
+    assert text("They are:\r\n| a | b |\r\n|---|---|\r\n| 1 | 2 |\r\n") == "They are:\r\n\na: 1; b: 2\n"
+
+
+def test_notebooks_hold_tables_too() -> None:
+    cell = {"cell_type": "markdown", "source": f"| a | b |\n{RULE}| 1 | 2 |\n\n# End"}
+    code = {"cell_type": "code", "source": cell["source"]}
+    document = read(json.dumps({"cells": [cell, code]}), "a.ipynb")
+    assert document.text == f"a: 1; b: 2\n\n# End\n\n{code['source']}"
+    assert document.text[slice(*document.headings[0][:2])] == document.headings[0].label.join(("# ", ""))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"| a | a |\n{RULE}| 1 | 2 |\n",  # names that tell nothing apart
+        f"| | |\n{RULE}| 1 | 2 |\n",
+        f"| a | b | c |\n{RULE}| 1 | 2 | 3 |\n",  # the rule has another width: no table
+        f"| a | b |\n{RULE}| 1 | 2 | 3 |\n",  # a cell without a name
+        f"| a | b |\n{RULE}\nno rows\n",
+        f"```\n| a | b |\n{RULE}| 1 | 2 |\n```\n",
+        f"~~~\n| a | b |\n{RULE}| 1 | 2 |\n",
+        "A line | of text\n---\n| and | more |\n",
+        f"---\nkey: |\n---\n{RULE}",
+    ],
+)
+def test_what_is_no_table_of_named_columns_stays_as_it_is(content: str) -> None:
+    assert text(content) == content
+
+
+def test_inline_code_opens_no_fence() -> None:
+    assert text(f"```x``` is code.\n\n| a | b |\n{RULE}| 1 | 2 |") == "```x``` is code.\n\na: 1; b: 2"
+    assert [h.label for h in read("```x``` is code.\n\n# Head\n\ntext", "a.md").headings] == ["Head"]
+
+
+def test_the_first_cell_heads_a_row_of_prose() -> None:
+    rows = "".join(f"| limit_{i} | Sets limit {i}. The default is {i}. |\n" for i in range(2))
+    after = "\nSee also: files.\n\n## More\n\nText of more."
+    document = read(f"# Limits\n\n| Name | Meaning |\n{RULE}{rows}{after}", "a.md")
+    assert [(p.metadata["section"], p.text.split("\n")[-1]) for p in chunk_document(document)] == [
+        ("Limits > Name: limit_0", "Name: limit_0; Meaning: Sets limit 0. The default is 0."),
+        ("Limits > Name: limit_1", "Name: limit_1; Meaning: Sets limit 1. The default is 1."),
+        ("Limits", "See also: files."),
+        ("Limits > More", "Text of more."),
+    ]
+
+
+def test_front_matter_before_a_table_is_kept_apart() -> None:
+    document = read(f"---\ntitle: T\n---\n| a | b |\n{RULE}| 1 | 2 |\n", "a.md")
+    (passage,) = chunk_document(document)
+    assert passage.text == "a: 1; b: 2"
+    start, end = (passage.metadata[key] for key in ("start", "end"))
+    assert isinstance(start, int)
+    assert isinstance(end, int)
+    assert document.text[start:end] == passage.text
+
+
+@pytest.mark.parametrize("part", ["|", "| a | b |\n|---|---|\n", "`" * 3 + "\n", "| -", "|---|\n", "a|\n"])
+def test_work_grows_with_the_length_only(part: str) -> None:
+    read(part * 60_000, "a.md")

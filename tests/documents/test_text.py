@@ -1,0 +1,96 @@
+"""Plain text: what is underlined, the options of a help text and the questions of an FAQ head sections."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_core.documents import chunk_document
+from tests.documents.reading import read
+
+HELP = """\
+usage: winch [-h] [--speed N] FILE
+
+Turns the drum.
+
+options:
+  -h, --help            show this help
+      --speed N         metres a minute; see
+                        also --brake
+  --brake=FORCE
+                        kilonewtons
+  -q\tno bell
+
+Exit status: 0 if the drum turned.
+  -1 is an error
+"""
+FAQ = """\
+Questions about the ferry
+
+Does "Gull" run on Sunday?
+
+    No.
+
+Why not?
+It rests.
+
+Who owns it?
+
+    The town.
+
+May dogs come?
+
+    Yes. They ask?
+"""
+NUMBERED = "".join(f"{n}. {asked}\n\n  {said}\n\n" for n, asked, said in [
+    (1, "Is it old?", "Yes."), (2, "It leaks.", "Pump."), (3, "Is it slow?", "Yes. Very."), (4, "Is it red?", "No."),
+])  # fmt: skip
+NEWS = "Changes in 2.1\n==============\n\n* Adds a bell.\n\nChanges in 2.0\n==============\n\n* Drops the horn.\n"
+
+
+def labels(content: str) -> list[str]:
+    document = read(content, "a.txt")
+    assert document.text == content
+    return [heading.label for heading in document.headings]
+
+
+def test_each_option_of_a_help_text_is_a_section_with_its_definition() -> None:
+    assert labels(HELP) == ["-h, --help", "--speed N", "--brake=FORCE", "-q", ""]
+    parts = [(p.metadata.get("section", ""), " ".join(p.text.split())) for p in chunk_document(read(HELP, "a.txt"))]
+    assert parts[1:] == [
+        ("-h, --help", "-h, --help show this help"),
+        ("--speed N", "--speed N metres a minute; see also --brake"),
+        ("--brake=FORCE", "--brake=FORCE kilonewtons"),
+        ("-q", "-q no bell"),
+        ("", "Exit status: 0 if the drum turned. -1 is an error"),
+    ]
+
+
+def test_questions_of_an_faq_head_their_answers() -> None:
+    assert labels(FAQ) == ['Does "Gull" run on Sunday?', "Why not?", "Who owns it?", "May dogs come?"]
+    assert labels(NUMBERED) == ["1. Is it old?", "2. It leaks.", "3. Is it slow?", "4. Is it red?"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "- a list\n- of items\n",
+        "He rowed on.\n\nWhy?\n\nNobody knew.\n",
+        '"Who goes there?"\n\n"I."\n\n"Who?"\n\n"I!"\n\n"Where?"\n',
+        "1. Row.\n\n2. Rest.\n\n3. Row.\n\n",
+    ],
+)
+def test_other_texts_have_no_headings(content: str) -> None:
+    assert labels(content) == []
+
+
+def test_underlined_titles_are_sections_and_the_newest_release_is_no_title() -> None:
+    document = read(NEWS, "NEWS.txt")
+    assert (document.title, document.text) == ("NEWS", NEWS)
+    assert [p.metadata["section"] for p in chunk_document(document)] == ["Changes in 2.1", "Changes in 2.0"]
+    assert read(f"The winch\n=========\n\n{NEWS.replace('=', '-')}", "a.txt").title == "The winch"
+    assert read(NEWS, "NEWS.rst").title == "NEWS"
+
+
+@pytest.mark.parametrize("part", ["-a", "-a  b\n", "A?\n\n", "1. a\n\n", "-a \n", " ", "\n", "-a b "])
+def test_work_grows_with_the_length_only(part: str) -> None:
+    read(part * (200_000 // len(part)) + "x", "a.txt")
