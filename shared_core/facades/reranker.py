@@ -11,8 +11,7 @@ from shared_core.facades.assembly import Parts, compares_meanings, load
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
-from shared_core.pipelines.self_rag.choose import require_tokens
-from shared_core.pipelines.self_rag.relevance import rerank_by_relevance
+from shared_core.pipelines.self_rag.choose import require_tokens, rerank_by_relevance
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder
 from shared_core.runtime import flow as flows

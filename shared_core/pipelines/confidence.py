@@ -29,8 +29,7 @@ from shared_core.calibration.stack import Stack
 from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.competing import ANSWERED_BY, compare, compete, has_rival, named, same_answer, trust_in
-from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.keeping import merge_duplicates
+from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.disagreeing import add_contradiction
 from shared_core.pipelines.evidence import titled

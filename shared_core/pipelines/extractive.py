@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import GenerationError, SelfReflectError
-from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.keeping import standing
+from shared_core.pipelines.decision.decide import DecisionRequest, decide, standing
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import REPLIES_UNUSABLE
 from shared_core.pipelines.decision.wording import one_line

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 from shared_core.calibration.binding import BindingValue
@@ -17,6 +19,8 @@ from shared_core.pipelines.decision.question_run import Trace
 from shared_core.runtime.flow import Report
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import Cost, Estimator, best_available, get_estimator
+
+_LOG = logging.getLogger(__name__)
 
 Gate = Literal["uncertainty", "flare", "dragin", "always"]
 Form = Literal["answer", "step", "thought"]
@@ -303,3 +307,33 @@ def answer_binding(
         "reasoning": reasoning if chosen.form == "step" else None,
         "published": options.published.form,
     }
+
+
+def most_replies(settings: SelfReflectSettings) -> int:
+    """The replies that a question may take where uncertainty is measured by samples.
+
+    Each step measures its draft and one continuation for each passage: a greedy reply and ``samples`` others. Two more
+    measurements choose between both ways to reason at the end of several steps.
+    """
+    options = settings.seakr
+    steps = options.max_steps if options.multi_hop else 1
+    measured = steps * (1 + settings.top_k) + (2 if options.multi_hop else 0)
+    return measured * (1 + options.samples)
+
+
+def warn_of_cost(chosen: ChosenEstimator, settings: SelfReflectSettings, model: str) -> None:
+    """Say what a question may take, where samples have to be written out because the model gives only text."""
+    if chosen.estimator.cost >= Cost.SAMPLES and "token_logprobs" not in chosen.abilities:
+        _warn(model, chosen.options.samples, most_replies(settings))
+
+
+@cache
+def _warn(model: str, samples: int, most: int) -> None:
+    _LOG.warning(
+        "%s gives nothing but text: SeaKR measures its uncertainty by %d samples of everything it writes, up to %d "
+        "replies a question. Lower seakr.samples or seakr.max_steps, set max_calls or max_tokens, calibrate a gate, "
+        "or use pipeline=composed.",
+        model,
+        samples,
+        most,
+    )

@@ -14,9 +14,8 @@ from shared_core.pipelines.gating.choose import (
     estimator_report,
     with_gate,
 )
-from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.types import Decision, MetadataValue, Passage, Retrieved

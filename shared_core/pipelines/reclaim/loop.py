@@ -16,10 +16,10 @@ from shared_core.citation import CitationIndex, split_sentences
 from shared_core.errors import ContextOverflowError, GrammarError, LimitError
 from shared_core.lm.base import Generation, Grammar, SamplingParams
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
-from shared_core.pipelines.decision.keeping import merge_duplicates
+from shared_core.pipelines.decision.decide import merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
-from shared_core.pipelines.reclaim.free import quotable, write_freely
+from shared_core.pipelines.reclaim.free import is_placeholder, quotable, tidy, write_freely
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     CLAIM_LEAD,
@@ -30,7 +30,6 @@ from shared_core.pipelines.reclaim.prompts import (
     claim_prompt,
     reference_prompt,
 )
-from shared_core.pipelines.reclaim.tidying import is_placeholder, tidy
 from shared_core.pipelines.rereading import read_again
 from shared_core.runtime.flow import Flow, Generate, Report, Retrieve
 from shared_core.settings import ReclaimSettings

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt
 from shared_core.lm.chat.thoughts import find_thoughts
-from shared_core.pipelines.research import prompts as paper
 from shared_core.settings import ResearchSettings
 from shared_core.types import Passage
 
@@ -50,9 +49,9 @@ def write_prompt(
     """Ask for one candidate answer; with ``facts`` it is P_rewrite, without P_write."""
     if options.published.prompts == "biography":
         if facts:
-            prompt = paper.rewrite_prompt(question, [f.claim for f in facts])
+            prompt = biography_rewrite_prompt(question, [f.claim for f in facts])
         else:
-            prompt = (paper.safe_write_prompt if options.published.safe_prompt else paper.write_prompt)(question)
+            prompt = (safe_biography_prompt if options.published.safe_prompt else biography_prompt)(question)
         return prompt + _passages(passages)
     about = " from the passages and from nothing else" if passages else ""
     most = options.published.max_sentences
@@ -82,7 +81,7 @@ def _passages(passages: Sequence[Passage]) -> Prompt:
 def split_prompt(question: str, answer: str, sentence: str, options: ResearchSettings) -> Prompt:
     """Ask for the independent claims of one sentence of an answer, one on each line."""
     if options.published.prompts == "biography":
-        return paper.split_prompt(question, sentence)
+        return biography_split_prompt(question, sentence)
     return (
         _say(
             "Break the sentence down into the independent claims that it makes, one short sentence on each line, each "
@@ -124,7 +123,7 @@ def evaluate_prompt(
 ) -> Prompt:
     """Ask how probable a claim is by ``sources`` (earlier sentences of the model's own), in per cent or yes or no."""
     if options.published.prompts == "biography" and not yes_no:
-        return paper.evaluate_prompt(sources, question, claim)
+        return biography_evaluate_prompt(sources, question, claim)
     prompt = Prompt()
     for source in sources:
         prompt += _told(source) + _say("\n")
@@ -135,3 +134,38 @@ def evaluate_prompt(
     if yes_no:
         return prompt + _say("\nIs the claim true? Answer yes or no:")
     return prompt + _say("\nReply with one whole number from 0 to 100 and nothing else.\nProbability:")
+
+
+# --- the paper's own prompts (Piché et al., Table 4) ---------------------------------------------------------------
+
+
+def biography_prompt(entity: str) -> Prompt:
+    """Write about it, known or not."""
+    return _say("Write a biography of ") + _told(entity) + _say(" of up to 4 sentences.")
+
+
+def safe_biography_prompt(entity: str) -> Prompt:
+    """Write about it, or say that it is not known."""
+    return biography_prompt(entity) + _say(" If you do not know who that is, do not answer.")
+
+
+def biography_rewrite_prompt(entity: str, facts: Sequence[str]) -> Prompt:
+    """Write about it with the claims that an earlier round found likely."""
+    wanted = " The biography should include, but not be limited to, the following facts. Facts: "
+    return biography_prompt(entity) + _say(wanted) + _told(" ".join(facts))
+
+
+def biography_evaluate_prompt(sources: Sequence[str], entity: str, claim: str) -> Prompt:
+    """Ask for a claim's probability, given sentences of earlier answers; the reply is a number from 0 to 100."""
+    asked = _told(" ".join(sources)) + _say(" Based on these sources, what is the probability of the following claim ")
+    asked += _say("concerning ") + _told(entity) + _say(" being true? Claim: ") + _told(claim)
+    return asked + _say(" Probability:")
+
+
+def biography_split_prompt(entity: str, sentence: str) -> Prompt:
+    """The claims of a sentence, each a sentence of its own that begins with the name."""
+    task = (
+        "Please breakdown the following sentence into independent claims. Each claim must be understandable as an "
+        "independent sentence, and start explicitly with the name of the entity. Entity: "
+    )
+    return _say(task) + _told(entity) + _say(" Sentence: ") + _told(sentence) + _say(" Claims:")

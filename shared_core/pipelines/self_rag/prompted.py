@@ -18,7 +18,6 @@ from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
-from shared_core.pipelines.self_rag.judging import Judged, judge_rows, score_of, weights_of, whole_sentences
 from shared_core.pipelines.self_rag.prompts import (
     ask_more,
     ask_relevant,
@@ -28,7 +27,18 @@ from shared_core.pipelines.self_rag.prompts import (
     says_nothing,
     write_prompt,
 )
-from shared_core.pipelines.self_rag.segments import Job, Step, Written, WrittenPath, WrittenSegment
+from shared_core.pipelines.self_rag.segments import (
+    Job,
+    Judged,
+    Step,
+    Written,
+    WrittenPath,
+    WrittenSegment,
+    judge_rows,
+    score_of,
+    weights_of,
+    whole_sentences,
+)
 from shared_core.reflection import (
     RETRIEVAL_TOKENS,
     SUPPORT_TOKENS,

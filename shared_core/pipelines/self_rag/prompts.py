@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.self_rag.segments import WrittenPath
 from shared_core.reflection.tokens import (

@@ -14,8 +14,17 @@ from shared_core.lm.base import Prompt, Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import titled
 from shared_core.pipelines.self_rag.asking import generate_all
-from shared_core.pipelines.self_rag.judging import judge_rows, score_of, whole_sentences
-from shared_core.pipelines.self_rag.segments import Job, Move, Step, Written, WrittenPath, WrittenSegment
+from shared_core.pipelines.self_rag.segments import (
+    Job,
+    Move,
+    Step,
+    Written,
+    WrittenPath,
+    WrittenSegment,
+    judge_rows,
+    score_of,
+    whole_sentences,
+)
 from shared_core.reflection import (
     RELEVANCE_TOKENS,
     RETRIEVAL_TOKENS,
