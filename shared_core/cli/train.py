@@ -28,7 +28,7 @@ R = TypeVar("R")
 _RLOO = "RLOO and its reward"
 
 
-# --- ReClaim and Self-RAG --------------------------------------------------------------------------------------------
+# --- ReClaim and Self-RAG ------------------------------------------------------------------------------------------
 
 
 @reports_errors
@@ -90,7 +90,7 @@ def show_balance(balance: Mapping[str, Mapping[str, int]]) -> None:
         out.print(f"{task}: {shares}", markup=False, highlight=False)
 
 
-# --- ReSearch --------------------------------------------------------------------------------------------------------
+# --- ReSearch ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +238,7 @@ def _reward_settings(rows: Sequence[Path], options: RewardOptions) -> SelfReflec
     return with_set(made if target is None else made.replace(target_accuracy=target), options.set)
 
 
-# --- shared ----------------------------------------------------------------------------------------------------------
+# --- shared --------------------------------------------------------------------------------------------------------
 
 
 def _train_role(training: TrainingOptions, role: str) -> None:

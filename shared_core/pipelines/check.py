@@ -30,11 +30,11 @@ from shared_core.pipelines.decision.reasons import (
 )
 from shared_core.pipelines.evidence import Evidence, Window, gather, titled
 from shared_core.pipelines.necessity import ask_necessity, require_scores
-from shared_core.pipelines.short_answers import find_short_answers
 from shared_core.pipelines.support import (
     MODEL_ALONE,
     MODEL_ALONE_AT_MOST,
     ask_model,
+    find_short_answers,
     model_method,
     support,
     support_method,

@@ -55,8 +55,9 @@ from typing import Any, Generic, TypeVar
 
 from shared_core.lm.base import Generate, HiddenStates, Score, TokenIds
 from shared_core.reading.base import Judge, Rate, Read
-from shared_core.runtime.deadline import Clock, Deadline
 from shared_core.runtime.requests import (
+    Clock,
+    Deadline,
     Embed,
     Flow,
     LeafRequest,

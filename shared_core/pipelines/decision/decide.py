@@ -24,7 +24,7 @@ from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, ClaimStatus, Passage
 
-# --- claims beside each other ----------------------------------------------------------------------------------------
+# --- claims beside each other --------------------------------------------------------------------------------------
 
 
 def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
@@ -93,7 +93,7 @@ def _is_quote(claim: Claim) -> bool:
     return any(one_line(c.quote) == one_line(claim.text) for c in claim.citations)
 
 
-# --- drift and guarantees --------------------------------------------------------------------------------------------
+# --- drift and guarantees ------------------------------------------------------------------------------------------
 
 
 UNKNOWN = -1.0
@@ -149,7 +149,7 @@ def describe_guarantee(guarantee: FittedGuarantee, watch: DriftWatch | None) -> 
     return {**described, "holds": not drifted, "drift": drifted, "checked": watch.checked if watch is not None else 0}
 
 
-# --- the decision ----------------------------------------------------------------------------------------------------
+# --- the decision --------------------------------------------------------------------------------------------------
 
 
 Layout = Callable[[Sequence[Claim]], tuple[str, tuple[Claim, ...]]]

@@ -99,7 +99,7 @@ def _way_out(unknown: str) -> str:
     return " Ask in words." if unknown == NO_WORDS else " Give a language model (llm=, --model, …)."
 
 
-# --- replies that decline --------------------------------------------------------------------------------------------
+# --- replies that decline ------------------------------------------------------------------------------------------
 
 
 DECLINED = "no answer"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from shared_core.pipelines.gating.attended import attended_words, attention_from, probabilities
 from shared_core.pipelines.gating.choose import Threshold
 from shared_core.pipelines.gating.measure import Measurement
+from shared_core.pipelines.gating.statistics import attended_words, attention_from, probabilities
 from shared_core.settings import SeakrSettings
 from shared_core.uncertainty import (
     Trigger,

@@ -257,7 +257,7 @@ def _stands_in(claim: str, allowed: frozenset[str]) -> bool:
     return not words or len(words & allowed) >= _GROUNDED * len(words)
 
 
-# --- the text of an answer -------------------------------------------------------------------------------------------
+# --- the text of an answer -----------------------------------------------------------------------------------------
 
 
 def shown_scores(candidate: Candidate, scores: Mapping[str, float | None]) -> list[float | None]:

@@ -29,7 +29,7 @@ from shared_core.runtime.flow import Flow, Generate, Judge, Request, intercept
 from shared_core.settings import ResearchSettings
 from shared_core.types import Citation, Claim, Passage, Span, Usage
 
-# --- claims and passages ---------------------------------------------------------------------------------------------
+# --- claims and passages -------------------------------------------------------------------------------------------
 
 
 class Quotes:
@@ -93,7 +93,7 @@ def _choose(claims: Sequence[str], near: Sequence[Sequence[Span]], run: Question
     return chosen
 
 
-# --- the search ------------------------------------------------------------------------------------------------------
+# --- the search ----------------------------------------------------------------------------------------------------
 
 
 T = TypeVar("T")

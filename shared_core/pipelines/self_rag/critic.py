@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
 from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.self_rag.asking import ask_all
 from shared_core.pipelines.self_rag.prompts import CriticQuestion, Words
+from shared_core.pipelines.self_rag.segments import ask_all
 from shared_core.pipelines.support import model_method
 from shared_core.runtime.flow import Flow, Generate, Score
 

@@ -28,7 +28,7 @@ from shared_core.runtime.flow import Embed, Flow, Report
 from shared_core.types import Answer, Citation, Claim, ClaimSealed, Passage, Signals, Span
 from shared_core.uncertainty import is_content_word
 
-# --- claims of segments ----------------------------------------------------------------------------------------------
+# --- claims of segments --------------------------------------------------------------------------------------------
 
 
 _LEAST_NEW = 2
@@ -111,7 +111,7 @@ def _content(text: str) -> set[str]:
     return {w for w in re.findall(r"\w+", text.casefold()) if is_content_word(w)}
 
 
-# --- the pipeline ----------------------------------------------------------------------------------------------------
+# --- the pipeline --------------------------------------------------------------------------------------------------
 
 
 _WEIGHED_PATHS = 3

@@ -16,7 +16,6 @@ from shared_core.errors import LimitError, SelfReflectError
 from shared_core.lm.base import Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import titled
-from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
 from shared_core.pipelines.self_rag.prompts import (
     ask_more,
@@ -34,6 +33,7 @@ from shared_core.pipelines.self_rag.segments import (
     Written,
     WrittenPath,
     WrittenSegment,
+    generate_all,
     judge_rows,
     score_of,
     weights_of,

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from shared_core.lm.base import Prompt, Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import titled
-from shared_core.pipelines.self_rag.asking import generate_all
 from shared_core.pipelines.self_rag.segments import (
     Job,
     Move,
@@ -21,6 +20,7 @@ from shared_core.pipelines.self_rag.segments import (
     Written,
     WrittenPath,
     WrittenSegment,
+    generate_all,
     judge_rows,
     score_of,
     whole_sentences,

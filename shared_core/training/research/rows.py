@@ -183,7 +183,7 @@ def spread(utilities: Sequence[float]) -> float:
     return float(deviation) or 1.0
 
 
-# --- rows as trainers read them --------------------------------------------------------------------------------------
+# --- rows as trainers read them ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
