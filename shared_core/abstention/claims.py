@@ -38,10 +38,6 @@ class ClaimSpan:
 def split_claims(text: str, splitter: SentenceSplitter = split_sentences) -> list[ClaimSpan]:
     """The claims of an answer: its sentences, without those that hold no letter or digit.
 
-    Args:
-        text: the answer.
-        splitter: finds the sentences.
-
     Raises:
         InputError: ``text`` is not a string.
     """
@@ -147,9 +143,6 @@ _NUMBER = re.compile(r"[-−+]?\d+(?:[.,/:]\d+)*")
 def parse_probability(text: str) -> float | None:
     """The verbalised probability in a reply: an integer 0-100, as ``85``, ``85%``, ``85/100``, ``85 out of 100``.
 
-    Args:
-        text: the reply.
-
     Returns:
         The integer over 100; ``None`` (missing, never a default) if there is no number, more than one different
         number, or one that is not an integer from 0 to 100.
@@ -201,7 +194,6 @@ def random_subsets(items: Sequence[T], count: int, size: int, seed: int | None =
 
     Args:
         items: for instance the sentences of earlier generations.
-        count: how many subsets.
         size: of each; all items where there are not more.
         seed: the same seed gives the same subsets; ``None`` for others each time.
 

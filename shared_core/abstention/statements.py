@@ -101,10 +101,6 @@ class Statements:
 def cut_statements(text: str, splitter: SentenceSplitter = split_sentences) -> Statements:
     """Cut a written answer into what can be checked.
 
-    Args:
-        text: plain or Markdown.
-        splitter: finds the sentences.
-
     Raises:
         InputError: ``text`` is not a string.
     """

@@ -224,8 +224,6 @@ class Rows:
     string longer than a quarter of a page.
 
     Args:
-        client: the Chroma client.
-        collection: its collection.
         place: folder or address, for error messages.
     """
 

@@ -252,7 +252,6 @@ def merge_short(text: str, spans: Iterable[tuple[int, int]], least: int) -> list
     """Merge sentences shorter than ``least`` with the next one, the last one with the one before.
 
     Args:
-        text: text of the spans.
         spans: half-open, in order, not overlapping.
         least: in ASCII characters; a character of another script counts as four.
     """

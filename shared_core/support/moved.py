@@ -55,8 +55,6 @@ def lazy_names(
     """Return the ``__getattr__`` and ``__dir__`` of a package that loads ``names`` from their modules at first use.
 
     Args:
-        package: its ``__name__``.
-        names: what it exports.
         home: module, relative to the package, of each name that is loaded lazily.
     """
 

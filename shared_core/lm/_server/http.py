@@ -178,7 +178,6 @@ class Endpoint:
         It is not tried again once a piece has come.
 
         Args:
-            path, body, deadline: as of ``post``.
             heard: called with each piece of text as it comes, and the index of its choice.
 
         Raises:

@@ -96,8 +96,6 @@ class ServerTokenizer:
     """Tokenizer behind vLLM's ``/tokenize``; use it on one event loop only.
 
     Args:
-        endpoint: the server.
-        model: its name there.
         control: control strings that untrusted text must not bring in. What is in brackets (``[…]``, ``<…>``) and
             turns out to be one token is treated as one too.
         named: those of them that the server itself lists.

@@ -25,7 +25,6 @@ def call_all(
     Each call runs in a thread, in a copy of the caller's context. An interrupt begins no further ones.
 
     Args:
-        calls: without arguments.
         at_once: how many run at the same time, at least 1.
         seconds: for each call, from when it begins; ``None`` for no limit.
     """

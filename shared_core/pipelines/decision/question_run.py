@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from shared_core.calibration import FittedGuarantee
-from shared_core.errors import CapabilityError, LanguageModelError, LimitError
+from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError
 from shared_core.pipelines.decision.abilities import Abilities
 from shared_core.pipelines.decision.reasons import limit_reason
-from shared_core.runtime.flow import Report
+from shared_core.runtime.flow import Flow, LeafRequest, Report, Together
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Decided, Decision, MetadataValue
+from shared_core.types import Decided, Decision, MetadataValue, Passage
 
 
 class Trace:
@@ -80,3 +81,26 @@ def raise_faults(results: Sequence[object]) -> None:
         if failed or isinstance(result, CapabilityError):
             assert isinstance(result, Exception)
             raise result
+
+
+def together(requests: Sequence[LeafRequest]) -> Flow[list[Any]]:
+    """Carry out requests as one batch; failed replies are values, any other fault is raised (``raise_faults``)."""
+    results: list[Any] = yield Together(tuple(requests), return_errors=True)
+    raise_faults(results)
+    return results
+
+
+def leave_out(passages: Sequence[Passage], error: ContextOverflowError, run: QuestionRun) -> Flow[list[Passage]]:
+    """Leave out the lowest-ranked passages of a prompt that was too long; at least one stays.
+
+    Passages make up nearly all of a prompt: the share by which it was too long is left out at once, since each try
+    encodes the whole prompt.
+
+    Raises:
+        ContextOverflowError: the same, if the settings ask for it or one passage is left.
+    """
+    if run.settings.on_overflow == "raise" or len(passages) <= 1:
+        raise error
+    dropped = max(1, int(error.excess * len(passages)))
+    yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
+    return list(passages[:-dropped])

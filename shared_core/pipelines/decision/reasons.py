@@ -45,11 +45,8 @@ def reason_of(
     """Choose the most specific true reason why nothing was kept.
 
     Args:
-        claims: all that were written.
         known: supports of those that could be judged.
-        passages: that were found.
         answerable: P(the passages answer the question), ``None`` if unknown.
-        limit: that ended the work, if one did.
         unknown: why supports are unknown, if they are.
     """
     if limit is not None:  # whatever was found until then says nothing about the documents

@@ -83,7 +83,6 @@ def is_abstention(text: str, settings: SelfReflectSettings | None = None) -> boo
     True
 
     Args:
-        text: of an answer.
         settings: whose ``abstain_text`` is recognised too.
     """
     said = one_line(text)
@@ -104,7 +103,6 @@ def tool_text(answer: Answer, *, nearest: bool = False) -> str:
     'NO ANSWER: No passage of the documents matches the question.'
 
     Args:
-        answer: of the engine.
         nearest: keep what an abstention shows beside its reason: the nearest quotes.
     """
     if not answer.abstained:

@@ -123,7 +123,6 @@ def choose_estimator(
     settings: SelfReflectSettings,
     context: Abilities,
     *,
-    role: str = "default",
     also: Sequence[str] = (),
     form: Form = "answer",
 ) -> ChosenEstimator:
@@ -134,7 +133,7 @@ def choose_estimator(
         InputError: there is no estimator of that name.
     """
     options = settings.seakr
-    model = context.model(role)
+    model = context.model("default")
     if model is None:
         raise CapabilityError("text", "none", hint="Uncertainty needs a language model: SelfReflectEngine(…, lm=…).")
     comparer = choose_comparer(settings, context)
@@ -155,7 +154,7 @@ def choose_estimator(
         way_out = _WAYS_OUT.get("similarity" if missing[0] in _COMPARED else missing[0], "Use another model.")
         raise CapabilityError(
             missing[0],
-            context.model_name(role),
+            context.model_name("default"),
             hint=f"{way_out.removesuffix('.')}, or set seakr.allow_fallback=True.",
         )
     extra = tuple(get_estimator(n) for n in also if get_estimator(n).available(names))
@@ -184,7 +183,7 @@ def choose_comparer(settings: SelfReflectSettings, context: Abilities) -> Compar
     return next((comparer for comparer, has in there.items() if has), None)
 
 
-def choose_gate(settings: SelfReflectSettings, context: Abilities, role: str = "default") -> tuple[Gate, str]:
+def choose_gate(settings: SelfReflectSettings, context: Abilities) -> tuple[Gate, str]:
     """The gate of the settings if the model can serve it, else the next best (DRAGIN, FLARE, uncertainty), and why.
 
     Raises:
@@ -193,14 +192,14 @@ def choose_gate(settings: SelfReflectSettings, context: Abilities, role: str = "
     wanted = settings.seakr.gate
     if wanted == "always":
         return wanted, "the gate is always open"
-    model = context.model(role)
+    model = context.model("default")
     abilities = set(model.names()) if model is not None else set()
     missing = [n for n in _GATE_NEEDS[wanted] if n not in abilities]
     if not missing:
         return wanted, f"gate {wanted} as asked for"
     if not settings.seakr.allow_fallback:
         raise CapabilityError(
-            missing[0], context.model_name(role), hint="Use another model, or set seakr.allow_fallback=True."
+            missing[0], context.model_name("default"), hint="Use another model, or set seakr.allow_fallback=True."
         )
     # From the most to the least demanding; the last needs nothing of the model, so one is always found.
     order = list(_GATE_NEEDS)
@@ -242,9 +241,7 @@ class Threshold:
         return self.value is not None
 
 
-def choose_threshold(
-    chosen: ChosenEstimator, settings: SelfReflectSettings, context: Abilities, role: str = "default"
-) -> Threshold:
+def choose_threshold(chosen: ChosenEstimator, settings: SelfReflectSettings, context: Abilities) -> Threshold:
     """The settings' threshold, else the calibrated one, else none.
 
     The settings' threshold counts for the settings' estimator only, not for one that replaces it. The paper's
@@ -266,7 +263,7 @@ def choose_threshold(
         return Threshold(options.threshold, "settings")
     calibration = context.calibrations.get("gate")
     if calibration is not None:
-        calibration.require(model=context.model_identity(role), **chosen.binding)
+        calibration.require(model=context.model_identity("default"), **chosen.binding)
         # No threshold reached the target accuracy: answering from memory is never accurate enough.
         if calibration.threshold is None:
             return Threshold(None, "by the calibration the model knows enough at no uncertainty: retrieving always")

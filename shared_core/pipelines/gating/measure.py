@@ -60,7 +60,6 @@ def measure(
     stop: tuple[str, ...] = (),
     max_tokens: int | None = None,
     question: str | Sequence[str] = "",
-    model: str = "default",
     attention: bool = False,
     tolerate_overflow: bool = False,
     draft_only: bool = False,
@@ -70,12 +69,9 @@ def measure(
     Results in the cache (``ChosenEstimator.measured``) are not asked for again, if a seed makes them repeatable.
 
     Args:
-        prompts: to continue.
-        chosen: from ``choose_estimator``.
         stop: ends a continuation; kept in the text.
         max_tokens: at most; ``max_step_tokens`` of the settings if not given.
         question: stands before samples where a judge compares their meanings; one for all prompts, or each its own.
-        model: role of the model.
         attention: have the greedy continuations' attention weights and entropies as well (DRAGIN).
         tolerate_overflow: a prompt that does not fit the context gives a measurement with ``error`` instead of
             raising, and the others go on.
@@ -91,7 +87,6 @@ def measure(
         greedy=_greedy(chosen, needs, stop, limit, attention),
         sampling=_sampling(chosen, needs, stop, limit) if any(e.cost >= Cost.SAMPLES for e in estimators) else None,
         estimators=tuple(e.name for e in estimators),
-        model=model,
     )
     asked = [question] * len(prompts) if isinstance(question, str) else list(question)
     # Without a seed two measurements are two draws, and a cached one would hide the difference.
@@ -119,7 +114,6 @@ class _Ask:
     greedy: SamplingParams
     sampling: SamplingParams | None
     estimators: tuple[str, ...]
-    model: str
 
 
 def _measure(
@@ -131,8 +125,8 @@ def _measure(
     tolerate_overflow: bool,
 ) -> Flow[list[Measurement]]:
     # Order: P greedy requests, then P sampling requests, so result i belongs to prompt i % P.
-    requests = [Generate(p, ask.greedy, ask.model) for p in prompts]
-    requests += [Generate(p, ask.sampling, ask.model) for p in prompts] if ask.sampling is not None else []
+    requests = [Generate(p, ask.greedy) for p in prompts]
+    requests += [Generate(p, ask.sampling) for p in prompts] if ask.sampling is not None else []
     written = yield Together(tuple(requests), return_errors=True)
     results = yield from finish_sentences(requests, written)
     found: list[Measurement | None] = [None] * len(prompts)
@@ -149,7 +143,7 @@ def _measure(
         for i, one in zip(fine, drawn):
             found[i] = Measurement(one.draft, math.inf)
         return [m for m in found if m is not None]
-    every = yield from gather(drawn, chosen, needs, [questions[i] for i in fine], ask.model)
+    every = yield from gather(drawn, chosen, needs, [questions[i] for i in fine])
     for i, one, gathered in zip(fine, drawn, every):
         told = gathered.statistics
         others = {e.name: _estimate(e, told, one.draft) for e in chosen.also}

@@ -67,14 +67,7 @@ def _find_trigger(draft: Measurement, options: SeakrSettings) -> Trigger | None:
 
 
 def formulate(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
-    """The search query; the question where the sentence leaves no word, or what it takes is not known.
-
-    Args:
-        question: as asked.
-        draft: the tentative sentence.
-        steps: those before it.
-        options: gate, thresholds and lengths.
-    """
+    """The search query; the question where the sentence leaves no word, or what it takes is not known."""
     if options.gate == "dragin":
         return _query_by_attention(question, draft, steps, options) or question
     found = probabilities(draft.greedy)

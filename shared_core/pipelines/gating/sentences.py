@@ -33,7 +33,6 @@ def finish_sentences(
     last. Its attention weights, where they were asked for, are read again over the whole.
 
     Args:
-        asked: the requests.
         written: their results, in the same order; their samples keep a stop string that ended them (``include_stop``).
     """
     done = {(i, j): s for i, r in enumerate(written) if isinstance(r, Generation) for j, s in enumerate(r.samples)}

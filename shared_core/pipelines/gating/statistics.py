@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared_core.lm.base import Attention, Generation, Prompt, Sample, SamplingParams, Scores
-from shared_core.pipelines.decision.question_run import raise_faults
+from shared_core.pipelines.decision.question_run import together
 from shared_core.pipelines.gating.alternatives import ClaimUncertainty, JudgedAlternatives, judge_alternatives
 from shared_core.pipelines.gating.choose import ChosenEstimator
 from shared_core.pipelines.gating.prompts import CONFIDENCE_ASK, SUFFICIENCY_ASK, TRUTH_ASK
@@ -196,7 +196,7 @@ class Gathered:
 
 
 def gather(
-    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], question: str | Sequence[str], model: str
+    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], questions: Sequence[str]
 ) -> Flow[list[Gathered]]:
     """The statistics of each prompt, no more than ``needs``; further prompts go out in one batch for each kind.
 
@@ -204,7 +204,7 @@ def gather(
     """
     meanings: Sequence[_Meanings] = [_Meanings()] * len(drawn)
     if needs & _PAIRED:
-        meanings = yield from _compare_meanings(drawn, chosen, needs, question)
+        meanings = yield from _compare_meanings(drawn, chosen, needs, questions)
     judged: Sequence[JudgedAlternatives | None] = [None] * len(drawn)
     if "alternatives" in needs:
         judged = yield from judge_alternatives([d.draft for d in drawn], chosen)
@@ -212,10 +212,10 @@ def gather(
     for name, ask in _ASKS.items():
         stated[name] = [None] * len(drawn)
         if name in needs:
-            stated[name] = yield from _ask_each(drawn, ask, model)
+            stated[name] = yield from _ask_each(drawn, ask)
     truth: Sequence[tuple[float, float] | None] = [None] * len(drawn)
     if "p_true" in needs:
-        truth = yield from _ask_for_truth(drawn, chosen, model)
+        truth = yield from _ask_for_truth(drawn, chosen)
     as_code = chosen.options.published.follows_code
     found = []
     for i, (one, meant, rivals) in enumerate(zip(drawn, meanings, judged)):
@@ -273,11 +273,10 @@ def _previous(draft: Sample) -> NDArray[np.float64]:
 
 
 def _compare_meanings(
-    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], question: str | Sequence[str]
+    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], questions: Sequence[str]
 ) -> Flow[list[_Meanings]]:
     """Over pairs of different texts only, in one batch."""
     beside = bool(needs & _BESIDE)
-    asked = [question] * len(drawn) if isinstance(question, str) else question
     by_embedder = chosen.comparer == "embedder"
     plans = [
         plan_pairs(
@@ -286,7 +285,7 @@ def _compare_meanings(
             question=q if chosen.comparer == "judge" else "",
             symmetric=by_embedder,
         )
-        for d, q in zip(drawn, asked)
+        for d, q in zip(drawn, questions)
     ]
     if by_embedder:
         vectors = yield Together(tuple(Embed(p.unique) for p in plans))
@@ -328,25 +327,23 @@ def _by_vectors(plan: PairPlan, array: NDArray[np.float64], beside: bool) -> _Me
     return _Meanings(similarity, plan.expand(agreement), ids, beside)
 
 
-def _ask_each(drawn: Sequence[Drawn], ask: str, model: str) -> Flow[list[tuple[str, ...]]]:
+def _ask_each(drawn: Sequence[Drawn], ask: str) -> Flow[list[tuple[str, ...]]]:
     params = SamplingParams(max_tokens=12)
-    results = yield Together(tuple(Generate(d.then(ask), params, model) for d in drawn), return_errors=True)
-    raise_faults(results)
+    results = yield from together([Generate(d.then(ask), params) for d in drawn])
     return [(r.text,) if isinstance(r, Generation) else ("",) for r in results]
 
 
-def _ask_for_truth(drawn: Sequence[Drawn], chosen: ChosenEstimator, model: str) -> Flow[list[tuple[float, float]]]:
+def _ask_for_truth(drawn: Sequence[Drawn], chosen: ChosenEstimator) -> Flow[list[tuple[float, float]]]:
     """(log P(true), log P(false)) for each."""
     asked = [d.then(TRUTH_ASK) for d in drawn]
     requests: list[Generate | Score]
     if "score" in chosen.abilities:
         verdicts = (Prompt.trusted(_TRUE), Prompt.trusted(_FALSE))
-        requests = [Score(p, verdicts, model) for p in asked]
+        requests = [Score(p, verdicts) for p in asked]
     else:
         params = SamplingParams(max_tokens=1, verdicts=(_TRUE, _FALSE))
-        requests = [Generate(p, params, model) for p in asked]
-    results = yield Together(tuple(requests), return_errors=True)
-    raise_faults(results)
+        requests = [Generate(p, params) for p in asked]
+    results = yield from together(requests)
     return [_read_truth(r) for r in results]
 
 

@@ -233,9 +233,7 @@ def parse_reply(text: str, index: CitationIndex, passages: Sequence[Passage], th
     """Parse the pairs of a reply, and resolve what each cites to places in the passages.
 
     Args:
-        text: the reply.
         index: of the passages; its sentences, headings left out, are those that were numbered.
-        passages: that may be quoted.
         threshold: similarity in [0, 1] from which a free quote still counts.
 
     Returns:
@@ -259,9 +257,6 @@ def salvage(text: str, sentences: Sequence[Span], limit: int, titles: Sequence[s
     to say.
 
     Args:
-        text: the reply.
-        sentences: of the passages.
-        limit: claims at most.
         titles: of the passages, taken off where they open a sentence.
     """
     held = [(span, _content(span.text)) for span in sentences]

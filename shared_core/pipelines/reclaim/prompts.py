@@ -97,8 +97,6 @@ def reference_prompt(
     Generation continues the assistant's message, where the next reference or the end is due.
 
     Args:
-        question, passages: to answer from.
-        pairs: written so far.
         demonstrations: worked answers to show, 0 … 3; trained models saw none.
         style: how claims are to be worded, where the same model writes them.
     """
@@ -122,7 +120,6 @@ def claim_prompt(
         demonstrations: worked answers to show, 0 … 3.
         form: describe the form, as trained models saw it. Untrained ones copy its "…" as their claim; without it they
             write a sentence.
-        style: how the claim is to be worded.
     """
     gap = PAIR_GAP if pairs else ""
     block = Prompt.trusted(gap + REFERENCE_LEAD, role="assistant") + Prompt.untrusted(reference, role="assistant")
@@ -155,12 +152,10 @@ def numbered_prompt(
     """Word the prompt for models without grammars, with numbered sentences.
 
     Args:
-        question: the user's question.
         sentences: that may be cited; number i + 1 is the i-th.
         passages: that hold them, for their titles.
         problems: of the last reply, where it is asked for again.
         demonstrations: worked answers to show, 0 … 3.
-        style: how claims are to be worded.
     """
     titles = {p.id: p.title for p in passages}
     prompt = _user(_FREE_TASK) + _styled(style)

@@ -101,7 +101,6 @@ def split_list_prompt(question: str, sentences: Sequence[tuple[str, str]]) -> Pr
     """Ask for the independent claims of several sentences at once, each behind its sentence's number.
 
     Args:
-        question: that the sentences answer.
         sentences: each with the one before it where it refers to that ("She died."), else with an empty text.
     """
     prompt = _say(

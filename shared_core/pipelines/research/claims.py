@@ -16,11 +16,11 @@ from shared_core.abstention import claim_key, split_claims, unique_claims
 from shared_core.citation import split_sentences
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.decision.decide import leans
-from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
+from shared_core.pipelines.decision.question_run import QuestionRun, together
 from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.research.asking import split_list_prompt, split_prompt, spoken
 from shared_core.retrieval.tokenizer import Tokenizer
-from shared_core.runtime.flow import Flow, Generate, Together
+from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Claim
 
 MAX_TOKENS = 192
@@ -162,8 +162,7 @@ def _ask_groups(
         room = sum(40 + len(sentence.encode()) // 2 for _, (_, sentence) in group)
         limit = MAX_TOKENS if run.settings.research.closed_book else min(_MOST_TOKENS, room)
         requests.append(Generate(prompt, SamplingParams(max_tokens=limit, seed=run.settings.seed)))
-    replies = yield Together(tuple(requests), return_errors=True)
-    raise_faults(replies)
+    replies = yield from together(requests)
     most = run.settings.research.published.max_sentence_claims
     for group, reply in zip(groups, replies):
         parts = [reply] if len(group) == 1 else _by_number(reply, len(group))
@@ -267,7 +266,6 @@ def shown_scores(candidate: Candidate, scores: Mapping[str, float | None]) -> li
     by no more than that sentence is: so whatever the bar, what is above it can be shown and understood.
 
     Args:
-        candidate: its claims are in order.
         scores: of each claim by ``claim_key``; ``None`` for unknown.
     """
     shown: dict[str, float | None] = {}  # a claim that is made again is shown where its first sentence is
@@ -295,7 +293,6 @@ def lay_out(candidate: Candidate, claims: Sequence[Claim], *, marks: bool = True
     """The candidate's text as far as its claims are not dropped, and the claims with their places in it.
 
     Args:
-        candidate: as written.
         claims: its claims in order (``Candidate.places``), each with its status.
         marks: put marks behind the sentences; then words that make no claim (“I am not sure.”) are left out, too.
 

@@ -18,7 +18,7 @@ from shared_core.citation import CitationIndex, split_sentences
 from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError, SelfReflectError
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.confidence import Weighed, weigh
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
 from shared_core.pipelines.research.claims import Candidate, Splits, shown_scores, split
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
@@ -55,10 +55,6 @@ def weigh_claims(
     """Cite a verbatim quote for each claim, where there is one, and weigh the claims (``confidence.weigh``).
 
     Args:
-        question: as asked.
-        claims: to be weighed.
-        quotes: of the passages.
-        run: of the question.
         first: it is the first time for this question; later ones do not count as further questions.
     """
     near = quotes.nearest(claims, run.settings.research.published.quotes)
@@ -293,13 +289,8 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
         try:
             written: Generation = yield Generate(prompt, params)
         except ContextOverflowError as error:
-            if settings.on_overflow == "raise" or len(state.passages) <= 1:
-                raise
-            # Passages make up nearly all of the prompt, so drop the share by which it was too long; at least one, so
-            # that the loop ends. The quote index belongs to the old passages.
-            dropped = max(1, int(error.excess * len(state.passages)))
-            state.passages, state._quotes = state.passages[:-dropped], None
-            yield state.run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
+            state.passages = yield from leave_out(state.passages, error, state.run)
+            state._quotes = None  # its index belongs to the old passages
             continue
         most = max(1, options.candidate_tokens // _SHORT)
         return [

@@ -61,9 +61,18 @@ def require_tokens(run: QuestionRun) -> Flow[None]:
         CapabilityError: they are asked for, and the model does not have them all; it names those that are missing.
     """
     if run.settings.self_rag.critic == "tokens":
-        vocabulary, why = yield from find_vocabulary(run)
-        if vocabulary is None:
-            raise missing_tokens(run.abilities.model_name("default"), why)
+        yield from _wanted_vocabulary(run)
+
+
+def _wanted_vocabulary(run: QuestionRun) -> Flow[tuple[ReflectionVocabulary | None, str]]:
+    """The tokens, where ``self_rag.critic`` wants them and the model has them, else why not; raises as above."""
+    wanted = run.settings.self_rag.critic
+    if wanted == "prompted":
+        return None, "asked for by self_rag.critic"
+    vocabulary, why = yield from find_vocabulary(run)
+    if vocabulary is None and wanted == "tokens":
+        raise missing_tokens(run.abilities.model_name("default"), why)
+    return vocabulary, why
 
 
 def choose_writer(question: str, run: QuestionRun) -> Flow[Writer]:
@@ -72,12 +81,7 @@ def choose_writer(question: str, run: QuestionRun) -> Flow[Writer]:
     Raises:
         CapabilityError: the tokens are asked for, and the model does not have them.
     """
-    wanted = run.settings.self_rag.critic
-    vocabulary, why = None, "asked for by self_rag.critic"
-    if wanted != "prompted":
-        vocabulary, why = yield from find_vocabulary(run)
-    if vocabulary is None and wanted == "tokens":
-        raise missing_tokens(run.abilities.model_name("default"), why)
+    vocabulary, why = yield from _wanted_vocabulary(run)
     writer: Writer = PromptedWriter(question, run) if vocabulary is None else TokenWriter(question, run, vocabulary)
     yield run.note("critic", writer.by, why)
     return writer
@@ -104,11 +108,7 @@ def rerank_by_relevance(question: str, passages: Sequence[Passage], run: Questio
     """
     if not passages:
         return []
-    vocabulary, why = None, ""
-    if run.settings.self_rag.critic != "prompted":
-        vocabulary, why = yield from find_vocabulary(run)
-    if vocabulary is None and run.settings.self_rag.critic == "tokens":
-        raise missing_tokens(run.abilities.model_name("default"), why)
+    vocabulary, _ = yield from _wanted_vocabulary(run)
     if vocabulary is not None:
         rows, by = (yield from _by_tokens(question, passages, vocabulary, run)), "reflection tokens"
     else:

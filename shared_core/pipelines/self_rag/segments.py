@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol
 
-from shared_core.citation import split_sentences
 from shared_core.errors import BudgetError, ContextOverflowError, LanguageModelError, LimitError
 from shared_core.lm.base import Generation, Sample
 from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
@@ -178,15 +177,6 @@ def score_of(judged: Judged, sample: Sample, tokens: int, options: SelfRagSettin
     if form == "none" or sample.logprobs is None:
         return segment_score(judged.critique.score)
     return segment_score(judged.critique.score, float(sum(sample.logprobs[:tokens])), tokens, form)
-
-
-def whole_sentences(text: str) -> str:
-    """The text up to its last complete sentence: what a limit cut off is none."""
-    whole = split_sentences(text)[:-1]
-    return text[: whole[-1][1]] if whole else ""
-
-
-T = TypeVar("T")
 
 
 def ask_all(requests: Sequence[LeafRequest], run: QuestionRun) -> Flow[list[object]]:
