@@ -11,7 +11,7 @@ import math
 import random
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -121,19 +121,8 @@ class ClaimCache:
         rho = _checks.level(target_accuracy, "target_accuracy")
         return [c for c, p in self._claims.values() if p is not None and _checks.exact(p) > rho]
 
-    @property
-    def unknown(self) -> list[str]:
-        """The claims that were scored without a usable result."""
-        return [c for c, p in self._claims.values() if p is None]
-
-    def __contains__(self, claim: object) -> bool:
-        return isinstance(claim, str) and claim_key(claim) in self._claims
-
     def __len__(self) -> int:
         return len(self._claims)
-
-    def __iter__(self) -> Iterator[str]:
-        return (claim for claim, _ in self._claims.values())
 
 
 _SCALE = re.compile(r"(?<=\d)\s*(?:/|\bout\s+of\b)\s*100\b(?![.,]?\d)", re.IGNORECASE)

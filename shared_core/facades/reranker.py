@@ -104,12 +104,11 @@ class SelfReflectReranker:
 
     def _rank(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
         run = QuestionRun(self.settings, self._context)
-        if self.method == "uncertainty":
-            ranked = yield from rerank_by_uncertainty(question, passages, run)
-        elif self.method == "relevance":
-            ranked = yield from rerank_by_relevance(question, passages, run)
-        elif self.method == "critic":
-            ranked = yield from rerank_by_rating(question, passages, run)
-        else:
-            ranked = yield from rerank_by_reading(question, passages, run)
+        ways = {
+            "uncertainty": rerank_by_uncertainty,
+            "relevance": rerank_by_relevance,
+            "critic": rerank_by_rating,
+            "reading": rerank_by_reading,
+        }
+        ranked = yield from ways[self.method](question, passages, run)
         return ranked[:top_n]

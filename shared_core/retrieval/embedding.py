@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
@@ -215,23 +215,13 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return unit
 
 
-Granularity = Literal["sentence", "passage"]
-"""One vector for each sentence and one for the whole passage, or only the latter (a fifth of the memory)."""
-
 LEAST_CHARS = 25
 """Shorter sentences are merged with the next one: ``St.``, ``No.`` and headings mean nothing by themselves."""
 MAX_COST = 200
 """Longest window in estimated word pieces, well below the limit of common models."""
 
 
-def check_granularity(granularity: Granularity) -> Granularity:
-    """Return ``granularity``; InputError if it is unknown."""
-    if granularity not in ("sentence", "passage"):
-        raise InputError(f"Unknown granularity {granularity!r}.", hint="Known: sentence, passage.")
-    return granularity
-
-
-def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str]:
+def windows(passage: Passage) -> list[str]:
     """List the texts to embed for a passage: sentences that together cover its text, then the whole; at least one.
 
     One vector for a whole passage blurs its sentences, and most models silently truncate long texts. So each sentence
@@ -241,7 +231,7 @@ def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str
     title = passage.title.strip()
     text = passage.text.strip()
     whole = f"{title}\n{text}".strip()
-    if granularity == "passage" or not text:
+    if not text:
         return [whole or passage.id]
     spans = merge_short(text, split_sentences(text), LEAST_CHARS) or [(0, len(text))]
     parts = [part for start, end in spans for part in _limit(text[start:end])]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from shared_core.abstention import expected_utility
+from shared_core.abstention.statements import LEANING
 from shared_core.calibration import DriftWatch, FittedGuarantee
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import BELOW_GUARANTEE, DOCUMENTS_DISAGREE, explain, reason_of
@@ -45,13 +45,6 @@ def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
     return list(merged.values())
 
 
-_LEANING = re.compile(
-    r"(?:(?:and|but|so|then|also|however|therefore|thus)\b,?\s+)?"
-    r"(?:he|she|it|they|his|her|hers|its|their|theirs|this|these|those|that|such|both|the former|the latter)\b",
-    re.IGNORECASE,
-)
-
-
 def leans(text: str) -> bool:
     """Return whether a statement begins with a pronoun, so that it needs the statement before it.
 
@@ -59,7 +52,7 @@ def leans(text: str) -> bool:
         >>> leans("She died in 1899."), leans("Mira Holm died in 1899.")
         (True, False)
     """
-    return _LEANING.match(text) is not None
+    return LEANING.match(text) is not None
 
 
 def standing(claims: Sequence[Claim], eligible: Collection[int] | None = None) -> list[float | None]:

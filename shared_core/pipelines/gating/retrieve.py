@@ -23,11 +23,27 @@ from shared_core.types import Decision, MetadataValue, Passage, Retrieved
 _ESTIMATORS = {"flare": "min_token_probability", "dragin": "dragin"}
 """Gates that read the draft's own tokens: one greedy sentence, no samples."""
 
-Gated = tuple[tuple[Passage, ...], bool, str, tuple[Decision, ...]]
-"""(passages, whether they were retrieved, the model's own draft, trace)"""
+
+@dataclass(frozen=True, slots=True)
+class GatedResult:
+    """Decision of the gate, with the passages.
+
+    Attributes:
+        passages: empty if the model knows; the metadata says why they were retrieved
+            (``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_query``, ``selfreflect_estimator``,
+            ``selfreflect_uncertainty``).
+        retrieved: whether the retriever was asked.
+        draft: the model's own answer, without passages.
+        trace: all decisions.
+    """
+
+    passages: tuple[Passage, ...]
+    retrieved: bool
+    draft: str
+    trace: tuple[Decision, ...]
 
 
-def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[Gated]:
+def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[GatedResult]:
     """Draft an answer without passages; retrieve if the gate of ``settings.seakr`` opens.
 
     FLARE searches for the draft without its improbable tokens, DRAGIN for the words that the uncertain one attends
@@ -44,7 +60,7 @@ def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[Gated]:
             looked = _Look(question, error.message)
             yield run.note("gate", "retrieve", error.message)
         if not looked.wanted:
-            return (), False, looked.text, tuple(run.trace.decisions)
+            return GatedResult((), False, looked.text, tuple(run.trace.decisions))
     found: tuple[Passage, ...] = yield Retrieve(looked.query, k, run.settings.where)
     yield Report(Retrieved(looked.query, found))
     notes: dict[str, MetadataValue] = {
@@ -55,7 +71,7 @@ def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[Gated]:
         "selfreflect_uncertainty": looked.draft.known if looked.draft is not None else None,
     }
     marked = tuple(p.with_score(p.score, **notes) for p in found)
-    return marked, True, looked.text, tuple(run.trace.decisions)
+    return GatedResult(marked, True, looked.text, tuple(run.trace.decisions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.citation import AnswerFormat, split_sentences
-from shared_core.lm.base import Prompt, Role
+from shared_core.lm.base import Prompt
 from shared_core.types import Passage, Span
 
 LAYOUT = AnswerFormat()
@@ -61,14 +61,14 @@ def _user(text: str) -> Prompt:
     return Prompt.trusted(text, role="user")
 
 
-def render_pairs(pairs: Sequence[WrittenPair], role: Role = "assistant") -> Prompt:
+def render_pairs(pairs: Sequence[WrittenPair]) -> Prompt:
     """Render complete pairs as the beginning of the assistant's message."""
     prompt = Prompt()
     for i, pair in enumerate(pairs):
         gap = PAIR_GAP if i else ""
-        prompt += Prompt.trusted(gap + REFERENCE_LEAD, role) + Prompt.untrusted(pair.reference, role)
-        prompt += Prompt.trusted(REFERENCE_END + CLAIM_LEAD, role) + Prompt.untrusted(pair.claim, role)
-        prompt += Prompt.trusted(CLAIM_END, role)
+        prompt += Prompt.trusted(gap + REFERENCE_LEAD, "assistant") + Prompt.untrusted(pair.reference, "assistant")
+        prompt += Prompt.trusted(REFERENCE_END + CLAIM_LEAD, "assistant") + Prompt.untrusted(pair.claim, "assistant")
+        prompt += Prompt.trusted(CLAIM_END, "assistant")
     return prompt
 
 

@@ -18,6 +18,7 @@ from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.decision.decide import leans
 from shared_core.pipelines.decision.question_run import QuestionRun, together
 from shared_core.pipelines.decision.reasons import is_refusal
+from shared_core.pipelines.decision.wording import number_marks
 from shared_core.pipelines.research.asking import split_list_prompt, split_prompt, spoken
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.runtime.flow import Flow, Generate
@@ -333,9 +334,7 @@ def _between(text: str, *, keep: bool) -> str:
 
 
 def _marks(claims: Sequence[Claim], numbers: dict[tuple[str, int, int], int]) -> str:
-    spans = [s for c in claims for citation in c.citations for s in citation.primary]
-    marks = [numbers.setdefault((s.passage_id, s.start, s.end), len(numbers) + 1) for s in spans]
-    text = (" " if marks else "") + "".join(f"[{n}]" for n in dict.fromkeys(marks))
+    text = number_marks(claims, numbers)
     flagged = sum(c.status == "flagged" for c in claims)
     if flagged:
         text += " (unsupported)" if flagged == len(claims) else " (partly unsupported)"

@@ -145,7 +145,9 @@ def self_rag(question: str, run: QuestionRun) -> Flow[Answer]:
                 break
             other = yield from _weigh_path(path, None, len(paths), sealed, shelf)
             weighed = other if worth_showing(other, run) else weighed
-        if run.settings.signals == "all" and not writer.declined and _by_passages(weighed):
+        # What was written from passages can be read again; an answer from memory cannot.
+        by_passages = all(c.citations for c in weighed.claims)
+        if run.settings.signals == "all" and not writer.declined and by_passages:
             weighed = yield from read_again(question, weighed, tuple(shelf.passages.values()), run)
         # A model that declined read the passages; otherwise unusable claims mean that it misread them.
         read = shelf.passages and not writer.declined
@@ -178,11 +180,6 @@ def _weigh_path(path: WrittenPath, agreement: float | None, of: int, sealed: _Se
     claims = _with_path(sealed.of(path), path, agreement)
     weighed = yield from weigh(shelf.question, claims, tuple(shelf.passages.values()), run)
     return (yield from _ask_own_word(shelf.question, weighed, path, run))
-
-
-def _by_passages(weighed: Weighed) -> bool:
-    """Whether what was written rests on passages, which can be read again; an answer from memory does not."""
-    return all(c.citations for c in weighed.claims)
 
 
 def _why_not(claims: Sequence[Claim], shelf: Shelf) -> str:

@@ -18,7 +18,6 @@ from shared_core.reflection import (
     Segment,
     critique_score,
     group_logprobs,
-    plain_relevance_score,
     plain_support_score,
     plain_usefulness_score,
     relevance_score,
@@ -153,7 +152,7 @@ def judge_rows(row: Mapping[str, float], options: SelfRagSettings) -> Judged:
     )
     published = options.published.scores == "published"
     parts = (
-        (relevance_score if published else plain_relevance_score)(relevant) if relevant else None,
+        relevance_score(relevant) if relevant else None,
         (support_score if published else plain_support_score)(support) if support else None,
         (usefulness_score if published else plain_usefulness_score)(utility) if utility else None,
     )
