@@ -15,7 +15,7 @@ from shared_core.calibration.stack import AnyCalibration, Stack
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.facades.arguments import as_settings, no_retriever
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.reading.expected import ExpectedShare

@@ -13,8 +13,8 @@ from shared_core.facades.arguments import check_count
 from shared_core.facades.assembly import Parts, compares_meanings, load, require_retriever
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.gating.retrieve import GatedResult as GatedResult
-from shared_core.pipelines.gating.retrieve import gated_retrieval
+from shared_core.pipelines.gating.query import GatedResult as GatedResult
+from shared_core.pipelines.gating.query import gated_retrieval
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime import flow as flows

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 from shared_core.errors import CapabilityError, ContextOverflowError, LimitError
 from shared_core.lm.base import Prompt, Scores
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun, together
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, together
 from shared_core.pipelines.evidence import cited_spans, titled
 from shared_core.runtime.flow import Flow, Score
 from shared_core.types import Claim, Necessity, Passage, Span

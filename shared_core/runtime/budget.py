@@ -49,7 +49,7 @@ class Meter:
     def __init__(
         self, settings: SelfReflectSettings, calls_of: Callable[[ModelRequest], int] = lambda request: 1
     ) -> None:
-        self._calls_of = calls_of or (lambda request: 1)
+        self._calls_of = calls_of
         self._max_calls, self._max_tokens = settings.max_calls, settings.max_tokens
         self._usage = Usage()
         self._calls = 0

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.gating.alternatives import _class_of
 from shared_core.pipelines.gating.choose import choose_comparer
 from shared_core.pipelines.gating.statistics import _Meanings

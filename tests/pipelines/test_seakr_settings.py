@@ -157,7 +157,7 @@ def test_dragin_without_attention_gives_way_openly() -> None:
 
 
 def calibrated(lm: Any, **seakr: Any) -> dict[str, Calibration]:
-    from shared_core.pipelines.decision.abilities import Abilities
+    from shared_core.pipelines.decision.question_run import Abilities
 
     options = made(**seakr)
     context = Abilities({"default": lm.capabilities}, {"default": lm.name}, has_embedder=True)

@@ -14,8 +14,7 @@ from typing import Literal
 from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import CapabilityError
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import Trace
+from shared_core.pipelines.decision.question_run import Abilities, Trace
 from shared_core.runtime.flow import Report
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import Cost, Estimator, best_available, get_estimator

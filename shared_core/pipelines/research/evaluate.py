@@ -14,8 +14,7 @@ from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import BudgetError, CapabilityError, LimitError
 from shared_core.lm.base import Generation, SamplingParams, Scores
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, raise_faults
 from shared_core.pipelines.research.asking import evaluate_prompt, spoken
 from shared_core.pipelines.support import NO, YES, share_of_yes, yes_of_first_token
 from shared_core.runtime.flow import Flow, Generate, Score, Together

@@ -8,9 +8,8 @@ from shared_core.errors import CapabilityError
 from shared_core.lm.base import Capabilities, LanguageModel, Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.rerank import Ranked
-from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
 from shared_core.pipelines.self_rag.prompted import PromptedWriter
-from shared_core.pipelines.self_rag.prompts import ask_relevant
+from shared_core.pipelines.self_rag.prompts import ask_critic, ask_relevant, critic_method
 from shared_core.pipelines.self_rag.segments import Writer, generate_all
 from shared_core.pipelines.self_rag.with_tokens import TokenWriter, instruction, lead
 from shared_core.reflection import (

@@ -15,13 +15,14 @@ from shared_core.citation import split_sentences
 from shared_core.lm.base import Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.evidence import complete_sentences, titled
-from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
 from shared_core.pipelines.self_rag.prompts import (
+    ask_critic,
     ask_more,
     ask_relevant,
     ask_retrieve,
     ask_support,
     ask_useful,
+    critic_method,
     says_nothing,
     write_prompt,
 )
