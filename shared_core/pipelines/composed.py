@@ -115,13 +115,9 @@ def _rerank(question: str, found: Sequence[Passage], method: str, run: QuestionR
     ways = {"reading": rerank_by_reading, "critic": rerank_by_rating, "uncertainty": rerank_by_uncertainty}
     try:
         ranked = yield from ways[method](question, found, run)
-    except BudgetError as error:
-        yield run.note("rerank", "left out", error.message, method=method)
-        return list(found[: run.settings.top_k])
-    except LimitError:
-        raise
     except SelfReflectError as error:
-        if run.settings.rerank != "auto" or method == "uncertainty":
+        asked_for = run.settings.rerank != "auto" or method == "uncertainty"
+        if not isinstance(error, BudgetError) and (asked_for or isinstance(error, LimitError)):
             raise
         yield run.note("rerank", "left out", error.message, method=method)  # go on as if there were no re-ranker
         return list(found[: run.settings.top_k])

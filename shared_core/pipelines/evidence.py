@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from shared_core.citation.index import check_passages
 from shared_core.citation.sentences import split_sentences
+from shared_core.lm.base import Prompt
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Claim, Passage, Span
@@ -38,6 +39,16 @@ class Window:
     def text(self) -> str:
         """The text that a judge reads: after the passage's title, which often says who "she" is."""
         return titled(self.passage, self.body)
+
+
+def ours(text: str) -> Prompt:
+    """Return words of ours in a message of the user, in which control tokens take effect."""
+    return Prompt.trusted(text, role="user")
+
+
+def theirs(text: str) -> Prompt:
+    """Return a stranger's words in a message of the user, which never become control tokens."""
+    return Prompt.untrusted(text, role="user")
 
 
 def cited_spans(claim: Claim) -> list[Span]:

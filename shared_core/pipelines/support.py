@@ -17,7 +17,7 @@ from shared_core.citation.facts import Comparison, compare_claim
 from shared_core.errors import BudgetError, LanguageModelError, LimitError, SelfReflectError
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, together
-from shared_core.pipelines.evidence import known_probability, words_only
+from shared_core.pipelines.evidence import known_probability, ours, theirs, words_only
 from shared_core.pipelines.extractive import QUOTES, try_reader
 from shared_core.pipelines.gating.prompts import own_word_prompt
 from shared_core.reading.base import Reading, Verdict
@@ -160,16 +160,16 @@ def judge_prompt(way: JudgeWay, quote: str, claim: str, question: str = "") -> P
     """
     parts = [("Question: ", question)] if question else []
     parts += [("Quote: ", quote), ("Claim: ", claim)]
-    prompt = Prompt.trusted("Judge only by the quote, not by what you know.", role="user")
+    prompt = ours("Judge only by the quote, not by what you know.")
     for label, text in parts:
-        prompt += Prompt.trusted(f"\n{label}", role="user") + Prompt.untrusted(text, role="user")
+        prompt += ours(f"\n{label}") + theirs(text)
     verb, rest = ("show", "that the claim is a right answer") if question else ("support", "the claim")
     asks: dict[JudgeWay, str] = {
         "score": f"Does the quote {verb} {rest}? Answer yes or no.",
         "logprobs": f"Does the quote {verb} {rest}? Answer with the single word yes or no.",
         "verbalised": f"How probable is it, from 0 to 100, that the quote {verb}s {rest}? Reply with the number only.",
     }
-    return prompt + Prompt.trusted(f"\n{asks[way]}", role="user")
+    return prompt + ours(f"\n{asks[way]}")
 
 
 def _within_limits(method: str | None, asked: Sequence[_Asked], run: QuestionRun) -> Flow[list[float | None]]:

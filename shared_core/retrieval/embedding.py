@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared_core.citation.sentences import SentenceSplitter, split_sentences
+from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
 from shared_core.retrieval.base import PassageVectors
 from shared_core.retrieval.minilm import DIMENSION, SHA256, MiniLM, Pass, load_model
@@ -47,13 +47,7 @@ class MiniLMEmbedder:
         embedder = MiniLMEmbedder()
         question, answer = embedder.embed(["Who built it?", "Mira Dorn built the bridge."])
         cosine = question @ answer
-
-    Args:
-        split_sentences: function that finds the sentences of a text.
     """
-
-    def __init__(self, *, split_sentences: SentenceSplitter = split_sentences) -> None:
-        self._split = split_sentences
 
     @property
     def name(self) -> str:
@@ -84,7 +78,7 @@ class MiniLMEmbedder:
         out = np.zeros((len(texts), DIMENSION), np.float32)
         if not len(texts):
             return out
-        model = self._model()
+        model = load_model()
         passes = [(i, piece) for i, text in enumerate(texts) for piece in _cut_evenly(model, text)]
         for (i, piece), means in zip(passes, model.means([piece for _, piece in passes])):
             out[i] += means[0] * len(piece.ids)
@@ -100,8 +94,8 @@ class MiniLMEmbedder:
         Raises:
             ModelLoadError, MissingDependencyError: as ``embed``.
         """
-        model = self._model()
-        plans = [_plan(model, passage, self._split) for passage in passages]
+        model = load_model()
+        plans = [_plan(model, passage) for passage in passages]
         means = model.means([window.one for plan in plans for window in plan])
         out: list[PassageVectors] = []
         start = 0
@@ -109,9 +103,6 @@ class MiniLMEmbedder:
             out.append(_vectors(plan, means[start : start + len(plan)]))
             start += len(plan)
         return out
-
-    def _model(self) -> MiniLM:
-        return load_model()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +122,14 @@ class _Sentence:
     end: int
 
 
-def _plan(model: MiniLM, passage: Passage, split: SentenceSplitter) -> list[_Window]:
+def _plan(model: MiniLM, passage: Passage) -> list[_Window]:
     """Plan the passes over a passage, at least one."""
     text, title = passage.text, passage.title.strip()
     if not text.strip():
         return [_Window(one, []) for one in _cut_evenly(model, title or passage.id)]
     heading = model.tokenize([title[:_STRETCH]])[0].ids[:MAX_TITLE] if title else []
     prefix = [model.cls, *heading, model.sep] if heading else [model.cls]
-    spans = merge_short(text, split(text), MIN_CHARS) or [(0, len(text))]
+    spans = merge_short(text, split_sentences(text), MIN_CHARS) or [(0, len(text))]
     windows: list[_Window] = []
     for group in _pack(_sentences(model, text, spans, WINDOW - len(prefix) - 1), len(prefix) + 1):
         ids, ranges = list(prefix), []

@@ -40,6 +40,10 @@ class Report:
     event: Event
 
 
+LeafRequest = Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Rate | Embed
+"""Requests that something outside of a flow carries out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Together:
     """Carry out several requests at once, those of one kind as one batch. Result: a list, in order.
@@ -49,14 +53,13 @@ class Together:
         return_errors: give errors as values in the list instead of raising the first.
     """
 
-    requests: tuple[Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Rate | Embed, ...]
+    requests: tuple[LeafRequest, ...]
     return_errors: bool = False
 
 
 ModelRequest = Generate | Score | HiddenStates
 ASKS_MODEL = (Generate, Score, HiddenStates)
 """Requests that a language model computes; the shipped reader and critic are none."""
-LeafRequest = Generate | Score | HiddenStates | TokenIds | Retrieve | Read | Judge | Rate | Embed
 Request = LeafRequest | Report | Together
 Flow = Generator[Request, Any, T]
 """``Flow[Answer]`` is a generator of requests that returns an ``Answer``."""

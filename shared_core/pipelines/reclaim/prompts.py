@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from shared_core.citation import AnswerFormat, split_sentences
 from shared_core.lm.base import Prompt
+from shared_core.pipelines.evidence import ours, theirs
 from shared_core.types import Passage, Span
 
 LAYOUT = AnswerFormat()
@@ -53,12 +54,8 @@ def _passages(passages: Sequence[Passage]) -> Prompt:
     prompt = Prompt()
     for i, passage in enumerate(passages, 1):
         title = f"{passage.title}\n" if passage.title else ""
-        prompt += _user(f"[{i}] ") + Prompt.untrusted(f"{title}{passage.text}", role="user") + _user("\n\n")
+        prompt += ours(f"[{i}] ") + theirs(f"{title}{passage.text}") + ours("\n\n")
     return prompt
-
-
-def _user(text: str) -> Prompt:
-    return Prompt.trusted(text, role="user")
 
 
 def render_pairs(pairs: Sequence[WrittenPair]) -> Prompt:
@@ -74,7 +71,7 @@ def render_pairs(pairs: Sequence[WrittenPair]) -> Prompt:
 
 def _styled(style: str | None) -> Prompt:
     """Put the wish for how claims are worded behind a task (``ReclaimSettings.style``)."""
-    return _user(f"{style.strip()}\n\n") if style else Prompt()
+    return ours(f"{style.strip()}\n\n") if style else Prompt()
 
 
 def _examples(rendered: Sequence[str]) -> Prompt:
@@ -82,7 +79,7 @@ def _examples(rendered: Sequence[str]) -> Prompt:
     if not rendered:
         return Prompt()
     shown = "\n\n".join(f"Example {i}:\n{text}" for i, text in enumerate(rendered, 1))
-    return _user(f"{shown}\n\nEnd of the examples.\n\n")
+    return ours(f"{shown}\n\nEnd of the examples.\n\n")
 
 
 def reference_prompt(
@@ -101,8 +98,8 @@ def reference_prompt(
         style: how claims are to be worded, where the same model writes them.
     """
     examples = _examples([w.render(LAYOUT) for w in WORKED[:demonstrations]])
-    task = _user(_TASK) + _styled(style) + examples + _passages(passages)
-    return task + _user("Question: ") + Prompt.untrusted(question, role="user") + render_pairs(pairs)
+    task = ours(_TASK) + _styled(style) + examples + _passages(passages)
+    return task + ours("Question: ") + theirs(question) + render_pairs(pairs)
 
 
 def claim_prompt(
@@ -126,7 +123,7 @@ def claim_prompt(
     # No blank at the end: tokenizers join a blank to the word after it, and a blank token by itself is rare.
     lead = Prompt.trusted((REFERENCE_END + CLAIM_LEAD).rstrip(), role="assistant")
     examples = _examples([w.render_pairs(LAYOUT) for w in WORKED[:demonstrations]])
-    task = _user(_CLAIM_TASK + (_CLAIM_FORM if form else "") + "\n") + _styled(style)
+    task = ours(_CLAIM_TASK + (_CLAIM_FORM if form else "") + "\n") + _styled(style)
     return task + examples + render_pairs(pairs) + block + lead
 
 
@@ -135,10 +132,10 @@ def isolated_prompt(claims: Sequence[str], reference: str, style: str | None = N
 
     It shows neither question nor passages, as for the claim model.
     """
-    prompt = _user(_ISOLATED_TASK) + _styled(style) + _user("Reference: ") + Prompt.untrusted(reference, role="user")
+    prompt = ours(_ISOLATED_TASK) + _styled(style) + ours("Reference: ") + theirs(reference)
     if claims:
-        prompt += _user("\nSaid before: ") + Prompt.untrusted(" ".join(claims), role="user")
-    return prompt + _user("\nClaim:")
+        prompt += ours("\nSaid before: ") + theirs(" ".join(claims))
+    return prompt + ours("\nClaim:")
 
 
 def numbered_prompt(
@@ -158,18 +155,18 @@ def numbered_prompt(
         demonstrations: worked answers to show, 0 … 3.
     """
     titles = {p.id: p.title for p in passages}
-    prompt = _user(_FREE_TASK) + _styled(style)
+    prompt = ours(_FREE_TASK) + _styled(style)
     prompt += _examples([w.render_numbered() for w in WORKED[:demonstrations]])
     last = None
     for i, span in enumerate(sentences, 1):
         if span.passage_id != last:
-            prompt += _user("\n# ") + Prompt.untrusted(titles.get(span.passage_id) or "Passage", "user") + _user("\n")
+            prompt += ours("\n# ") + theirs(titles.get(span.passage_id) or "Passage") + ours("\n")
             last = span.passage_id
-        prompt += _user(f"S{i}: ") + Prompt.untrusted(span.text, role="user") + _user("\n")
-    prompt += _user("\nQuestion: ") + Prompt.untrusted(question, role="user")
+        prompt += ours(f"S{i}: ") + theirs(span.text) + ours("\n")
+    prompt += ours("\nQuestion: ") + theirs(question)
     if problems:
-        prompt += _user("\nYour last reply could not be used: ") + Prompt.untrusted(problems, role="user")
-        prompt += _user(" Reply again in the form asked for.")
+        prompt += ours("\nYour last reply could not be used: ") + theirs(problems)
+        prompt += ours(" Reply again in the form asked for.")
     return prompt
 
 

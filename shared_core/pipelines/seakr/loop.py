@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from shared_core.errors import ContextOverflowError, LimitError
+from shared_core.errors import LimitError
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.confidence import Weighed, reconsider
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
@@ -287,12 +287,7 @@ def _measure_each(
         if len(errors) < len(measured) or not (state.kept and state.options.published.follows_code):
             yield state.run.note("context", f"{len(errors)} of {len(measured)} prompts left out", errors[0].message)
             return measured
-        yield from _give_up_oldest(state, errors[0])
-
-
-def _give_up_oldest(state: _State, error: ContextOverflowError) -> Flow[None]:
-    gone = state.kept.pop(0)
-    yield state.run.note("context", f"passage {gone.id} left out", error.message)
+        yield state.run.note("context", f"passage {state.kept.pop(0).id} left out", errors[0].message)
 
 
 def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:

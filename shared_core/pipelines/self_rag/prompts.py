@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
 from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.decision.reasons import is_refusal
-from shared_core.pipelines.evidence import titled
+from shared_core.pipelines.evidence import ours, theirs, titled
 from shared_core.pipelines.self_rag.segments import WrittenPath, ask_all
 from shared_core.pipelines.support import model_method
 from shared_core.reflection.tokens import (
@@ -58,49 +58,41 @@ class CriticQuestion:
     words: Words
 
 
-def _ours(text: str) -> Prompt:
-    return Prompt.trusted(text, role="user")
-
-
-def _theirs(text: str) -> Prompt:
-    return Prompt.untrusted(text, role="user")
-
-
 def ask_retrieve(question: str) -> CriticQuestion:
     """Is something to be looked up before answering?"""
-    prompt = _ours("Question: ") + _theirs(question)
+    prompt = ours("Question: ") + theirs(question)
     ask = "\nWould passages from documents help to answer it correctly? Reply with one word, yes or no."
-    return CriticQuestion(prompt + _ours(ask), RETRIEVE_WORDS)
+    return CriticQuestion(prompt + ours(ask), RETRIEVE_WORDS)
 
 
 def ask_more(question: str, path: WrittenPath) -> CriticQuestion:
     """Does an answer need one more sentence?"""
-    prompt = _ours("Question: ") + _theirs(question) + _ours("\nAnswer so far: ") + _theirs(said(path))
+    prompt = ours("Question: ") + theirs(question) + ours("\nAnswer so far: ") + theirs(said(path))
     ask = "\nDoes the answer leave part of the question open, so that it needs another sentence? Reply with one word, "
-    return CriticQuestion(prompt + _ours(f"{ask}yes or no."), MORE_WORDS)
+    return CriticQuestion(prompt + ours(f"{ask}yes or no."), MORE_WORDS)
 
 
 def ask_relevant(question: str, passage: Passage) -> CriticQuestion:
     """Does a passage help to answer?"""
-    prompt = _ours("Question: ") + _theirs(question) + _ours("\nPassage: ") + _theirs(titled(passage))
+    prompt = ours("Question: ") + theirs(question) + ours("\nPassage: ") + theirs(titled(passage))
     ask = "\nDoes the passage hold something that helps to answer the question? Reply with one word, yes or no."
-    return CriticQuestion(prompt + _ours(ask), RELEVANT_WORDS)
+    return CriticQuestion(prompt + ours(ask), RELEVANT_WORDS)
 
 
 def ask_support(passage: Passage, text: str) -> CriticQuestion:
     """Ask how far a passage supports a sentence."""
-    prompt = _ours("Judge only by the passage, not by what you know.\nPassage: ") + _theirs(titled(passage))
-    prompt += _ours("\nStatement: ") + _theirs(text)
+    prompt = ours("Judge only by the passage, not by what you know.\nPassage: ") + theirs(titled(passage))
+    prompt += ours("\nStatement: ") + theirs(text)
     ask = "\nHow far does the passage support the statement? Reply with one word: fully, partly, or no (the passage "
-    return CriticQuestion(prompt + _ours(f"{ask}does not say it, or says otherwise)."), SUPPORT_WORDS)
+    return CriticQuestion(prompt + ours(f"{ask}does not say it, or says otherwise)."), SUPPORT_WORDS)
 
 
 def ask_useful(question: str, path: WrittenPath, text: str) -> CriticQuestion:
     """Ask how useful an answer is for its question."""
-    prompt = _ours("Question: ") + _theirs(question)
-    prompt += _ours("\nAnswer: ") + _theirs(f"{said(path)} {text}".strip())
+    prompt = ours("Question: ") + theirs(question)
+    prompt += ours("\nAnswer: ") + theirs(f"{said(path)} {text}".strip())
     ask = "\nHow useful is the answer for the question, from 1 (not at all) to 5 (answers it well)? Reply with the "
-    return CriticQuestion(prompt + _ours(f"{ask}number only."), USEFUL_WORDS)
+    return CriticQuestion(prompt + ours(f"{ask}number only."), USEFUL_WORDS)
 
 
 def said(path: WrittenPath) -> str:
@@ -116,15 +108,15 @@ def write_prompt(question: str, path: WrittenPath, passage: Passage | None, *, s
     """
     what = _task(short=short, closed=closed)
     source = "from what you know" if passage is None else "from the passages alone"
-    prompt = _ours(f"Write {what}, {source}. Write no marks of citations and nothing else. ")
+    prompt = ours(f"Write {what}, {source}. Write no marks of citations and nothing else. ")
     if passage is not None:
-        prompt += _ours(f"If the last passage says nothing that helps, write only: {NOTHING} ")
-    prompt += _ours("\nQuestion: ") + _theirs(question)
+        prompt += ours(f"If the last passage says nothing that helps, write only: {NOTHING} ")
+    prompt += ours("\nQuestion: ") + theirs(question)
     if path.segments:
-        prompt += _ours("\nAnswer so far: ") + _theirs(said(path))
+        prompt += ours("\nAnswer so far: ") + theirs(said(path))
     for used in _evidence(path, passage):
-        prompt += _ours("\nPassage: ") + _theirs(titled(used))
-    return prompt + _ours("\nThe sentence:" if not short else "\nThe answer:")
+        prompt += ours("\nPassage: ") + theirs(titled(used))
+    return prompt + ours("\nThe sentence:" if not short else "\nThe answer:")
 
 
 def _task(*, short: bool, closed: bool) -> str:
