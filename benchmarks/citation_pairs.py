@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared_core.lm.base import BaseLanguageModel, Generate, GenerateResult, Generation
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.reclaim.loop import write
 from shared_core.runtime import flow as flows
 from shared_core.runtime.flow import Resources

@@ -29,8 +29,7 @@ from rich.table import Table
 
 from shared_core.lm.base import Generate, Generation, Prompt
 from shared_core.lm.transformers import TransformersLM
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.self_rag.segments import Job, Written
 from shared_core.pipelines.self_rag.with_tokens import TokenWriter
 from shared_core.reflection import REFLECTION_TOKENS, Path, ReflectionVocabulary, Segment

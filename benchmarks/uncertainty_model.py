@@ -15,7 +15,7 @@ import numpy as np
 
 from shared_core import uncertainty as u
 from shared_core.lm.base import BaseLanguageModel, Capture, Generation, Prompt, SamplingParams
-from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.measure import measure
 from shared_core.runtime.flow import Generate, Resources, run

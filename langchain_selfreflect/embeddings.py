@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
-from shared_core.facades.defaults import default_embedder
+from shared_core.facades.assembly import default_embedder
 from shared_core.retrieval.base import Embedder
 
 

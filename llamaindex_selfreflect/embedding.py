@@ -9,7 +9,7 @@ from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from shared_core.facades.defaults import default_embedder
+from shared_core.facades.assembly import default_embedder
 from shared_core.retrieval.base import Embedder
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from shared_core import SelfReflectEngine
 from shared_core.documents import DocumentIndex
-from shared_core.facades.defaults import default_embedder, default_reader
+from shared_core.facades.assembly import default_embedder, default_reader
 from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.facades.reranker import SelfReflectReranker
 from shared_core.lm import ScriptedLM

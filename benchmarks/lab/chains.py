@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from benchmarks.lab.measure.setting import Lab
 from shared_core.lab.questions import Question
 from shared_core.lm.base import Generation, LanguageModel, SamplingParams
-from shared_core.pipelines.gating.demonstrations import demonstrations
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
 from shared_core.runtime.flow import Generate
 from shared_core.types import Passage
 from shared_core.uncertainty import final_answer, is_answer

@@ -14,8 +14,7 @@ from shared_core.conversation.condense import condense_request
 from shared_core.conversation.rules import Exchange
 from shared_core.evaluation.baselines import plain_prompt
 from shared_core.pipelines.evidence import titled
-from shared_core.pipelines.gating.demonstrations import demonstrations
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, demonstrations, step_prompt
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     REFERENCE_END,

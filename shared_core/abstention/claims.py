@@ -11,7 +11,7 @@ import math
 import random
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -37,10 +37,6 @@ class ClaimSpan:
 
 def split_claims(text: str, splitter: SentenceSplitter = split_sentences) -> list[ClaimSpan]:
     """The claims of an answer: its sentences, without those that hold no letter or digit.
-
-    Args:
-        text: the answer.
-        splitter: finds the sentences.
 
     Raises:
         InputError: ``text`` is not a string.
@@ -125,19 +121,8 @@ class ClaimCache:
         rho = _checks.level(target_accuracy, "target_accuracy")
         return [c for c, p in self._claims.values() if p is not None and _checks.exact(p) > rho]
 
-    @property
-    def unknown(self) -> list[str]:
-        """The claims that were scored without a usable result."""
-        return [c for c, p in self._claims.values() if p is None]
-
-    def __contains__(self, claim: object) -> bool:
-        return isinstance(claim, str) and claim_key(claim) in self._claims
-
     def __len__(self) -> int:
         return len(self._claims)
-
-    def __iter__(self) -> Iterator[str]:
-        return (claim for claim, _ in self._claims.values())
 
 
 _SCALE = re.compile(r"(?<=\d)\s*(?:/|\bout\s+of\b)\s*100\b(?![.,]?\d)", re.IGNORECASE)
@@ -146,9 +131,6 @@ _NUMBER = re.compile(r"[-−+]?\d+(?:[.,/:]\d+)*")
 
 def parse_probability(text: str) -> float | None:
     """The verbalised probability in a reply: an integer 0-100, as ``85``, ``85%``, ``85/100``, ``85 out of 100``.
-
-    Args:
-        text: the reply.
 
     Returns:
         The integer over 100; ``None`` (missing, never a default) if there is no number, more than one different
@@ -201,7 +183,6 @@ def random_subsets(items: Sequence[T], count: int, size: int, seed: int | None =
 
     Args:
         items: for instance the sentences of earlier generations.
-        count: how many subsets.
         size: of each; all items where there are not more.
         seed: the same seed gives the same subsets; ``None`` for others each time.
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.abstention.claims import split_claims
-from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import InputError
 
 __all__ = ["Statement", "Statements", "cut_statements"]
@@ -62,7 +61,7 @@ _ASIDE = re.compile(
     r"(?:any )?(?:more|other|further)? ?questions)[.!,]*\Z",
     re.IGNORECASE,
 )
-_LEANING = re.compile(
+LEANING = re.compile(
     r"(?:(?:and|but|so|then|also|however|therefore|thus)\b,?\s+)?"
     r"(?:he|she|it|they|his|her|hers|its|their|theirs|this|these|those|that|such|both|the former|the latter)\b",
     re.IGNORECASE,
@@ -98,12 +97,8 @@ class Statements:
     left_out: tuple[tuple[int, int], ...]
 
 
-def cut_statements(text: str, splitter: SentenceSplitter = split_sentences) -> Statements:
+def cut_statements(text: str) -> Statements:
     """Cut a written answer into what can be checked.
-
-    Args:
-        text: plain or Markdown.
-        splitter: finds the sentences.
 
     Raises:
         InputError: ``text`` is not a string.
@@ -113,7 +108,7 @@ def cut_statements(text: str, splitter: SentenceSplitter = split_sentences) -> S
     masked, left_out = _mask(text)
     found: list[Statement] = []
     lead = ""  # the line with a colon that the list items here complete
-    sentences = split_claims(masked, splitter)
+    sentences = split_claims(masked)
     for i, sentence in enumerate(sentences):
         start, end = _trim(masked, sentence.start, sentence.end)
         line = masked[sentence.start : sentence.end]
@@ -132,7 +127,7 @@ def cut_statements(text: str, splitter: SentenceSplitter = split_sentences) -> S
 
 
 def _statement(text: str, start: int, end: int, plain: str, lead: str, before: str) -> Statement:
-    leans = _LEANING.match(plain) is not None
+    leans = LEANING.match(plain) is not None
     completes = bool(lead) and plain[:1].islower()  # "The ship: - sailed in 1871"
     fragment = completes or (len(plain.split()) < _FRAGMENT_WORDS and not leans)
     context = lead if (fragment or leans) and lead else before if leans else ""

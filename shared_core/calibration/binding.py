@@ -46,7 +46,6 @@ def require_same(
         what: name for the message ("The calibration").
         bound_to: configuration that it was fitted for.
         configuration: configuration that asks for it.
-        hint: way out.
 
     Raises:
         CalibrationError: they differ; the message names every difference.

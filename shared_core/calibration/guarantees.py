@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -213,14 +213,8 @@ def fit_guarantee(
     if claims and right in (0, len(claims)):
         text += f" All {len(claims)} calibration claims are {'right' if right else 'wrong'}."
     bare = FittedGuarantee(kind, threshold, target_accuracy, alpha, told.n, told.needed_n, text)
-    return FittedGuarantee(
-        kind,
-        threshold,
-        target_accuracy,
-        alpha,
-        told.n,
-        told.needed_n,
-        text,
+    return replace(
+        bare,
         claims=len(claims),
         kept=sum(score > bare.bar for score, _ in claims),
         right=right,

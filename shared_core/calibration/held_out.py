@@ -25,16 +25,15 @@ def import_module(module: str, purpose: str = "Calibration") -> Any:
         raise MissingDependencyError("scikit-learn", extra="eval", purpose=purpose) from error
 
 
-def deal_folds(
-    labels: ArrayLike, groups: Sequence[Hashable] | None = None, folds: int = FOLDS
-) -> NDArray[np.int64] | None:
-    """Assign each row to a fold, with both kinds of label in every fold; deterministic.
+def deal_folds(labels: ArrayLike, groups: Sequence[Hashable] | None = None) -> NDArray[np.int64] | None:
+    """Assign each row to one of ``FOLDS`` folds, with both kinds of label in every fold; deterministic.
+
+    There are fewer folds if one kind of label has fewer groups.
 
     Args:
         labels: (n,) of 0/1.
         groups: (n,) group of each row, never divided (claims about one question resemble each other); by default each
             row is a group of its own.
-        folds: wanted number; fewer if one kind of label has fewer groups.
 
     Returns:
         (n,) fold numbers from 0; ``None`` if holding out rows of a kind would leave none to fit on.
@@ -46,7 +45,7 @@ def deal_folds(
     y = np.asarray(labels).astype(bool)
     number = {group: i for i, group in enumerate(dict.fromkeys(groups))} if groups is not None else {}
     of = np.array([number[g] for g in groups]) if groups is not None else np.arange(len(y))
-    count = min(folds, len(set(of[y])), len(set(of[~y])))
+    count = min(FOLDS, len(set(of[y])), len(set(of[~y])))
     if count < 2:
         return None
     alone = len(set(of)) == len(y)

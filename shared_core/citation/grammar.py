@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shared_core.errors import GrammarError, InputError
 
 __all__ = ["AnswerFormat", "Run", "answer_grammar", "chunk_text", "cut_text", "sentence_rules", "span_rules"]
-
-Tag = str | int
-"""A tag in a grammar: text, or the id of a special token."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # What no quote may hold: unpaired surrogates, and SentencePiece's own sign for a space (U+2581), which its tokenizers
@@ -89,12 +85,8 @@ def is_writable(text: str, tags: Sequence[str]) -> bool:
     return not _UNWRITABLE.search(text) and not any(tag in text for tag in tags)
 
 
-def tag_rule(tag: Tag) -> str:
-    """A tag as a symbol of a rule: a string, or a special token by its id."""
-    if isinstance(tag, int):
-        if tag < 0:
-            raise InputError(f"A special token's id must not be negative, not {tag}.")
-        return f"<[{tag}]>"
+def tag_rule(tag: str) -> str:
+    """A tag as a symbol of a rule; nothing for an empty one."""
     return literal(tag) if tag else ""
 
 
@@ -165,23 +157,9 @@ def _compositions(least: int, most: int, longest: int) -> list[str]:
 # --- spans ---------------------------------------------------------------------------------------------------------
 
 
-def chunk_text(text: str, unit: str) -> list[str]:
-    """Cut into words, white space and marks (``word``) or into characters with what combines with them (``char``)."""
-    if unit == "word":
-        return _WORD.findall(text)
-    chunks: list[str] = []
-    for char in text:
-        joins = chunks and (
-            unicodedata.category(char) in ("Mn", "Me", "Mc", "Cf")
-            or "\U0001f3fb" <= char <= "\U0001f3ff"
-            or chunks[-1][-1] == "\u200d"
-            or (char == "\n" and chunks[-1] == "\r")
-        )
-        if joins:
-            chunks[-1] += char
-        else:
-            chunks.append(char)
-    return chunks
+def chunk_text(text: str) -> list[str]:
+    """Cut into words, white space and marks."""
+    return _WORD.findall(text)
 
 
 def cut_text(text: str, tags: Sequence[str], excluded: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -198,11 +176,9 @@ def cut_text(text: str, tags: Sequence[str], excluded: Iterable[tuple[int, int]]
     return [(low, high) for low, high in pieces if text[low:high].strip()]
 
 
-def span_rules(pieces: Sequence[str], unit: str) -> list[str]:
+def span_rules(pieces: Sequence[str]) -> list[str]:
     """Terminals so that ``QUOTE`` is a substring of one of ``pieces`` that neither starts nor ends with white space."""
-    rules = [
-        f"P{i}: %regex {json.dumps({'substring_chunks': chunk_text(piece, unit)})}" for i, piece in enumerate(pieces)
-    ]
+    rules = [f"P{i}: %regex {json.dumps({'substring_chunks': chunk_text(piece)})}" for i, piece in enumerate(pieces)]
     # A substring grammar also accepts the empty string: the second factor makes that impossible. Python counts the
     # separators U+001C … U+001F as white space, Rust's \s does not.
     trimmed = r"/[^\s\x1c-\x1f]((?s:.)*[^\s\x1c-\x1f])?/"
@@ -212,11 +188,10 @@ def span_rules(pieces: Sequence[str], unit: str) -> list[str]:
 # --- start rules ---------------------------------------------------------------------------------------------------
 
 
-def reference_grammar(rules: Sequence[str], open_tag: Tag, close_tag: Tag) -> str:
-    """One reference: the opening tag, a quote, the closing tag; either tag may be empty, text or a special token."""
-    close = literal(close_tag) if isinstance(close_tag, str) and close_tag else ""
-    start = [tag_rule(open_tag), "REFERENCE", "" if isinstance(close_tag, str) else tag_rule(close_tag)]
-    return "\n".join([f"start: {' '.join(filter(None, start))}", f"REFERENCE: QUOTE {close}".rstrip(), *rules, ""])
+def reference_grammar(rules: Sequence[str], open_tag: str, close_tag: str) -> str:
+    """One reference: the opening tag, a quote, the closing tag; either tag may be empty."""
+    start = f"start: {tag_rule(open_tag)} REFERENCE".replace(":  ", ": ")
+    return "\n".join([start, f"REFERENCE: QUOTE {tag_rule(close_tag)}".rstrip(), *rules, ""])
 
 
 def _claim_rules(form: AnswerFormat, max_chars: int) -> list[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from shared_core.citation import grammar as rules
-from shared_core.citation.grammar import AnswerFormat, Run, Tag
+from shared_core.citation.grammar import AnswerFormat, Run
 from shared_core.citation.sentences import SentenceSplitter, split_sentences
 from shared_core.errors import GrammarError, InputError, PassageError
 from shared_core.lm.requests import Grammar
@@ -74,32 +74,30 @@ class CitationIndex:
         *,
         min_sentences: int = 1,
         max_sentences: int = 3,
-        open_tag: Tag = "",
-        close_tag: Tag = "",
+        open_tag: str = "",
+        close_tag: str = "",
         exclude: Iterable[Span | str] = (),
-        unit: Literal["word", "char"] = "word",
     ) -> Grammar:
         """The grammar of one reference: any tokenization of a quote, and nothing else.
 
         Args:
             mode: ``sentence``: whole sentences, in any order; those that follow each other in a passage are joined by
                 its own white space or by one space, others by one space. ``span``: a substring of one passage that
-                neither starts nor ends with white space.
+                neither starts nor ends with white space, nor cuts through a word (a character of a script without
+                spaces counts as one).
             min_sentences, max_sentences: of a reference (sentence mode), 1 … 64.
-            open_tag, close_tag: text before and after the quote, white space included (``" </reference>"``), or the
-                id of a special token; empty for none. Being part of the grammar, they may merge with their
-                neighbours (``.</``) in any way the tokenizer likes.
+            open_tag, close_tag: text before and after the quote, white space included (``" </reference>"``); empty for
+                none. Being part of the grammar, they may merge with their neighbours (``.</``) in any way the tokenizer
+                likes.
             exclude: sentences already used, as spans or texts (all occurrences of their text); in span mode,
                 stretches that no quote may overlap.
-            unit: where a span may start and end: between words, white space and marks (a character of a script
-                without spaces counts as a word), or between any characters (combining marks stay with their base).
 
         Raises:
             GrammarError: nothing is left that could be cited.
             InputError: a limit or tag is out of range.
         """
         _check_range("min_sentences", min_sentences, "max_sentences", max_sentences, _MOST_SENTENCES)
-        quote = self._quote_rules(mode, min_sentences, max_sentences, _texts(exclude), unit, (open_tag, close_tag))
+        quote = self._quote_rules(mode, min_sentences, max_sentences, _texts(exclude), (open_tag, close_tag))
         return Grammar(rules.reference_grammar(quote, open_tag, close_tag), name=f"reference ({mode})")
 
     def answer_grammar(
@@ -113,7 +111,6 @@ class CitationIndex:
         max_claim_chars: int = 600,
         reuse: bool = True,
         exclude: Iterable[Span | str] = (),
-        unit: Literal["word", "char"] = "word",
     ) -> Grammar:
         """The grammar of a whole answer: ``min_pairs`` … ``max_pairs`` pairs of a quote and a claim (``layout``).
 
@@ -135,7 +132,7 @@ class CitationIndex:
             raise InputError(f"max_claim_chars must be at least 1, not {max_claim_chars}.")
         used = _texts(exclude)
         if reuse:
-            quote = self._quote_rules(mode, min_sentences, max_sentences, used, unit, ())
+            quote = self._quote_rules(mode, min_sentences, max_sentences, used, ())
             lark = rules.answer_grammar(quote, self.layout, min_pairs, max_pairs, max_claim_chars)
         else:
             if mode != "sentence" or max_sentences != 1:
@@ -147,21 +144,19 @@ class CitationIndex:
             lark = rules.distinct_answer_grammar(texts, self.layout, min_pairs, max_pairs, max_claim_chars)
         return Grammar(lark, name=f"answer ({mode})")
 
-    def _quote_rules(
-        self, mode: Mode, least: int, most: int, used: frozenset[str], unit: str, tags: tuple[Tag, ...]
-    ) -> list[str]:
-        forbidden = (*self.layout.tags, *(t.strip() for t in tags if isinstance(t, str) and t.strip()))
+    def _quote_rules(self, mode: Mode, least: int, most: int, used: frozenset[str], tags: tuple[str, ...]) -> list[str]:
+        forbidden = (*self.layout.tags, *(t.strip() for t in tags if t.strip()))
         if mode == "sentence":
             return rules.sentence_rules(self._runs(used, forbidden), least, most)
-        if mode != "span" or unit not in ("word", "char"):
-            raise InputError(f"mode must be 'sentence' or 'span' and unit 'word' or 'char', not {mode!r}, {unit!r}.")
+        if mode != "span":
+            raise InputError(f"mode must be 'sentence' or 'span', not {mode!r}.")
         pieces = []
         for passage in self.passages:
             holes = [(at, at + len(text)) for text in used for at in find_all(text, passage.text)]
             pieces += [passage.text[low:high] for low, high in rules.cut_text(passage.text, forbidden, holes)]
         if not pieces:
             raise _nothing_left()
-        return rules.span_rules(list(dict.fromkeys(pieces)), unit)
+        return rules.span_rules(list(dict.fromkeys(pieces)))
 
     def _runs(self, used: frozenset[str], tags: tuple[str, ...]) -> list[Run]:
         """Consecutive sentences that can be cited, each run as long as possible."""

@@ -27,7 +27,7 @@ R = TypeVar("R")
 _RLOO = "RLOO and its reward"
 
 
-# --- ReClaim and Self-RAG --------------------------------------------------------------------------------------------
+# --- ReClaim and Self-RAG ------------------------------------------------------------------------------------------
 
 
 @reports_errors
@@ -86,7 +86,7 @@ def show_balance(balance: Mapping[str, Mapping[str, int]]) -> None:
         out.print(f"{task}: {shares}")
 
 
-# --- ReSearch --------------------------------------------------------------------------------------------------------
+# --- ReSearch ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +228,7 @@ def _reward_settings(rows: Sequence[Path], options: RewardOptions) -> SelfReflec
     return with_set(made if target is None else made.replace(target_accuracy=target), options.set)
 
 
-# --- shared ----------------------------------------------------------------------------------------------------------
+# --- shared --------------------------------------------------------------------------------------------------------
 
 
 def _train_role(training: TrainingOptions, role: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shared_core.types import Passage
 
 
-# --- ReClaim's rows from answers -------------------------------------------------------------------------------------
+# --- ReClaim's rows from answers -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ def reclaim_rows_command(
     out.print(f"written: {output}")
 
 
-# --- questions that a model labels or answers ------------------------------------------------------------------------
+# --- questions that a model labels or answers ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +307,7 @@ def reclaim_answers_command(
     out.print(f"written: {run.output / 'answers.jsonl'}")
 
 
-# --- parts -----------------------------------------------------------------------------------------------------------
+# --- parts ---------------------------------------------------------------------------------------------------------
 
 
 def _own_passages(question: Question) -> tuple[Passage, ...] | None:

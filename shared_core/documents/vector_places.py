@@ -36,7 +36,7 @@ class ManifestVectors:
     def add(self, passages: Iterable[Passage]) -> None:
         """Embed and store passages."""
         batch = list(passages)
-        embedded = embed_passages(self._embedder, batch, "sentence")
+        embedded = embed_passages(self._embedder, batch)
         self._manifest.put_vectors((p.id, one.coded.to_bytes()) for p, one in zip(batch, embedded))
 
     def delete(self, ids: Iterable[str]) -> None:

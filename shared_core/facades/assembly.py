@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
 from shared_core.calibration import FittedGuarantee
 from shared_core.calibration.calibration import Calibration
 from shared_core.calibration.stack import AnyCalibration, Stack
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.facades.arguments import as_settings, no_retriever
-from shared_core.facades.defaults import default_critic, default_embedder, default_reader
 from shared_core.lm.base import LanguageModel
-from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.reading.expected import ExpectedShare
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime.flow import LeafRequest, Resources
 from shared_core.settings import SelfReflectSettings
+
+T = TypeVar("T")
 
 ROLES = ("default", "reference", "claim", "judge")
 """Roles of models: ``default`` is used for missing ones; ``reference`` and ``claim`` write (ReClaim); ``judge`` decides
@@ -154,3 +158,49 @@ def _load_calibrations(settings: SelfReflectSettings) -> Mapping[str, AnyCalibra
     from shared_core.calibration import io as calibration_io
 
     return calibration_io.load(settings.calibration)
+
+
+# --- defaults of the process ---------------------------------------------------------------------------------------
+
+_LOCK = threading.Lock()
+_MADE: dict[type, Any] = {}
+
+
+def default_reader() -> Reader:
+    """Return the shipped extractive reader, one for the whole process; its model is loaded at first use."""
+    from shared_core.reading.extractive import ExtractiveReader
+
+    return _one_in_a_process(ExtractiveReader, default_reader)
+
+
+def default_embedder() -> Embedder:
+    """Return the MiniLM embedder, one for the whole process; its model is loaded at first use."""
+    from shared_core.retrieval.embedding import MiniLMEmbedder
+
+    return _one_in_a_process(MiniLMEmbedder, default_embedder)
+
+
+def default_critic() -> SupportScorer | None:
+    """Return the shipped critic, one for the whole process; ``None`` if its packages are not installed."""
+    if any(find_spec(name) is None for name in ("onnxruntime", "tokenizers", "py3langid")):
+        return None
+    from shared_core.reading.critic import CriticSupportScorer
+
+    return _one_in_a_process(CriticSupportScorer, default_critic)
+
+
+def _one_in_a_process(kind: type[T], find: Callable[[], object]) -> T:
+    """Return the one object of its kind; a pickle or copy of it becomes the result of ``find`` where it arrives."""
+
+    def reduce(self: object) -> tuple[Callable[[], object], tuple[()]]:
+        return find, ()
+
+    def copy(self: T, memo: object) -> T:
+        return self
+
+    with _LOCK:
+        if kind not in _MADE:
+            names = {"__reduce__": reduce, "__deepcopy__": copy, "__module__": kind.__module__, "__doc__": kind.__doc__}
+            _MADE[kind] = type(kind.__name__, (kind,), names)()
+        made: T = _MADE[kind]
+        return made

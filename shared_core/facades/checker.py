@@ -13,8 +13,7 @@ from shared_core.errors import InputError, SelfReflectError
 from shared_core.facades.assembly import Parts
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.check import STACK_LEFT_OUT, VERDICTS, check
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.decision.wording import is_abstention
 from shared_core.pipelines.necessity import require_scores
 from shared_core.reading.base import Reader, SupportScorer

@@ -32,9 +32,9 @@ from shared_core.reading.questions import asks_nothing
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
-from shared_core.runtime.deadline import Deadline
 from shared_core.runtime.flow import Embed, Flow, Generate, Judge, LeafRequest, Read, Report, Retrieve
 from shared_core.runtime.replies import readable
+from shared_core.runtime.requests import Deadline
 from shared_core.settings import GuaranteeName, SelfReflectSettings
 from shared_core.types import Answer, Event, Finished, Passage, TextDelta
 

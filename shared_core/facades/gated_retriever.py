@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Literal, Self
 
 from shared_core.calibration.stack import AnyCalibration
@@ -14,14 +13,15 @@ from shared_core.facades.arguments import check_count
 from shared_core.facades.assembly import Parts, compares_meanings, load, require_retriever
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.gating.retrieve import gated_retrieval
+from shared_core.pipelines.gating.query import GatedResult as GatedResult
+from shared_core.pipelines.gating.query import gated_retrieval
 from shared_core.reading.base import SupportScorer
 from shared_core.retrieval.base import Embedder, Retriever
 from shared_core.runtime import flow as flows
 from shared_core.runtime.budget import Meter
 from shared_core.runtime.flow import Embed, Flow, LeafRequest, Retrieve
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Decision, Passage
+from shared_core.types import Passage
 
 GateName = Literal["uncertainty", "flare", "dragin", "always"]
 GATES: tuple[str, ...] = ("uncertainty", "flare", "dragin", "always")
@@ -30,25 +30,6 @@ GATES: tuple[str, ...] = ("uncertainty", "flare", "dragin", "always")
 def usual_gate(lm: LanguageModel | None) -> GateName:
     """Return the default gate: ``always`` without a model, since nothing can be measured."""
     return "always" if lm is None else "uncertainty"
-
-
-@dataclass(frozen=True, slots=True)
-class GatedResult:
-    """Decision of the gate, with the passages.
-
-    Attributes:
-        passages: empty if the model knows; the metadata says why they were retrieved
-            (``selfreflect_gate``, ``selfreflect_reason``, ``selfreflect_query``, ``selfreflect_estimator``,
-            ``selfreflect_uncertainty``).
-        retrieved: whether the retriever was asked.
-        draft: the model's own answer, without passages.
-        trace: all decisions.
-    """
-
-    passages: tuple[Passage, ...]
-    retrieved: bool
-    draft: str
-    trace: tuple[Decision, ...]
 
 
 class GatedRetriever:
@@ -143,9 +124,4 @@ class GatedRetriever:
             raise QuestionError(f"A query must be non-empty text, not {query!r}.")
         check_count("k", k)
         run = QuestionRun(self.settings, self._context)
-        return Meter(self.settings).watch(_ask_gate(query.strip(), k, run))
-
-
-def _ask_gate(query: str, k: int, run: QuestionRun) -> Flow[GatedResult]:
-    passages, retrieved, draft, trace = yield from gated_retrieval(query, k, run)
-    return GatedResult(passages, retrieved, draft, trace)
+        return Meter(self.settings).watch(gated_retrieval(query.strip(), k, run))

@@ -11,8 +11,7 @@ from shared_core.facades.assembly import Parts, compares_meanings, load
 from shared_core.lm.base import LanguageModel
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.rerank import Ranked, rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
-from shared_core.pipelines.self_rag.choose import require_tokens
-from shared_core.pipelines.self_rag.relevance import rerank_by_relevance
+from shared_core.pipelines.self_rag.choose import require_tokens, rerank_by_relevance
 from shared_core.reading.base import Reader, SupportScorer
 from shared_core.retrieval.base import Embedder
 from shared_core.runtime import flow as flows
@@ -105,12 +104,11 @@ class SelfReflectReranker:
 
     def _rank(self, question: str, passages: Sequence[Passage], top_n: int | None) -> Flow[list[Ranked]]:
         run = QuestionRun(self.settings, self._context)
-        if self.method == "uncertainty":
-            ranked = yield from rerank_by_uncertainty(question, passages, run)
-        elif self.method == "relevance":
-            ranked = yield from rerank_by_relevance(question, passages, run)
-        elif self.method == "critic":
-            ranked = yield from rerank_by_rating(question, passages, run)
-        else:
-            ranked = yield from rerank_by_reading(question, passages, run)
+        ways = {
+            "uncertainty": rerank_by_uncertainty,
+            "relevance": rerank_by_relevance,
+            "critic": rerank_by_rating,
+            "reading": rerank_by_reading,
+        }
+        ranked = yield from ways[self.method](question, passages, run)
         return ranked[:top_n]

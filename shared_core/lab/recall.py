@@ -10,9 +10,8 @@ from shared_core.lab.questions import Question
 from shared_core.lab.setup import LabSetup
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.gating.choose import choose_estimator
-from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
 from shared_core.runtime.flow import run
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.types import Passage

@@ -20,7 +20,6 @@ class LoopThread:
     The thread starts at the first call and ends with ``close`` or when the object is collected.
 
     Args:
-        name: of the thread.
         cleanup: runs on the loop at its end; must not hold on to the owner of this object.
     """
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from shared_core.errors import InputError, MissingDependencyError, ModelLoadError
 from shared_core.lm._hf.adapter import find_adapter
-from shared_core.lm._hf.gguf import find_gguf, load_gguf
+from shared_core.lm._hf.adapter import pack_adapter as pack_adapter
+from shared_core.lm._hf.gguf import find_gguf, first_line, load_gguf
 from shared_core.lm._hf.traits import context_length as context_length
 
 
@@ -116,7 +117,7 @@ def _read_folder(
         if isinstance(error, MemoryError):
             raise
         raise ModelLoadError(
-            f"No causal language model could be loaded from {name!r}: {type(error).__name__}: {_first_line(error)}",
+            f"No causal language model could be loaded from {name!r}: {type(error).__name__}: {first_line(error)}",
             hint=_load_hint(name, local, offline),
         ) from error
     _check_complete(name, report)
@@ -205,10 +206,6 @@ def _load_hint(name: str, local: bool, offline: bool) -> str:
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         return "There is no such folder."
     return "Check the name, the network and access to the model, or give the path of a checkpoint on this machine."
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300]
 
 
 def default_device() -> str:

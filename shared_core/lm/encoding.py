@@ -83,21 +83,15 @@ class Encoder:
         if prompt.is_chat:
             parts, own_start = self._render(prompt)
         ids = self._join(parts, "first")
-        if own_start or (parts and parts[0].token_ids is not None):
-            prefix: list[int] = []
-        else:
-            prefix = self.prefix_ids
-        if prefix and ids[: len(prefix)] == prefix:
-            prefix = []
-        ids = prefix + ids
-        if not ids:
-            start = self.tokenizer.bos_token_id
-            if start is None:
-                start = self.tokenizer.eos_token_id
-            if start is None:
-                raise InputError("An empty prompt cannot be continued: the tokenizer has no BOS token.")
-            ids = [int(start)]
-        return ids
+        starts = own_start or (parts and parts[0].token_ids is not None)
+        if not starts and ids[: len(self.prefix_ids)] != self.prefix_ids:
+            ids = self.prefix_ids + ids
+        if ids:
+            return ids
+        start = self.tokenizer.bos_token_id if self.tokenizer.bos_token_id is not None else self.tokenizer.eos_token_id
+        if start is None:
+            raise InputError("An empty prompt cannot be continued: the tokenizer has no BOS token.")
+        return [int(start)]
 
     def encode_continuation(self, prompt: Prompt) -> list[int]:
         """Encode text that follows a prompt: no BOS, no leading space of the tokenizer's own, no template."""

@@ -44,26 +44,17 @@ COMMON_CONTROL_STRINGS: tuple[str, ...] = (
 """Control tokens of widespread chat models; a server's tokenizer is unknown, so all of them are meant."""
 
 
-def neutralise(text: str, control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> str:
-    """Break every control string in ``text``, reversibly (``restore``).
+def neutralise_stretches(stretches: Sequence[Stretch], control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> str:
+    """Join stretches, breaking control strings that lie at least partly in untrusted ones; ``restore`` undoes it.
 
-    Every occurrence, overlapping ones and those in another case or a compatibility form (full-width brackets that
-    a normalising tokenizer would fold) included, gets ``MARK`` behind its first character. Marks that were there
-    before are doubled. Reading is by code points; nothing else changes.
+    What a run of trusted stretches says by itself stays. Every other occurrence, over however many stretches it
+    reaches, overlapping ones and those in another case or a compatibility form (full-width brackets that a normalising
+    tokenizer would fold) included, is broken by a mark (``mark_places``). Marks that were there before are doubled.
+    Reading is by code points; nothing else changes.
 
     Raises:
         InputError: a control string is shorter than two characters or contains the mark, so that no mark could
             break it.
-    """
-    return neutralise_stretches([(text, False)], control_strings)
-
-
-def neutralise_stretches(stretches: Sequence[Stretch], control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> str:
-    """Join stretches, breaking control strings that lie at least partly in untrusted ones.
-
-    What a run of trusted stretches says by itself stays. Every other occurrence, over however many stretches it
-    reaches, is broken by a mark (``mark_places``). ``restore`` gives back the text of all stretches. Raises as
-    ``neutralise``.
     """
     text = "".join(t for t, _ in stretches)
     places = mark_places(stretches, control_strings)
@@ -80,7 +71,7 @@ def neutralise_stretches(stretches: Sequence[Stretch], control_strings: Iterable
 
 
 def mark_places(stretches: Sequence[Stretch], control_strings: Iterable[str] = COMMON_CONTROL_STRINGS) -> list[int]:
-    """Return where marks go, as ascending offsets into the joined stretches. Raises as ``neutralise``.
+    """Return where marks go, as ascending offsets into the joined stretches. Raises as above.
 
     An occurrence that begins in untrusted text is broken behind its first character. One that begins in trusted text
     and reaches beyond it is broken where that run of trusted text ends, which is never inside of an occurrence that
@@ -112,7 +103,7 @@ def mark_places(stretches: Sequence[Stretch], control_strings: Iterable[str] = C
 
 
 def restore(text: str) -> str:
-    """Undo ``neutralise``: ``restore(neutralise(t, s)) == t`` for every ``t`` and ``s``."""
+    """Undo ``neutralise_stretches``: give back the text of all stretches, whatever they hold."""
     return _RUN.sub(lambda run: MARK * (len(run[0]) // 2), text)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -134,24 +135,27 @@ class TracingLM:
     # --- recording ---------------------------------------------------------------------------------------------
 
     def _record(self, call: Callable[[Sequence[Q]], list[R]], requests: Sequence[Q]) -> list[R]:
+        with self._recording(requests) as end:
+            return end(call(requests))
+
+    async def _arecord(self, call: Callable[[Sequence[Q]], Awaitable[list[R]]], requests: Sequence[Q]) -> list[R]:
+        with self._recording(requests) as end:
+            return end(await call(requests))
+
+    @contextmanager
+    def _recording(self, requests: Sequence[Q]) -> Iterator[Callable[[list[R]], list[R]]]:
+        """Write the requests, and give a function that writes their results; or what is raised, a cancellation too."""
         numbers, start = self._begin(requests), time.monotonic()
+
+        def end(results: list[R]) -> list[R]:
+            self._end(numbers, requests, results, time.monotonic() - start)
+            return results
+
         try:
-            results = call(requests)
+            yield end
         except BaseException as error:
             self._fail(numbers, error)
             raise
-        self._end(numbers, requests, results, time.monotonic() - start)
-        return results
-
-    async def _arecord(self, call: Callable[[Sequence[Q]], Awaitable[list[R]]], requests: Sequence[Q]) -> list[R]:
-        numbers, start = self._begin(requests), time.monotonic()
-        try:
-            results = await call(requests)
-        except BaseException as error:  # a cancellation too
-            self._fail(numbers, error)
-            raise
-        self._end(numbers, requests, results, time.monotonic() - start)
-        return results
 
     def _begin(self, requests: Sequence[Q]) -> list[int]:
         numbers = [next(self._numbers) for _ in requests]

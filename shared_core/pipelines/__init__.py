@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from shared_core.errors import SettingsError
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.runtime.flow import Flow
 from shared_core.settings import PipelineName
 from shared_core.types import Answer

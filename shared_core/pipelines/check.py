@@ -23,18 +23,17 @@ from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import (
     CANNOT_JUDGE,
     NOTHING_RETRIEVED,
-    OUT_OF_BUDGET,
-    OUT_OF_TIME,
     SUPPORT_BELOW_TARGET,
     SUPPORT_UNKNOWN,
+    limit_reason,
 )
 from shared_core.pipelines.evidence import Evidence, Window, gather, titled
 from shared_core.pipelines.necessity import ask_necessity, require_scores
-from shared_core.pipelines.short_answers import find_short_answers
 from shared_core.pipelines.support import (
     MODEL_ALONE,
     MODEL_ALONE_AT_MOST,
     ask_model,
+    find_short_answers,
     model_method,
     support,
     support_method,
@@ -81,10 +80,8 @@ def check(
     """Check a written answer.
 
     Args:
-        answer: its text.
         question: that it answers; empty if there is none. Fragments such as "1871." are judged together with it.
         passages: to check against; ``None`` retrieves ``top_k`` for each claim, and for the question.
-        run: of this answer.
         necessary: also test whether the model states each claim because of what it cites (``Claim.necessity``).
 
     Returns:
@@ -237,7 +234,6 @@ def _ask(
 
     Args:
         pairs: (evidence, claim) of each claim.
-        run: of this answer.
         around: in the same shape, text that may name what the evidence speaks of.
     """
     contexts = [text for some in around for text in some] if around is not None else None
@@ -450,7 +446,7 @@ def _reason(counts: dict[ClaimVerdict, int], evidence: Evidence, run: QuestionRu
     if not sum(counts.values()):
         return NOTHING_STATED
     if run.trace.limit is not None:
-        return OUT_OF_TIME if isinstance(run.trace.limit, DeadlineError) else OUT_OF_BUDGET
+        return limit_reason(run.trace.limit)
     if not evidence.windows:
         return NOTHING_RETRIEVED
     if counts["contradicted"]:

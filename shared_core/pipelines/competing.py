@@ -13,13 +13,12 @@ import re
 from collections.abc import Sequence
 
 from shared_core.citation.facts import compare_claim
-from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.trust import ModelTrust, Reply
-from shared_core.pipelines.evidence import quoted_places, titled
-from shared_core.pipelines.extractive import QUOTES, claims_from
-from shared_core.reading.base import Reading, ReadResult
-from shared_core.runtime.flow import Flow, Read
+from shared_core.pipelines.evidence import cited_spans, quote_of, quoted_places, titled, words_only
+from shared_core.pipelines.extractive import QUOTES, claims_from, try_reader
+from shared_core.reading.base import Reading
+from shared_core.runtime.flow import Flow
 from shared_core.types import Claim, Passage, Signals
 
 ANSWERED_BY = "embedded default"
@@ -68,10 +67,8 @@ def compete(
     """Compare a model's claims with the reader's best quotes of the same passages.
 
     Args:
-        question: the user's question.
         claims: of the model, weighed; none if it declined.
         readings: of the passages, best first; asked for here if there are none.
-        passages: that the model was shown.
         run: of the question. Without ``settings.compete``, a reader or a model the claims stay as they are.
 
     Returns:
@@ -82,7 +79,8 @@ def compete(
         return Competition(list(claims), tuple(readings))
     answerable = None
     if not readings:
-        result = yield from _read(question, passages, run)
+        result = yield from try_reader(question, passages, QUOTES, run)
+        run.abilities.expected.see(result)
         readings, answerable = result.readings, result.answerable
     found = compare(question, claims, readings, passages, run)
     if found is None:
@@ -106,7 +104,8 @@ def compete(
     if not wins:
         return Competition(list(claims), tuple(readings), answerable=answerable)
     # Only one of two different answers can be right, so what remains for the model's is what the quote leaves.
-    lowered = [_lowered(c, 1 - found.together) for c in claims]
+    left = 1 - found.together
+    lowered = [c if c.support is None else dataclasses.replace(c, support=min(c.support, left)) for c in claims]
     share = found.together / found.probability
     scaled = [dataclasses.replace(c, support=(c.support or 0.0) * share) for c in found.own]
     return Competition([*scaled, *lowered], tuple(readings), True, answerable)
@@ -149,7 +148,7 @@ def compare(
     p = own[0].support if own else None
     if p is None:
         return None
-    borne_out = [c for c in claims if not compare_claim(c.text, " ".join(q.quote for q in c.citations)).refuted]
+    borne_out = [c for c in claims if not compare_claim(c.text, quote_of(c)).refuted]
     reply: Reply = "differs" if borne_out else "contradicts" if claims else "declines"
     if any(same_answer(c, own[0], question) for c in borne_out):
         reply = "agrees"
@@ -175,15 +174,15 @@ def own_claims(readings: Sequence[Reading], passages: Sequence[Passage], run: Qu
 
 def same_answer(claim: Claim, own: Claim, question: str) -> bool:
     """Return whether a model's claim holds the reader's short answer (or is held by it), or repeats its quote."""
-    said = _words(claim.short_answer or claim.text)
-    whole = _words(claim.text)
-    short = _words(own.short_answer or "")
-    asked = set(_words(question).split())
+    said = words_only(claim.short_answer or claim.text)
+    whole = words_only(claim.text)
+    short = words_only(own.short_answer or "")
+    asked = set(words_only(question).split())
     if short and set(short.split()) - asked:
         return f" {short} " in f" {whole} " or (bool(set(said.split()) - asked) and f" {said} " in f" {short} ")
     if not short and quoted_places(claim) & quoted_places(own):
         return True  # the reader names no part of the sentence that both take for the answer
-    return f" {whole} " in f" {_words(own.text)} "
+    return f" {whole} " in f" {words_only(own.text)} "
 
 
 _NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
@@ -193,28 +192,6 @@ _NAME = re.compile(r"(?<=\s)[^\W\d_]\w*|\d+(?:[.,]\d+)*")
 def named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | None:
     """Return the share of the question's names and numbers that the passages cited hold; ``None`` if it has none."""
     names = {n.casefold() for n in _NAME.findall(question) if n[0].isupper() or n[0].isdigit()}
-    cited = {s.passage_id for citation in claim.citations for s in citation.primary}
+    cited = {s.passage_id for s in cited_spans(claim)}
     held = set(re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(titled(p) for p in passages if p.id in cited).casefold()))
     return sum(n in held for n in names) / len(names) if names and cited else None
-
-
-def _read(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[ReadResult]:
-    """Ask the reader; nothing is known where it cannot be asked or there is no time."""
-    try:
-        result: ReadResult = yield Read(question, tuple(passages), QUOTES, run.abilities.expected.value)
-    except LimitError as error:
-        yield run.stop(error)
-        return ReadResult(())
-    except SelfReflectError as error:
-        yield run.note("read", "unknown", error.message)
-        return ReadResult(())
-    run.abilities.expected.see(result)
-    return result
-
-
-def _lowered(claim: Claim, most: float) -> Claim:
-    return claim if claim.support is None else dataclasses.replace(claim, support=min(claim.support, most))
-
-
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))

@@ -12,15 +12,13 @@ from collections.abc import Sequence
 
 from shared_core.errors import BudgetError, LimitError, SelfReflectError
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
-from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.keeping import merge_duplicates
+from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.wording import assemble_uncited
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, extractive
 from shared_core.pipelines.gating.choose import choose_estimator, choose_threshold, estimator_report
-from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval
 from shared_core.pipelines.reclaim.loop import write
 from shared_core.pipelines.rerank import rerank_by_rating, rerank_by_reading, rerank_by_uncertainty
@@ -117,13 +115,9 @@ def _rerank(question: str, found: Sequence[Passage], method: str, run: QuestionR
     ways = {"reading": rerank_by_reading, "critic": rerank_by_rating, "uncertainty": rerank_by_uncertainty}
     try:
         ranked = yield from ways[method](question, found, run)
-    except BudgetError as error:
-        yield run.note("rerank", "left out", error.message, method=method)
-        return list(found[: run.settings.top_k])
-    except LimitError:
-        raise
     except SelfReflectError as error:
-        if run.settings.rerank != "auto" or method == "uncertainty":
+        asked_for = run.settings.rerank != "auto" or method == "uncertainty"
+        if not isinstance(error, BudgetError) and (asked_for or isinstance(error, LimitError)):
             raise
         yield run.note("rerank", "left out", error.message, method=method)  # go on as if there were no re-ranker
         return list(found[: run.settings.top_k])

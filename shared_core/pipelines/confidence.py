@@ -21,24 +21,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import re
 from collections.abc import Sequence
 from importlib import resources
 
 from shared_core.calibration.stack import Stack
 from shared_core.citation.facts import Comparison, compare_claim
-from shared_core.errors import LimitError, SelfReflectError
 from shared_core.pipelines.competing import ANSWERED_BY, compare, compete, has_rival, named, same_answer, trust_in
-from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.keeping import merge_duplicates
+from shared_core.pipelines.decision.decide import DecisionRequest, decide, merge_duplicates
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.disagreeing import add_contradiction
-from shared_core.pipelines.evidence import titled
-from shared_core.pipelines.extractive import claims_from
-from shared_core.pipelines.support import ask_model, model_method, support, support_method
+from shared_core.pipelines.evidence import cited_spans, known_probability, quote_of, titled, words_only
+from shared_core.pipelines.extractive import claims_from, try_reader
+from shared_core.pipelines.support import ask_model, model_method, support, support_method, try_critic
 from shared_core.reading.base import Reading, ReadResult
-from shared_core.runtime.flow import Flow, Judge, Read
-from shared_core.types import Answer, Claim, Passage, Signals, Span
+from shared_core.runtime.flow import Flow
+from shared_core.types import Answer, Claim, Passage, Signals
 from shared_core.uncertainty import final_answer
 
 GENERAL = "general"
@@ -78,10 +75,6 @@ def weigh(
     is: nobody but the model could judge it.
 
     Args:
-        question: the user's question.
-        claims: with their citations.
-        passages: that were read, best first.
-        run: of the question.
         judged: ``entailed`` comes from the engine's own judge or critic already, which is not asked again.
 
     Returns:
@@ -132,9 +125,9 @@ def _hold_to_facts(
     out: list[Claim] = []
     found: list[str] = []
     for claim in claims:
-        cited = dict.fromkeys(s.passage_id for s in _spans(claim))
+        cited = dict.fromkeys(s.passage_id for s in cited_spans(claim))
         context = "\n".join([question, *(titled(by_id[i]) for i in cited if i in by_id)])
-        facts = compare_claim(claim.text, _quote(claim), context) if cited else Comparison()
+        facts = compare_claim(claim.text, quote_of(claim), context) if cited else Comparison()
         found += [str(m) for m in facts.mismatches]
         capped = None if claim.support is None else facts.cap(claim.support)
         out.append(claim if capped == claim.support else dataclasses.replace(claim, support=capped))
@@ -160,17 +153,18 @@ def _gather(
     entailed = [None] * len(cited) if judged else (yield from _ask_judge(cited, run))
     answers = yield from _ask_critic(question, cited, passages, run)
     quoted = _best_of_quotes(cited, read)
-    own = [r.short_answer.text for r in read.readings[:1] if r.short_answer and _believed(r.probability)]
+    believed = [r for r in read.readings[:1] if (r.probability or 0.0) > _READER_BELIEVES]
+    own = [r.short_answer.text for r in believed if r.short_answer]
     beside = compare(question, cited, read.readings, passages, run) if has_rival(run) else None
     agrees = [beside is not None and same_answer(c, beside.own[0], question) for c in cited]
     together = beside.together if beside else None
     found = [
         dataclasses.replace(
             claim.signals,
-            entailed=_lowest(_probability(entailed[i]), claim.signals.entailed),
-            answers=_probability(answers[i]),
-            quoted=_probability(quoted[i]),
-            sufficient=_probability(read.answerable),
+            entailed=_lowest(known_probability(entailed[i]), claim.signals.entailed),
+            answers=known_probability(answers[i]),
+            quoted=known_probability(quoted[i]),
+            sufficient=known_probability(read.answerable),
             agreement=_agreement(claim.text, own) if own else claim.signals.agreement,
             seconded=together if agrees[i] else None,
             rival=None if agrees[i] else together,
@@ -182,10 +176,6 @@ def _gather(
     if _judge_alone(run):
         return found  # as published: no other signal is asked for
     return (yield from _ask_model(question, cited, found, run))
-
-
-def _believed(probability: float | None) -> bool:
-    return probability is not None and probability > _READER_BELIEVES
 
 
 def decide_weighed(
@@ -203,9 +193,6 @@ def decide_weighed(
     The embedded default's own quotes compete with them (``competing``).
 
     Args:
-        question, passages, run: of the question.
-        weighed: the claims with their support.
-        pipeline: its name, for the metadata.
         reason: for abstaining, if the pipeline knows more than claims and passages tell.
         found: all passages that were retrieved, if the claims were weighed beside those: without a model all of them
             would be read.
@@ -219,7 +206,7 @@ def decide_weighed(
         [claims[i] for i in sorted(surest[: run.settings.max_claims])], quotes, list(everywhere.values()), question
     )
     # The reader's quotes may stand in a passage that the model was not shown.
-    cited = {s.passage_id for c in shown for s in _spans(c)} - {p.id for p in passages}
+    cited = {s.passage_id for c in shown for s in cited_spans(c)} - {p.id for p in passages}
     passages = [*passages, *(p for p in found if p.id in cited)]
     request = DecisionRequest(
         question,
@@ -313,11 +300,6 @@ def most_doubtful(signals: Signals) -> float | None:
     return min(signals.entailed, *of_answer)
 
 
-def _probability(value: float | None) -> float | None:
-    """Return the value if it is a probability; NaN and numbers outside [0, 1] are unknown."""
-    return value if value is not None and 0.0 <= value <= 1.0 else None
-
-
 def _ask_judge(cited: Sequence[Claim], run: QuestionRun) -> Flow[list[float | None]]:
     """Ask the engine's judge, else the critic, whether each claim follows from its quotes; unknown without either."""
     method, alone = support_method(run.abilities), _judge_alone(run)
@@ -325,18 +307,18 @@ def _ask_judge(cited: Sequence[Claim], run: QuestionRun) -> Flow[list[float | No
     brought = run.abilities.scorer is None and all(c.signals.entailed is not None for c in cited)
     if method not in ("judge", "critic") and (not alone or brought):
         return [None] * len(cited)  # the model is asked later, and only about claims that nobody else can judge
-    entailed = yield from support([(_quote(c), c.text) for c in cited], run)
+    entailed = yield from support([(quote_of(c), c.text) for c in cited], run)
     if method == "critic" and not alone:
         # A claim that repeats words of its quote follows from it, whatever a trained critic makes of the style: also
         # where it says no more than that they are the answer.
-        repeats = [any(_contains(_quote(c), said) for said in (c.text, final_answer(c.text) or "")) for c in cited]
+        repeats = [any(_contains(quote_of(c), said) for said in (c.text, final_answer(c.text) or "")) for c in cited]
         entailed = [1.0 if repeat else p for repeat, p in zip(repeats, entailed)]
     return entailed
 
 
 def _contains(quote: str, claim: str) -> bool:
     """Return whether the words of the claim are a run of words of the quote."""
-    return bool(words := _words(claim)) and f" {words} " in f" {_words(quote)} "
+    return bool(words := words_only(claim)) and f" {words} " in f" {words_only(quote)} "
 
 
 def _ask_reader(
@@ -346,26 +328,10 @@ def _ask_reader(
     if not run.abilities.has_reader or not passages:
         return ReadResult(())
     # One request for all claims: the reader encodes each passage once, whatever is asked about it.
-    spans = tuple(s for c in claims for s in _spans(c))
-    expected = run.abilities.expected.value
-    try:
-        result: ReadResult = yield Read(question, tuple(passages), 3, expected, spans)
-    except LimitError as error:
-        yield run.stop(error)
-        return ReadResult(())
-    except SelfReflectError as error:  # a signal that fails is unknown; the others still count
-        yield run.note("read", "unknown", error.message)
-        return ReadResult(())
+    spans = tuple(s for c in claims for s in cited_spans(c))
+    result = yield from try_reader(question, passages, 3, run, spans)
     run.abilities.expected.see(result)
     return result
-
-
-def _spans(claim: Claim) -> list[Span]:
-    return [s for citation in claim.citations for s in citation.primary]
-
-
-def _quote(claim: Claim) -> str:
-    return " ".join(c.quote for c in claim.citations)
 
 
 def _best_of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | None]:
@@ -378,7 +344,7 @@ def _best_of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | N
     judged = iter(read.judged)
     out: list[float | None] = []
     for claim in claims:
-        readings = [next(judged, None) for _ in _spans(claim)]
+        readings = [next(judged, None) for _ in cited_spans(claim)]
         known = [r.probability for r in readings if r is not None and r.probability is not None and _says(claim, r)]
         out.append(max(known) if known else None)
     return out
@@ -402,16 +368,10 @@ def _ask_critic(
     pairs = []
     for claim in claims:
         # The whole passage, not the quote: "She founded it in 1871" answers only where the passage says who and what.
-        cited = dict.fromkeys(s.passage_id for s in _spans(claim))
+        cited = dict.fromkeys(s.passage_id for s in cited_spans(claim))
         evidence = "\n".join(titled(by_id[i]) for i in cited if i in by_id)
-        pairs.append((evidence or _quote(claim), f"{question} {claim.short_answer or claim.text}"))
-    try:
-        return list((yield Judge(tuple(pairs), by="critic")))
-    except LimitError as error:
-        yield run.stop(error)
-    except SelfReflectError as error:  # as with the reader
-        yield run.note("critic", "unknown", error.message)
-    return [None] * len(claims)
+        pairs.append((evidence or quote_of(claim), f"{question} {claim.short_answer or claim.text}"))
+    return (yield from try_critic(pairs, run))
 
 
 def _ask_model(
@@ -425,7 +385,7 @@ def _ask_model(
     ]
     out = list(found)
     if incomplete and model_method(run.abilities) is not None:
-        replies = yield from ask_model([(question, _quote(claims[i]), claims[i].text) for i in incomplete], run)
+        replies = yield from ask_model([(question, quote_of(claims[i]), claims[i].text) for i in incomplete], run)
         for i, p in zip(incomplete, replies):
             # One reply answers both questions (supported, and right), so it may serve for both signals.
             entailed = found[i].entailed if found[i].entailed is not None else p
@@ -440,10 +400,6 @@ def _lowest(*values: float | None) -> float | None:
 
 def _agreement(text: str, answers: Sequence[str]) -> float:
     """Return the share of the answers that the text contains, by whole words."""
-    words = f" {_words(text)} "
-    contained = [f" {_words(a)} " in words for a in answers if _words(a)]
+    words = f" {words_only(text)} "
+    contained = [f" {words_only(a)} " in words for a in answers if words_only(a)]
     return sum(contained) / len(contained) if contained else 0.0
-
-
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.lower()))

@@ -33,10 +33,7 @@ def add_contradiction(
     """Add to the claims the quote that contradicts one of them.
 
     Args:
-        claims: to be decided on.
         quotes: the reader's best quotes as claims, with support and short answer.
-        passages: that they quote.
-        question: the user's question.
 
     Returns:
         The claims, with one or two quotes more where documents contradict each other, and the numbers of the two that
@@ -75,13 +72,7 @@ def _exclusive(one: Claim, other: Claim) -> tuple[Claim, Claim]:
 def find_contradiction(
     quotes: Sequence[Claim], passages: Sequence[Passage], question: str
 ) -> tuple[Claim, Claim] | None:
-    """Return the surest quote and the first of the others that contradicts it from another passage.
-
-    Args:
-        quotes: alternative answers, with their support and short answer.
-        passages: that they quote.
-        question: the user's question.
-    """
+    """Return the surest quote and the first of the others that contradicts it from another passage."""
     titles = {p.id: p.title for p in passages}
     ranked = sorted((c for c in quotes if c.support and c.citations), key=lambda c: -(c.support or 0.0))
     for other in ranked[1:]:

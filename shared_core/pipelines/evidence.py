@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shared_core.citation.index import check_passages
 from shared_core.citation.sentences import split_sentences
+from shared_core.lm.base import Prompt
 from shared_core.retrieval.bm25 import BM25Retriever
 from shared_core.retrieval.tokenizer import Tokenizer
 from shared_core.types import Claim, Passage, Span
@@ -29,9 +31,54 @@ class Window:
     sentences: tuple[Span, ...]
 
     @property
+    def body(self) -> str:
+        """The sentences, with what stands between them."""
+        return self.passage.text[self.sentences[0].start : self.sentences[-1].end]
+
+    @property
     def text(self) -> str:
         """The text that a judge reads: after the passage's title, which often says who "she" is."""
-        return titled(self.passage, self.passage.text[self.sentences[0].start : self.sentences[-1].end])
+        return titled(self.passage, self.body)
+
+
+def ours(text: str) -> Prompt:
+    """Return words of ours in a message of the user, in which control tokens take effect."""
+    return Prompt.trusted(text, role="user")
+
+
+def theirs(text: str) -> Prompt:
+    """Return a stranger's words in a message of the user, which never become control tokens."""
+    return Prompt.untrusted(text, role="user")
+
+
+def cited_spans(claim: Claim) -> list[Span]:
+    """Return the spans that a claim's citations show: of each, those of its first place."""
+    return [s for citation in claim.citations for s in citation.primary]
+
+
+def quote_of(claim: Claim) -> str:
+    """Return all that a claim quotes, as one text."""
+    return " ".join(citation.quote for citation in claim.citations)
+
+
+def known_probability(value: float | None) -> float | None:
+    """Return the value if it is a probability; NaN and numbers outside [0, 1] are unknown."""
+    return value if value is not None and 0.0 <= value <= 1.0 else None
+
+
+def words_only(text: str) -> str:
+    """Return the words of a text in lower case, with a blank between two of them.
+
+    >>> words_only("Built in 1911, by Holm.")
+    'built in 1911 by holm'
+    """
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def complete_sentences(text: str) -> str:
+    """Return a text that a limit cut off up to its last complete sentence; empty if there is none."""
+    whole = split_sentences(text)[:-1]
+    return text[: whole[-1][1]] if whole else ""
 
 
 def quoted_places(claim: Claim) -> set[tuple[str, int, int]]:
@@ -66,7 +113,7 @@ class Evidence:
         self._numbers: dict[str, list[int]] = {}
         for number, window in enumerate(self.windows):
             self._numbers.setdefault(window.passage.id, []).append(number)
-        pieces = (Passage(str(i), _body(w), w.passage.title) for i, w in enumerate(self.windows))
+        pieces = (Passage(str(i), w.body, w.passage.title) for i, w in enumerate(self.windows))
         self._index = BM25Retriever(pieces)
         self._tokenize = Tokenizer()
 
@@ -74,7 +121,6 @@ class Evidence:
         """Rank for each claim the ``k`` windows most like it, best first; fewer only if there are no more.
 
         Args:
-            claims: to find evidence for.
             near: for each claim the ids of passages that a retriever found for it, best first. They fill up the list
                 where words do not match, and the best window of the first one is always in it.
             k: windows for each claim, at least 2.
@@ -105,10 +151,6 @@ class Evidence:
 
 _DEEP = 50
 """Windows ranked for a claim; the best one of the retriever's first passage is looked up among them."""
-
-
-def _body(window: Window) -> str:
-    return window.passage.text[window.sentences[0].start : window.sentences[-1].end]
 
 
 def _windows(passage: Passage) -> Iterator[Window]:

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from shared_core.calibration.calibration import Calibration
-from shared_core.errors import GenerationError, SelfReflectError
-from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.keeping import standing
+from shared_core.errors import GenerationError, LimitError, SelfReflectError
+from shared_core.pipelines.decision.decide import DecisionRequest, decide, standing
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import REPLIES_UNUSABLE
 from shared_core.pipelines.decision.wording import one_line
 from shared_core.pipelines.disagreeing import add_contradiction
+from shared_core.pipelines.evidence import known_probability
 from shared_core.pipelines.rerank import rank_by_reading
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Read, Report, Retrieve
@@ -36,8 +36,6 @@ def find_unusable(claims: Sequence[Claim], run: QuestionRun, *, pruned: bool = F
     declined to answer is the caller's to tell apart.
 
     Args:
-        claims: that the model wrote, weighed.
-        run: of the question.
         pruned: there were claims, and a search gave all of them up as unsupported.
     """
     target = run.settings.target_accuracy
@@ -67,7 +65,10 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
     first = claims[0].support if claims else None
     # Quotes are alternatives here, not parts of one answer: one far below the first is more likely to mislead.
     nearly = {i for i, c in enumerate(claims) if c.support is not None and first and c.support >= _NEARLY * first}
-    claims = [_with_signals(c, result) for c in claims]
+    claims = [
+        dataclasses.replace(c, signals=Signals(entailed=1.0, quoted=c.support, sufficient=result.answerable))
+        for c in claims
+    ]
     for claim in claims:
         yield Report(ClaimSealed(claim))
     request = DecisionRequest(
@@ -144,8 +145,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     # The prior of "the documents answer", estimated from the questions asked so far, shifts all probabilities.
     expected = run.abilities.expected.value
     result: ReadResult = yield Read(question, found, max(QUOTES, len(found), settings.max_claims), expected)
-    if result.answerable is not None and not 0 <= result.answerable <= 1:  # NaN, from a reader of the user's own
-        result = dataclasses.replace(result, answerable=None)
+    result = dataclasses.replace(result, answerable=known_probability(result.answerable))
     run.abilities.expected.see(result)
     yield run.note(
         "read",
@@ -167,8 +167,19 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     return kept, dataclasses.replace(result, readings=readings, passage_scores=scores)
 
 
-def _with_signals(claim: Claim, result: ReadResult) -> Claim:
-    return dataclasses.replace(claim, signals=Signals(entailed=1.0, quoted=claim.support, sufficient=result.answerable))
+def try_reader(
+    question: str, passages: Sequence[Passage], limit: int, run: QuestionRun, spans: tuple[Span, ...] = ()
+) -> Flow[ReadResult]:
+    """Ask the reader for ``limit`` quotes and about ``spans``; nothing is known where it fails or the time is over."""
+    try:
+        result: ReadResult = yield Read(question, tuple(passages), limit, run.abilities.expected.value, spans)
+    except LimitError as error:
+        yield run.stop(error)
+        return ReadResult(())
+    except SelfReflectError as error:  # a signal that fails is unknown; the others still count
+        yield run.note("read", "unknown", error.message)
+        return ReadResult(())
+    return result
 
 
 def claims_from(
@@ -182,9 +193,7 @@ def claims_from(
         if text in seen:  # the same sentence in another passage is a second place, not a second claim
             claims[seen[text]] = _add_place(claims[seen[text]], reading.quote)
             continue
-        support = reading.probability
-        if support is not None and not 0 <= support <= 1:
-            support = None  # NaN is no probability
+        support = known_probability(reading.probability)
         if calibration is not None and support is not None:
             support = calibration.probability(support)
         seen[text] = len(claims)

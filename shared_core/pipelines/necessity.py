@@ -14,10 +14,9 @@ from collections.abc import Sequence
 
 from shared_core.errors import CapabilityError, ContextOverflowError, LimitError
 from shared_core.lm.base import Prompt, Scores
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
-from shared_core.pipelines.evidence import titled
-from shared_core.runtime.flow import Flow, Score, Together
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, together
+from shared_core.pipelines.evidence import cited_spans, titled
+from shared_core.runtime.flow import Flow, Score
 from shared_core.types import Claim, Necessity, Passage, Span
 
 Texts = Sequence[str]
@@ -44,7 +43,7 @@ def ask_necessity(
     question: str, claims: Sequence[Claim], passages: Sequence[Passage], run: QuestionRun
 ) -> Flow[list[Claim]]:
     """Add ``necessity`` to the claims that cite something, in one batch; it stays ``None`` where scoring failed."""
-    cited = [i for i, c in enumerate(claims) if _spans(c)]
+    cited = [i for i, c in enumerate(claims) if cited_spans(c)]
     out = list(claims)
     try:
         found = yield from _compare(question, [claims[i] for i in cited], passages)
@@ -69,13 +68,12 @@ def _compare(question: str, claims: Sequence[Claim], passages: Sequence[Passage]
     shown = [_in_reach(passages, c) for c in claims]
     left = list(range(len(claims)))
     while left:  # again with fewer passages for the claims whose prompts were too long
-        requests = tuple(
+        requests = [
             Score(_prompt(question, texts), (Prompt.trusted(" ") + Prompt.untrusted(claims[i].text),))
             for i in left
-            for texts in _three(shown[i], _spans(claims[i]))
-        )
-        results = yield Together(requests, return_errors=True)
-        raise_faults(results)
+            for texts in _three(shown[i], cited_spans(claims[i]))
+        ]
+        results = yield from together(requests)
         too_long: list[int] = []
         for place, i in enumerate(left):
             three = results[3 * place : 3 * place + 3]  # with all, without the quote, with the quote alone
@@ -97,7 +95,7 @@ def _read(three: Sequence[object]) -> Necessity | None:
 
 def _in_reach(passages: Sequence[Passage], claim: Claim) -> list[Passage]:
     """Sort the passages, those that the claim cites first: what does not fit the context is cut off at the end."""
-    cited = {s.passage_id for s in _spans(claim)}
+    cited = {s.passage_id for s in cited_spans(claim)}
     return sorted(passages, key=lambda p: p.id not in cited)
 
 
@@ -127,10 +125,6 @@ def _prompt(question: str, texts: Texts) -> Prompt:
     if question:
         prompt += Prompt.trusted("\nQuestion: ") + Prompt.untrusted(question)
     return prompt + Prompt.trusted("\nAnswer:")
-
-
-def _spans(claim: Claim) -> list[Span]:
-    return [s for citation in claim.citations for s in citation.primary]
 
 
 def describe_necessity(necessity: Necessity) -> str:

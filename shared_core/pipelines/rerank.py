@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import choose_estimator
-from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
 from shared_core.reading.base import Reading, ReadResult
 from shared_core.runtime.flow import Flow, Rate, Read
 from shared_core.types import Passage, Span

@@ -18,11 +18,10 @@ from shared_core.errors import ContextOverflowError, LimitError
 from shared_core.lm.base import Generation, Sample, SamplingParams
 from shared_core.pipelines.competing import is_poor
 from shared_core.pipelines.confidence import Weighed, weigh
-from shared_core.pipelines.decision.declining import DECLINED, is_refusal
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
+from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
 from shared_core.pipelines.gating.closed_book import conclude
-from shared_core.pipelines.gating.demonstrations import demonstrations
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, demonstrations, step_prompt
 from shared_core.pipelines.seakr.answer import choose_citations, state_answer
 from shared_core.reading.questions import words
 from shared_core.runtime.flow import Flow, Generate, Report
@@ -46,9 +45,7 @@ def read_again(
     whose replies have told nothing so far: the embedded default's quote would be shown in place of what it says.
 
     Args:
-        question: the user's question.
         before: the claims that the model quoted for, weighed.
-        passages: that were read, best first.
         run: of the question; ``settings.retry_short_answer`` turns this off.
         found: all passages that were retrieved, if claims are weighed beside those.
 
@@ -171,11 +168,7 @@ def _ask(question: str, passages: list[Passage], run: QuestionRun) -> Flow[Sampl
                 sample = _join(sample, written.samples[0])
             return sample
         except ContextOverflowError as error:
-            if settings.on_overflow == "raise" or len(passages) == 1:
-                raise
-            dropped = max(1, int(error.excess * len(passages)))  # in proportion: each try encodes the whole prompt
-            del passages[-dropped:]
-            yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
+            passages[:] = yield from leave_out(passages, error, run)
 
 
 def _join(first: Sample, second: Sample) -> Sample:

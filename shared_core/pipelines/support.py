@@ -11,17 +11,18 @@ import dataclasses
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from shared_core.citation.facts import Comparison, compare_claim
-from shared_core.errors import BudgetError, LanguageModelError, LimitError
+from shared_core.errors import BudgetError, LanguageModelError, LimitError, SelfReflectError
 from shared_core.lm.base import Generation, Prompt, SamplingParams, Scores
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, together
+from shared_core.pipelines.evidence import known_probability, ours, theirs, words_only
+from shared_core.pipelines.extractive import QUOTES, try_reader
 from shared_core.pipelines.gating.prompts import own_word_prompt
-from shared_core.reading.base import Verdict
-from shared_core.runtime.flow import Flow, Generate, Judge, Score, Together
+from shared_core.reading.base import Reading, Verdict
+from shared_core.runtime.flow import Flow, Generate, Judge, Score
+from shared_core.types import Passage
 from shared_core.uncertainty import parse_probability
 
 _YES_OR_NO = re.compile(r"\W*(yes|no)\b(?!\W*(?:but|however|only)\b)", re.IGNORECASE)
@@ -73,7 +74,7 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
     if not pairs:
         return []
     # One batch for all pairs: they share the judge's pass, or the prompt's prefix in a model's cache.
-    found = yield from _within_limits(method, [_Asked(*p) for p in pairs], run)
+    found = yield from _within_limits(method, [(*p, "") for p in pairs], run)
     calibration = context.calibrations.get("support")
     if calibration is not None:
         # Before the model's replies below are added: the calibration was fitted on this scorer's scores only.
@@ -83,7 +84,7 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
     outcome = method or "none"
     why = "calibrated on labelled claims" if calibration else "as the scorer gives it, not calibrated here"
     if method == "critic" and unknown and model_method(context) is not None:
-        rest = yield from _within_limits(model_method(context), [_Asked(*pairs[i]) for i in unknown], run)
+        rest = yield from _within_limits(model_method(context), [(*pairs[i], "") for i in unknown], run)
         for i, p in zip(unknown, rest):
             found[i] = None if p is None else min(p, MODEL_ALONE_AT_MOST)
         outcome, why = f"{outcome}; {model_method(context)} for {len(unknown)}", f"{why}; {MODEL_ALONE}"
@@ -120,7 +121,7 @@ def verdicts(
     if pairs and method in ("judge", "critic"):
         by: Literal["judge", "critic"] = "judge" if method == "judge" else "critic"
         judged: tuple[Verdict | None, ...] = yield Judge(tuple(pairs), by=by, verdicts=True)
-        sound = [v if v is not None and 0 <= v.supported <= 1 else None for v in judged]
+        sound = [v if v is not None and known_probability(v.supported) is not None else None for v in judged]
         calibration = run.abilities.calibrations.get("support")
         if calibration is not None:
             calibration.require(**support_binding(run.abilities))
@@ -140,27 +141,16 @@ def _hold_to_facts(verdict: Verdict | None, facts: Comparison) -> Verdict | None
 
 def ask_model(items: Sequence[tuple[str, str, str]], run: QuestionRun) -> Flow[list[float | None]]:
     """Ask the model for P(the claim is a right answer, by the quote) of each (question, quote, claim)."""
-    asked = [_Asked(quote, claim, question) for question, quote, claim in items]
+    asked = [(quote, claim, question) for question, quote, claim in items]
     found = yield from _within_limits(model_method(run.abilities), asked, run)
     yield run.note("answers", model_method(run.abilities) or "none", "as the model says", pairs=len(items))
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A pair to score; with a question, whether the claim answers it as well."""
-
-    quote: str
-    claim: str
-    question: str = ""
-
-    def prompt(self, way: JudgeWay) -> Prompt:
-        """Word the prompt for a model."""
-        return judge_prompt(way, self.quote, self.claim, self.question)
-
-
 JudgeWay = Literal["score", "logprobs", "verbalised"]
 """The form of a model's judgement: scores of yes and no, the probability of its first token, or a percentage."""
+_Asked = tuple[str, str, str]
+"""(quote, claim, question); with a question, whether the claim answers it as well."""
 
 
 def judge_prompt(way: JudgeWay, quote: str, claim: str, question: str = "") -> Prompt:
@@ -170,16 +160,16 @@ def judge_prompt(way: JudgeWay, quote: str, claim: str, question: str = "") -> P
     """
     parts = [("Question: ", question)] if question else []
     parts += [("Quote: ", quote), ("Claim: ", claim)]
-    prompt = Prompt.trusted("Judge only by the quote, not by what you know.", role="user")
+    prompt = ours("Judge only by the quote, not by what you know.")
     for label, text in parts:
-        prompt += Prompt.trusted(f"\n{label}", role="user") + Prompt.untrusted(text, role="user")
-    matter = "the quote show that the claim is a right answer" if question else "the quote support the claim"
+        prompt += ours(f"\n{label}") + theirs(text)
+    verb, rest = ("show", "that the claim is a right answer") if question else ("support", "the claim")
     asks: dict[JudgeWay, str] = {
-        "score": f"Does {matter}? Answer yes or no.",
-        "logprobs": f"Does {matter}? Answer with the single word yes or no.",
-        "verbalised": f"How probable is it, from 0 to 100, that {_plain(matter)}? Reply with the number only.",
+        "score": f"Does the quote {verb} {rest}? Answer yes or no.",
+        "logprobs": f"Does the quote {verb} {rest}? Answer with the single word yes or no.",
+        "verbalised": f"How probable is it, from 0 to 100, that the quote {verb}s {rest}? Reply with the number only.",
     }
-    return prompt + Prompt.trusted(f"\n{asks[way]}", role="user")
+    return prompt + ours(f"\n{asks[way]}")
 
 
 def _within_limits(method: str | None, asked: Sequence[_Asked], run: QuestionRun) -> Flow[list[float | None]]:
@@ -198,11 +188,45 @@ def _score(method: str | None, asked: Sequence[_Asked]) -> Flow[list[float | Non
     if method is None:
         return [None] * len(asked)
     if method in ("judge", "critic"):
-        pairs = tuple((a.quote, a.claim) for a in asked)
+        pairs = tuple((quote, claim) for quote, claim, _ in asked)
         scores = yield Judge(pairs, by="judge" if method == "judge" else "critic")
-        return [p if p is not None and 0 <= p <= 1 else None for p in scores]  # NaN is no probability
-    ask = {"score": _score_by_continuations, "logprobs": _score_by_first_token, "verbalised": _score_by_percentage}
-    return (yield from ask[method](asked))
+        return [known_probability(p) for p in scores]
+    if method == "score":
+        return (yield from _ask_each([Score(judge_prompt("score", *a), (*YES, *NO), model="judge") for a in asked]))
+    if method == "logprobs":
+        params = SamplingParams(max_tokens=3, logprobs=True)  # room for a quotation mark or "**" before the word
+        return (yield from _ask_each([Generate(judge_prompt("logprobs", *a), params, model="judge") for a in asked]))
+    params = SamplingParams(max_tokens=12)  # "Probability: 95/100" and the like
+    requests = [Generate(judge_prompt("verbalised", *a), params, model="judge") for a in asked]
+    return (yield from _ask_each(requests, stated=True))
+
+
+def _ask_each(requests: Sequence[Generate | Score], *, stated: bool = False) -> Flow[list[float | None]]:
+    """Read the judgement of each reply; ``stated``: as a percentage. Failed ones are unknown."""
+    results = yield from together(requests)
+    found: list[float | None] = []
+    for result in results:
+        if isinstance(result, Scores):
+            found.append(share_of_yes(result.totals))
+        elif not isinstance(result, Generation):
+            found.append(None)
+        else:
+            found.append(parse_probability(result.text) if stated else yes_of_first_token(result))
+    return found
+
+
+def try_critic(pairs: Sequence[tuple[str, str]], run: QuestionRun) -> Flow[list[float | None]]:
+    """Ask the shipped critic for P(evidence supports claim) of each pair; unknown without one, or where it fails."""
+    if run.abilities.critic is None or not pairs:
+        return [None] * len(pairs)
+    try:
+        said = yield Judge(tuple(pairs), by="critic")
+        return [known_probability(p) for p in said]
+    except LimitError as error:
+        yield run.stop(error)
+    except SelfReflectError as error:  # a signal that fails is unknown; the others still count
+        yield run.note("critic", "unknown", error.message)
+    return [None] * len(pairs)
 
 
 def support_binding(context: Abilities) -> dict[str, str | None]:
@@ -211,13 +235,6 @@ def support_binding(context: Abilities) -> dict[str, str | None]:
     names = {"judge": context.scorer, "critic": context.critic}
     model = names[method] if method in names else context.model_identity("judge")
     return {"support_method": method, "model": model}
-
-
-def _score_by_continuations(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
-    requests = [Score(a.prompt("score"), (*YES, *NO), model="judge") for a in asked]
-    results = yield Together(tuple(requests), return_errors=True)
-    raise_faults(results)
-    return [share_of_yes(r.totals) if isinstance(r, Scores) else None for r in results]
 
 
 def share_of_yes(totals: Sequence[float]) -> float | None:
@@ -236,14 +253,6 @@ def share_of_yes(totals: Sequence[float]) -> float | None:
     return sum(weights[: len(YES)]) / sum(weights)
 
 
-def _score_by_first_token(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
-    params = SamplingParams(max_tokens=3, logprobs=True)  # room for a quotation mark or "**" before the word
-    requests = [Generate(a.prompt("logprobs"), params, model="judge") for a in asked]
-    results = yield Together(tuple(requests), return_errors=True)
-    raise_faults(results)
-    return [yes_of_first_token(r) if isinstance(r, Generation) else None for r in results]
-
-
 def yes_of_first_token(generation: Generation) -> float | None:
     """Return P(yes) by the first token of a reply; ``None`` if it says neither yes nor no, or "yes, but …"."""
     sample = generation.samples[0]
@@ -252,19 +261,6 @@ def yes_of_first_token(generation: Generation) -> float | None:
         return None
     probability = min(1.0, math.exp(sample.logprobs[0]))  # rounding may lift a log-probability above 0
     return probability if word[1].lower() == "yes" else 1.0 - probability
-
-
-def _score_by_percentage(asked: Sequence[_Asked]) -> Flow[list[float | None]]:
-    params = SamplingParams(max_tokens=12)  # "Probability: 95/100" and the like
-    requests = [Generate(a.prompt("verbalised"), params, model="judge") for a in asked]
-    results = yield Together(tuple(requests), return_errors=True)
-    raise_faults(results)
-    return [parse_probability(r.text) if isinstance(r, Generation) else None for r in results]
-
-
-def _plain(matter: str) -> str:
-    """Turn the clause of a question into that of a statement."""
-    return matter.replace("quote show", "quote shows").replace("quote support", "quote supports")
 
 
 def own_word(question: str, text: str, context: Abilities) -> Flow[float | None]:
@@ -285,3 +281,37 @@ def own_word(question: str, text: str, context: Abilities) -> Flow[float | None]
     if not (math.isfinite(true) and math.isfinite(false)):
         return None
     return 1.0 / (1.0 + math.exp(min(false - true, 700.0)))  # exp overflows above 709
+
+
+# --- short answers -------------------------------------------------------------------------------------------------
+
+# "1871" states nothing that a critic could compare, but a reader finds answers: one that it finds in the passages, too,
+# is as probable as the reader holds it to be.
+
+_EMPTY = frozenset({"a", "an", "the", "in", "on", "at", "of", "by", "to", "for", "from", "about", "it", "was", "is"})
+
+
+def find_short_answers(
+    question: str, answers: Sequence[str], passages: Sequence[Passage], run: QuestionRun
+) -> Flow[list[Reading | None]]:
+    """Return the reader's reading of each short answer: the best one that says the same, ``None`` if there is none.
+
+    Nobody is asked without a question, a reader or passages; nor where the engine was given a judge of its own, or
+    only support counts (``signals="support_only"``).
+    """
+    alone = run.settings.signals == "support_only" or support_method(run.abilities) == "judge"
+    if not (question and answers and passages and run.abilities.has_reader) or alone or run.trace.limit is not None:
+        return [None] * len(answers)
+    found = yield from try_reader(question, passages, QUOTES, run)
+    asked = {*words_only(question).split(), *_EMPTY}
+    known = [r for r in found.readings if r.probability is not None and r.short_answer is not None]
+    known.sort(key=lambda r: -(r.probability or 0.0))
+    return [next((r for r in known if _says(answer, r, asked)), None) for answer in answers]
+
+
+def _says(answer: str, reading: Reading, asked: set[str]) -> bool:
+    """Return whether an answer holds the reader's words and no others, but for those of the question."""
+    said = words_only(answer).split()
+    short = words_only(reading.short_answer.text).split() if reading.short_answer is not None else []
+    content = set(short) - asked
+    return bool(content) and content <= set(said) and set(said) <= asked | set(short)

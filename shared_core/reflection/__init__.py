@@ -12,7 +12,6 @@ from shared_core.reflection.scores import (
     critique_score,
     first_position,
     group_logprobs,
-    plain_relevance_score,
     plain_support_score,
     plain_usefulness_score,
     relevance_score,
@@ -41,7 +40,7 @@ __all__ = [
     "REFLECTION_TOKENS", "RELEASED_IDS", "RELEVANCE_TOKENS", "RETRIEVAL_TOKENS", "SUPPORT_TOKENS", "TOKEN_GROUPS",
     "UTILITY_TOKENS", "UTILITY_WEIGHTS", "VERDICT_TOKENS", "AnswerTotal", "Beam", "CritiqueWeights", "Path",
     "ReflectionVocabulary", "Segment", "aggregate_answers", "critique_score", "first_position", "group_logprobs",
-    "plain_relevance_score", "plain_support_score", "plain_usefulness_score", "reflection_ids", "relevance_score",
+    "plain_support_score", "plain_usefulness_score", "reflection_ids", "relevance_score",
     "retrieval_probability", "segment_score", "sequence_score", "should_retrieve", "strip_reflection_tokens",
     "support_score", "usefulness_score", "verdict_mapping",
 ]  # fmt: skip

@@ -86,7 +86,10 @@ def should_retrieve(probability: float, threshold: float = 0.2) -> bool:
 
 
 def relevance_score(logprobs: LogProbs) -> float:
-    """``p(Relevant) / (p(Relevant) + p(Irrelevant))``, at the first generated position; in [0, 1]."""
+    """``p(Relevant) / (p(Relevant) + p(Irrelevant))``, at the first generated position; in [0, 1].
+
+    The paper's plain form ``s^G``, the share of the best token, is the same.
+    """
     return _expected(logprobs, RELEVANCE_TOKENS, {RELEVANT: 1.0})
 
 
@@ -104,11 +107,6 @@ def usefulness_score(logprobs: LogProbs) -> float:
     Read at the first utility token; 0 if there is none.
     """
     return _expected(logprobs, UTILITY_TOKENS, dict(zip(UTILITY_TOKENS, UTILITY_WEIGHTS)))
-
-
-def plain_relevance_score(logprobs: LogProbs) -> float:
-    """The paper's plain form ``s^G``, share of the best token: for relevance the same as ``relevance_score``."""
-    return relevance_score(logprobs)
 
 
 def plain_support_score(logprobs: LogProbs) -> float:

@@ -26,7 +26,7 @@ from shared_core.retrieval.base import (
 )
 from shared_core.retrieval.chroma_client import connect, delete_quietly, guard, open_collection
 from shared_core.retrieval.dense import Embedded, embed_checked, embed_passages
-from shared_core.retrieval.embedding import Granularity, MiniLMEmbedder, check_granularity
+from shared_core.retrieval.embedding import MiniLMEmbedder
 from shared_core.retrieval.filters import normalise
 from shared_core.retrieval.vectors import Coded, VectorTable, encode
 from shared_core.support.pickling import Remade
@@ -60,7 +60,6 @@ class ChromaRetriever(RankedRetriever, Remade):
             with this object.
         url: address of a Chroma server, like ``http://127.0.0.1:8000``.
         embedder: embedder of passages and queries; ``None`` is MiniLM. A collection is bound to its embedder.
-        granularity: one vector for each sentence, or one for each passage. A collection is bound to this too.
         create: create folder and collection if missing.
 
     Raises:
@@ -79,20 +78,18 @@ class ChromaRetriever(RankedRetriever, Remade):
         url: str | None = None,
         embedder: Embedder | None = None,
         *,
-        granularity: Granularity = "sentence",
         create: bool = True,
     ) -> None:
         if path is not None and url is not None:
             raise InputError(
                 "Pass either path or url, not both.", hint="path is the folder of an embedded Chroma, url a server."
             )
-        self.granularity = check_granularity(granularity)
         self.embedder: Embedder = MiniLMEmbedder() if embedder is None else embedder
         self.place = url or (str(path) if path is not None else "memory")
         client = connect(path, url, create=create)
         # In-memory clients of one process share their collections.
         name = f"{collection}-{uuid.uuid4().hex}" if self.place == "memory" else collection
-        bound = {"selfreflect:embedder": self.embedder.name, "selfreflect:granularity": self.granularity}
+        bound = {"selfreflect:embedder": self.embedder.name, "selfreflect:granularity": "sentence"}
         self._rows = Rows(client, open_collection(client, name, bound, self.place, create=create), self.place)
         if self.place == "memory":
             weakref.finalize(self, delete_quietly, client, name)
@@ -132,7 +129,7 @@ class ChromaRetriever(RankedRetriever, Remade):
             StoreError: Chroma failed.
         """
         for batch in batches(list(collect(passages).values()), _BATCH):
-            embedded = embed_passages(self.embedder, batch, self.granularity)
+            embedded = embed_passages(self.embedder, batch)
             with self._lock:
                 followed = self._follows()
                 self._rows.write([row_of(passage, one) for passage, one in zip(batch, embedded)])
@@ -224,8 +221,6 @@ class Rows:
     string longer than a quarter of a page.
 
     Args:
-        client: the Chroma client.
-        collection: its collection.
         place: folder or address, for error messages.
     """
 

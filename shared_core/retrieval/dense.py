@@ -19,7 +19,7 @@ from shared_core.retrieval.base import (
     collect,
     collect_ids,
 )
-from shared_core.retrieval.embedding import Granularity, MiniLMEmbedder, check_granularity, windows
+from shared_core.retrieval.embedding import MiniLMEmbedder, windows
 from shared_core.retrieval.filters import compile_filter
 from shared_core.retrieval.vectors import Coded, VectorTable, encode
 from shared_core.types import Passage
@@ -48,12 +48,10 @@ def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float3
     return _checked(embedder, embedder.embed(texts), len(texts), "texts")
 
 
-def passage_vectors(
-    embedder: Embedder, passages: Sequence[Passage], granularity: Granularity = "sentence"
-) -> list[PassageVectors]:
+def passage_vectors(embedder: Embedder, passages: Sequence[Passage]) -> list[PassageVectors]:
     """Embed passages and check the result; sentences are embedded in context if the embedder can do that.
 
-    Spans are empty where it cannot. With ``granularity="passage"`` the vector of the whole is the only sentence.
+    Spans are empty where it cannot.
 
     Raises:
         RetrievalError: the embedder returned something other than vectors.
@@ -61,8 +59,8 @@ def passage_vectors(
     if not passages:
         return []
     if isinstance(embedder, PassageEmbedder):
-        return _in_context(embedder, passages, granularity)
-    texts = [windows(p, granularity) for p in passages]
+        return _in_context(embedder, passages)
+    texts = [windows(p) for p in passages]
     vectors = embed_checked(embedder, [t for group in texts for t in group])
     out: list[PassageVectors] = []
     start = 0
@@ -73,16 +71,12 @@ def passage_vectors(
     return out
 
 
-def embed_passages(embedder: Embedder, passages: Sequence[Passage], granularity: Granularity) -> list[Embedded]:
+def embed_passages(embedder: Embedder, passages: Sequence[Passage]) -> list[Embedded]:
     """Run ``passage_vectors`` and code the result for the search."""
-    return [
-        Embedded(encode(found.sentences), found.whole) for found in passage_vectors(embedder, passages, granularity)
-    ]
+    return [Embedded(encode(found.sentences), found.whole) for found in passage_vectors(embedder, passages)]
 
 
-def _in_context(
-    embedder: PassageEmbedder, passages: Sequence[Passage], granularity: Granularity
-) -> list[PassageVectors]:
+def _in_context(embedder: PassageEmbedder, passages: Sequence[Passage]) -> list[PassageVectors]:
     found = embedder.embed_passages(passages)
     if len(found) != len(passages):
         raise RetrievalError(
@@ -92,10 +86,7 @@ def _in_context(
     out: list[PassageVectors] = []
     for one in found:
         whole = _checked(embedder, one.whole[None], 1, "passage")
-        if granularity == "passage":
-            out.append(PassageVectors(whole, (), whole[0]))
-        else:
-            out.append(PassageVectors(_checked(embedder, one.sentences, None, "passage"), one.spans, whole[0]))
+        out.append(PassageVectors(_checked(embedder, one.sentences, None, "passage"), one.spans, whole[0]))
     return out
 
 
@@ -130,21 +121,13 @@ class DenseRetriever(MemoryRetriever):
     Args:
         passages: initial passages.
         embedder: embedder of passages and queries; ``None`` is MiniLM.
-        granularity: one vector for each sentence, or one for each passage.
 
     Raises:
         PassageError, ModelLoadError, MissingDependencyError: as ``add``.
     """
 
-    def __init__(
-        self,
-        passages: Iterable[Passage] = (),
-        *,
-        embedder: Embedder | None = None,
-        granularity: Granularity = "sentence",
-    ) -> None:
+    def __init__(self, passages: Iterable[Passage] = (), *, embedder: Embedder | None = None) -> None:
         super().__init__()
-        self.granularity = check_granularity(granularity)
         self.embedder: Embedder = MiniLMEmbedder() if embedder is None else embedder
         self._table: VectorTable[str] | None = None
         self.add(passages)
@@ -161,8 +144,7 @@ class DenseRetriever(MemoryRetriever):
         wanted = list(new.values())
         coded: list[Coded] = []
         for first in range(0, len(wanted), _BATCH):
-            found = embed_passages(self.embedder, wanted[first : first + _BATCH], self.granularity)
-            coded += [one.coded for one in found]
+            coded += [one.coded for one in embed_passages(self.embedder, wanted[first : first + _BATCH])]
         if not new:
             return
         with self._lock:

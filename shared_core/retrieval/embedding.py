@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from shared_core.citation.sentences import SentenceSplitter, split_sentences
+from shared_core.citation.sentences import split_sentences
 from shared_core.errors import InputError
 from shared_core.retrieval.base import PassageVectors
 from shared_core.retrieval.minilm import DIMENSION, SHA256, MiniLM, Pass, load_model
@@ -47,13 +47,7 @@ class MiniLMEmbedder:
         embedder = MiniLMEmbedder()
         question, answer = embedder.embed(["Who built it?", "Mira Dorn built the bridge."])
         cosine = question @ answer
-
-    Args:
-        split_sentences: function that finds the sentences of a text.
     """
-
-    def __init__(self, *, split_sentences: SentenceSplitter = split_sentences) -> None:
-        self._split = split_sentences
 
     @property
     def name(self) -> str:
@@ -84,7 +78,7 @@ class MiniLMEmbedder:
         out = np.zeros((len(texts), DIMENSION), np.float32)
         if not len(texts):
             return out
-        model = self._model()
+        model = load_model()
         passes = [(i, piece) for i, text in enumerate(texts) for piece in _cut_evenly(model, text)]
         for (i, piece), means in zip(passes, model.means([piece for _, piece in passes])):
             out[i] += means[0] * len(piece.ids)
@@ -100,8 +94,8 @@ class MiniLMEmbedder:
         Raises:
             ModelLoadError, MissingDependencyError: as ``embed``.
         """
-        model = self._model()
-        plans = [_plan(model, passage, self._split) for passage in passages]
+        model = load_model()
+        plans = [_plan(model, passage) for passage in passages]
         means = model.means([window.one for plan in plans for window in plan])
         out: list[PassageVectors] = []
         start = 0
@@ -109,9 +103,6 @@ class MiniLMEmbedder:
             out.append(_vectors(plan, means[start : start + len(plan)]))
             start += len(plan)
         return out
-
-    def _model(self) -> MiniLM:
-        return load_model()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +122,14 @@ class _Sentence:
     end: int
 
 
-def _plan(model: MiniLM, passage: Passage, split: SentenceSplitter) -> list[_Window]:
+def _plan(model: MiniLM, passage: Passage) -> list[_Window]:
     """Plan the passes over a passage, at least one."""
     text, title = passage.text, passage.title.strip()
     if not text.strip():
         return [_Window(one, []) for one in _cut_evenly(model, title or passage.id)]
     heading = model.tokenize([title[:_STRETCH]])[0].ids[:MAX_TITLE] if title else []
     prefix = [model.cls, *heading, model.sep] if heading else [model.cls]
-    spans = merge_short(text, split(text), MIN_CHARS) or [(0, len(text))]
+    spans = merge_short(text, split_sentences(text), MIN_CHARS) or [(0, len(text))]
     windows: list[_Window] = []
     for group in _pack(_sentences(model, text, spans, WINDOW - len(prefix) - 1), len(prefix) + 1):
         ids, ranges = list(prefix), []
@@ -215,23 +206,13 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return unit
 
 
-Granularity = Literal["sentence", "passage"]
-"""One vector for each sentence and one for the whole passage, or only the latter (a fifth of the memory)."""
-
 LEAST_CHARS = 25
 """Shorter sentences are merged with the next one: ``St.``, ``No.`` and headings mean nothing by themselves."""
 MAX_COST = 200
 """Longest window in estimated word pieces, well below the limit of common models."""
 
 
-def check_granularity(granularity: Granularity) -> Granularity:
-    """Return ``granularity``; InputError if it is unknown."""
-    if granularity not in ("sentence", "passage"):
-        raise InputError(f"Unknown granularity {granularity!r}.", hint="Known: sentence, passage.")
-    return granularity
-
-
-def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str]:
+def windows(passage: Passage) -> list[str]:
     """List the texts to embed for a passage: sentences that together cover its text, then the whole; at least one.
 
     One vector for a whole passage blurs its sentences, and most models silently truncate long texts. So each sentence
@@ -241,7 +222,7 @@ def windows(passage: Passage, granularity: Granularity = "sentence") -> list[str
     title = passage.title.strip()
     text = passage.text.strip()
     whole = f"{title}\n{text}".strip()
-    if granularity == "passage" or not text:
+    if not text:
         return [whole or passage.id]
     spans = merge_short(text, split_sentences(text), LEAST_CHARS) or [(0, len(text))]
     parts = [part for start, end in spans for part in _limit(text[start:end])]
@@ -252,7 +233,6 @@ def merge_short(text: str, spans: Iterable[tuple[int, int]], least: int) -> list
     """Merge sentences shorter than ``least`` with the next one, the last one with the one before.
 
     Args:
-        text: text of the spans.
         spans: half-open, in order, not overlapping.
         least: in ASCII characters; a character of another script counts as four.
     """

@@ -17,10 +17,6 @@ from shared_core.types import Passage, Usage
 T = TypeVar("T")
 
 
-def _one(request: ModelRequest) -> int:
-    return 1
-
-
 class Meter:
     """Counts and limits the usage of one question's flows.
 
@@ -50,7 +46,9 @@ class Meter:
         1
     """
 
-    def __init__(self, settings: SelfReflectSettings, calls_of: Callable[[ModelRequest], int] = _one) -> None:
+    def __init__(
+        self, settings: SelfReflectSettings, calls_of: Callable[[ModelRequest], int] = lambda request: 1
+    ) -> None:
         self._calls_of = calls_of
         self._max_calls, self._max_tokens = settings.max_calls, settings.max_tokens
         self._usage = Usage()

@@ -55,8 +55,9 @@ from typing import Any, Generic, TypeVar
 
 from shared_core.lm.base import Generate, HiddenStates, Score, TokenIds
 from shared_core.reading.base import Judge, Rate, Read
-from shared_core.runtime.deadline import Clock, Deadline
 from shared_core.runtime.requests import (
+    Clock,
+    Deadline,
     Embed,
     Flow,
     LeafRequest,
@@ -79,13 +80,9 @@ __all__ = [
 T = TypeVar("T")
 
 
-def _as_it_is(request: Request) -> Request:
-    return request
-
-
 def intercept(
     flow: Flow[T],
-    before: Callable[[Request], Request] = _as_it_is,
+    before: Callable[[Request], Request] = lambda request: request,
     after: Callable[[Request, Any], None] | None = None,
 ) -> Flow[T]:
     """Wrap a flow so that each request passes through ``before`` and each result through ``after``.
@@ -195,19 +192,24 @@ class _Track(Generic[T]):
             self.request, self.error = None, error
 
 
-def _ignore(event: Event) -> None:
-    pass
+_Steps = Generator[tuple[list[LeafRequest], float | None], list[Any], None]
 
 
-def _drive(tracks: Sequence[_Track[T]]) -> Generator[list[LeafRequest], list[Any], None]:
-    """Yield the requests of all waiting flows as one batch, and send each flow its results, until none waits."""
+def _drive(tracks: Sequence[_Track[T]], clock: Clock) -> _Steps:
+    """Yield the requests of all waiting flows as one batch, with the seconds they have, until no flow waits.
+
+    Requests that there is no time to begin are late; the others' results are sent back in the order of the batch.
+    """
     try:
         while waiting := [t for t in tracks if not t.done]:
             batch = [leaf for t in waiting for leaf in t.leaves]
-            results = yield batch
+            results: list[Any] = [LATE] * len(batch)
+            begun = clock.open(batch)
+            asked = [batch[i] for i in begun]
+            for i, result in zip(begun, (yield asked, clock.left(asked)), strict=True):
+                results[i] = result
             start = 0
-            # Results come back in the order of the batch; each flow takes as many as it asked for.
-            for track in waiting:
+            for track in waiting:  # each flow takes as many results as it asked for
                 size = len(track.leaves)
                 track.resume(results[start : start + size])
                 start += size
@@ -216,42 +218,28 @@ def _drive(tracks: Sequence[_Track[T]]) -> Generator[list[LeafRequest], list[Any
             track.flow.close()
 
 
-def _pump(steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: Clock) -> Iterator[None]:
+def _pump(steps: _Steps, resources: Resources) -> Iterator[None]:
     try:
-        batch = next(steps)
+        asked, seconds = next(steps)
         while True:
             yield
-            some = clock.open(batch)
-            asked = [batch[i] for i in some]
-            batch = steps.send(_in_place(len(batch), some, resources.execute(asked, clock.left(asked))))
+            asked, seconds = steps.send(resources.execute(asked, seconds))
     except StopIteration:
         return
     finally:
         steps.close()
 
 
-async def _apump(
-    steps: Generator[list[LeafRequest], list[Any], None], resources: Resources, clock: Clock
-) -> AsyncGenerator[None, None]:
+async def _apump(steps: _Steps, resources: Resources) -> AsyncGenerator[None, None]:
     try:
-        batch = next(steps)
+        asked, seconds = next(steps)
         while True:
             yield
-            some = clock.open(batch)
-            asked = [batch[i] for i in some]
-            batch = steps.send(_in_place(len(batch), some, await resources.aexecute(asked, clock.left(asked))))
+            asked, seconds = steps.send(await resources.aexecute(asked, seconds))
     except StopIteration:
         return
     finally:
         steps.close()
-
-
-def _in_place(count: int, places: Sequence[int], done: Sequence[Any]) -> list[Any]:
-    """Put results in their places among those of a batch; all others are late."""
-    results: list[Any] = [LATE] * count
-    for i, result in zip(places, done, strict=True):
-        results[i] = result
-    return results
 
 
 def _outcome(track: _Track[T]) -> T:
@@ -263,14 +251,14 @@ def _outcome(track: _Track[T]) -> T:
 def run(
     flow: Flow[T],
     resources: Resources,
-    on_event: Callable[[Event], None] = _ignore,
+    on_event: Callable[[Event], None] = lambda event: None,
     *,
     deadline: Deadline | float | None = None,
 ) -> T:
     """Run one flow to its end and return its result; errors the flow does not catch are raised."""
     clock = Clock(deadline)
     track = _Track(flow, on_event, clock)
-    for _ in _pump(_drive([track]), resources, clock):
+    for _ in _pump(_drive([track], clock), resources):
         pass
     return _outcome(track)
 
@@ -278,14 +266,14 @@ def run(
 async def arun(
     flow: Flow[T],
     resources: Resources,
-    on_event: Callable[[Event], None] = _ignore,
+    on_event: Callable[[Event], None] = lambda event: None,
     *,
     deadline: Deadline | float | None = None,
 ) -> T:
     """Run one flow as ``run`` does, without blocking the event loop."""
     clock = Clock(deadline)
     track = _Track(flow, on_event, clock)
-    async for _ in _apump(_drive([track]), resources, clock):
+    async for _ in _apump(_drive([track], clock), resources):
         pass
     return _outcome(track)
 
@@ -297,7 +285,7 @@ def stream(
     events: list[Event] = []
     clock = Clock(deadline)
     track = _Track(flow, events.append, clock)
-    for _ in _pump(_drive([track]), resources, clock):
+    for _ in _pump(_drive([track], clock), resources):
         yield from _drain(events)
     yield from _drain(events)
     return _outcome(track)
@@ -310,7 +298,7 @@ async def astream(
     events: list[Event] = []
     clock = Clock(deadline)
     track = _Track(flow, events.append, clock)
-    async with aclosing(_apump(_drive([track]), resources, clock)) as steps:  # a stream left early ends at once
+    async with aclosing(_apump(_drive([track], clock), resources)) as steps:  # a stream left early ends at once
         async for _ in steps:
             for event in _drain(events):
                 yield event
@@ -335,7 +323,7 @@ def run_many(
     """Run many flows at once, with one batch for requests of a kind; a flow that fails leaves its error as result."""
     clock = Clock(deadline)
     tracks = _tracks(flows, on_event, clock)
-    for _ in _pump(_drive(tracks), resources, clock):
+    for _ in _pump(_drive(tracks, clock), resources):
         pass
     return _results(tracks)
 
@@ -350,20 +338,17 @@ async def arun_many(
     """Run many flows as ``run_many`` does, without blocking the event loop."""
     clock = Clock(deadline)
     tracks = _tracks(flows, on_event, clock)
-    async for _ in _apump(_drive(tracks), resources, clock):
+    async for _ in _apump(_drive(tracks, clock), resources):
         pass
     return _results(tracks)
 
 
 def _tracks(flows: Sequence[Flow[T]], on_event: Callable[[int, Event], None] | None, clock: Clock) -> list[_Track[T]]:
     def listener(i: int) -> Callable[[Event], None]:
-        return _ignore if on_event is None else lambda event: on_event(i, event)
+        return lambda event: None if on_event is None else on_event(i, event)
 
     return [_Track(flow, listener(i), clock) for i, flow in enumerate(flows)]
 
 
 def _results(tracks: Sequence[_Track[T]]) -> list[T | Exception]:
-    found: list[T | Exception] = []
-    for track in tracks:
-        found.append(track.error if track.error is not None else _outcome(track))
-    return found
+    return [track.error if track.error is not None else _outcome(track) for track in tracks]

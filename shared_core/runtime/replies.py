@@ -103,8 +103,6 @@ def _without_thoughts(sample: Sample) -> Sample:
 
 def _only(values: Sequence[Any] | None, places: Sequence[int] | None) -> tuple[Any, ...] | None:
     """The values of the tokens at these places; ``None`` where they, or the places, are not known."""
-    return (
-        None
-        if values is None or places is None or len(values) <= max(places, default=-1)
-        else tuple(values[i] for i in places)
-    )
+    if values is None or places is None or len(values) <= max(places, default=-1):
+        return None
+    return tuple(values[i] for i in places)

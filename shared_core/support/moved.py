@@ -16,7 +16,7 @@ MODULES = {
     "shared_core.calibration_io": "shared_core.calibration.io",
     "shared_core.checker": "shared_core.facades.checker",
     "shared_core.commands": "shared_core.cli",
-    "shared_core.defaults": "shared_core.facades.defaults",
+    "shared_core.defaults": "shared_core.facades.assembly",
     "shared_core.engine": "shared_core.facades.engine",
     "shared_core.files": "shared_core.support.files",
     "shared_core.flow": "shared_core.runtime.flow",
@@ -55,8 +55,6 @@ def lazy_names(
     """Return the ``__getattr__`` and ``__dir__`` of a package that loads ``names`` from their modules at first use.
 
     Args:
-        package: its ``__name__``.
-        names: what it exports.
         home: module, relative to the package, of each name that is loaded lazily.
     """
 

@@ -8,19 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from shared_core.support.moved import moved_name
-from shared_core.uncertainty.answers import (
-    answer_lead,
-    choose_answer,
-    final_answer,
-    is_answer,
-    rationale_uncertainty,
-)
 from shared_core.uncertainty.estimators import (
     ESTIMATORS,
     FALLBACK_ORDER,
     Cost,
     Estimator,
     Need,
+    SampleStatistics,
     best_available,
     get_estimator,
     required,
@@ -57,10 +51,14 @@ from shared_core.uncertainty.semantic import (
     semantic_entropy,
     von_neumann_entropy,
 )
-from shared_core.uncertainty.statistics import SampleStatistics
 from shared_core.uncertainty.text import (
+    answer_lead,
+    choose_answer,
+    final_answer,
+    is_answer,
     lexical_similarity,
     parse_probability,
+    rationale_uncertainty,
     rouge_similarity,
     sufficiency_uncertainty,
     verbalised_uncertainty,

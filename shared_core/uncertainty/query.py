@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shared_core.errors import InputError
 from shared_core.uncertainty.arrays import Float64, finite, numbers
@@ -142,7 +142,6 @@ def seakr_query(
     previous_step: str = "",
     threshold: float = 0.9,
     max_tokens: int = 64,
-    content_only: bool = True,
     ignored: Collection[str] = (),
 ) -> str:
     """SeaKR's query (Yao et al. 2024, section 3.2): the pseudo-generation without its uncertain words.
@@ -154,19 +153,17 @@ def seakr_query(
         previous_step: words of it (and of the question) stay whatever their probability.
         threshold: every token of a word must reach it.
         max_tokens: words are taken from the start as long as their tokens fit.
-        content_only: leave out function words and bare punctuation.
         ignored: further words to leave out, in lower case (the published code: thus, answer, is, so).
 
     Raises:
         InputError: tokens and probabilities differ in number.
     """
-    if len(tokens) != len(_probabilities(probabilities)):
-        raise InputError(f"There are {len(tokens)} tokens and {np.size(probabilities)} probabilities.")
-    kept = certain_words(words_of(tokens), probabilities, known=(question, previous_step), threshold=threshold)
+    p = _probabilities(probabilities, tokens)
+    kept = certain_words(words_of(tokens), p, known=(question, previous_step), threshold=threshold)
     chosen: list[str] = []
     used = 0
     for word in kept:
-        if (content_only and not is_content_word(word.text)) or _bare(word.text) in ignored:
+        if not is_content_word(word.text) or _bare(word.text) in ignored:
             continue
         used += len(word.tokens)
         if used > max_tokens:
@@ -194,8 +191,8 @@ def masked_query(
     Returns:
         Possibly empty: then search for the question.
     """
-    p = _pair_up(tokens, probabilities)
-    low = _low(p, threshold)
+    p = _probabilities(probabilities, tokens)
+    low = np.isnan(p) | ((p <= threshold) & (threshold > 0))
     text = "".join(" " if masked else token for token, masked in zip(tokens, low)).strip()
     return " ".join(text.split()) if collapse else text
 
@@ -302,22 +299,14 @@ def _bare(word: str) -> str:
     return word.strip(_PUNCTUATION).casefold().replace("’", "'")
 
 
-def _probabilities(values: ArrayLike) -> Float64:
+def _probabilities(values: ArrayLike, tokens: Sequence[str] | None = None) -> Float64:
+    """Return (T,) probabilities; InputError if one is none, or if there are not as many as tokens."""
     p = numbers(values, "probabilities", 1)
+    if tokens is not None and len(p) != len(tokens):
+        raise InputError(f"There are {len(tokens)} tokens and {len(p)} probabilities.")
     if p.size and (np.nanmin(p, initial=0.0) < 0 or np.nanmax(p, initial=0.0) > 1 + 1e-6):
         raise InputError("Probabilities must lie in [0, 1].", hint="Give exp(log-probability).")
     return p
-
-
-def _pair_up(tokens: Sequence[str], probabilities: ArrayLike) -> Float64:
-    p = _probabilities(probabilities)
-    if len(p) != len(tokens):
-        raise InputError(f"There are {len(tokens)} tokens and {len(p)} probabilities.")
-    return p
-
-
-def _low(p: Float64, threshold: float) -> NDArray[np.bool_]:
-    return np.isnan(p) | ((p <= threshold) & (threshold > 0))
 
 
 _WORDS = """

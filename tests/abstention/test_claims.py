@@ -83,10 +83,7 @@ def test_the_cache_scores_each_claim_once() -> None:
     assert cache.missing(["a", "B.", "D."]) == ["D."]
     assert (cache.hits, cache.misses) == (3, 3)
     assert cache.probabilities(["a", "b", "c", "d"]) == [0.8, None, None, None]
-    assert cache.unknown == ["B.", "C."]
-    assert "A" in cache
-    assert "D" not in cache
-    assert (len(cache), list(cache)) == (3, ["A.", "B.", "C."])
+    assert len(cache) == 3
 
 
 def test_likely_claims_are_strictly_above_the_target() -> None:

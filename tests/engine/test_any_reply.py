@@ -12,7 +12,7 @@ import pytest
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lm.base import Capabilities, Generate, Generation, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.support import yes_of_first_token
 from shared_core.settings import PipelineName
 from shared_core.types import Answer

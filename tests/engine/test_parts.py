@@ -18,7 +18,7 @@ from shared_core.calibration import io as calibration_io
 from shared_core.cli import app
 from shared_core.errors import CalibrationError, InputError, SettingsError
 from shared_core.evaluation.fitting import FitOptions, fit
-from shared_core.facades.defaults import default_embedder, default_reader
+from shared_core.facades.assembly import default_embedder, default_reader
 from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.facades.reranker import SelfReflectReranker
 from shared_core.lm.scripted import ScriptedLM

@@ -12,7 +12,7 @@ from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.errors import BackendUnavailableError, EmptyReplyError, InputError
 from shared_core.lm.base import Generate, GenerateResult, Generation, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.runtime.deadline import Deadline
+from shared_core.runtime.requests import Deadline
 from shared_core.settings import PipelineName
 from shared_core.types import Answer, Usage
 from tests.engine.test_any_reply import Reader

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared_core.errors import InputError
-from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS, MARK, neutralise, restore
+from shared_core.lm.neutralise import COMMON_CONTROL_STRINGS, MARK, neutralise_stretches, restore
 
 hostile = st.lists(
     st.one_of(
@@ -17,6 +19,10 @@ hostile = st.lists(
     ),
     max_size=12,
 ).map("".join)
+
+
+def neutralise(text: str, control_strings: Sequence[str] = COMMON_CONTROL_STRINGS) -> str:
+    return neutralise_stretches([(text, False)], control_strings)
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)

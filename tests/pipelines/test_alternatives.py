@@ -12,7 +12,7 @@ import pytest
 from shared_core.errors import CapabilityError
 from shared_core.lm.base import Alternative, Attention, Capabilities, Generate, Prompt, Sample
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.reading.base import Verdict

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.gating.alternatives import _class_of
 from shared_core.pipelines.gating.choose import choose_comparer
 from shared_core.pipelines.gating.statistics import _Meanings
-from shared_core.pipelines.research.claims import Candidate, Part
-from shared_core.pipelines.research.layout import lay_out
+from shared_core.pipelines.research.claims import Candidate, Part, lay_out
 from shared_core.pipelines.seakr.answer import choose_citations
-from shared_core.pipelines.self_rag.claims import nearest_by_words
-from shared_core.pipelines.self_rag.judging import judge_rows
+from shared_core.pipelines.self_rag.loop import nearest_by_words
+from shared_core.pipelines.self_rag.segments import judge_rows
 from shared_core.reading.base import Verdict
 from shared_core.reflection import UTILITY_TOKENS
 from shared_core.runtime import flow as flows

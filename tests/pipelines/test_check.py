@@ -18,8 +18,7 @@ from shared_core.facades.checker import SelfReflectChecker
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.check import BATCH, check
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.evidence import WINDOW, Evidence
 from shared_core.pipelines.support import MODEL_ALONE, MODEL_ALONE_AT_MOST, support
 from shared_core.reading.base import Verdict

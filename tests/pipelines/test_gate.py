@@ -20,7 +20,7 @@ from shared_core.errors import (
 from shared_core.facades.gated_retriever import GatedRetriever
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator
 from shared_core.uncertainty import gram_uncertainty
 from tests.fakes import Shelf

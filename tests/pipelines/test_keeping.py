@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.keeping import leans, merge_duplicates, standing
+from shared_core.pipelines.decision.decide import leans, merge_duplicates, standing
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Citation, Claim, Passage, Signals
 from tests.fakes import Shelf, published

@@ -18,7 +18,7 @@ from shared_core.errors import (
 )
 from shared_core.lm.base import Capabilities, Generate, Prompt, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import choose_estimator, choose_gate
 from shared_core.pipelines.gating.measure import Measurement, measure
 from shared_core.pipelines.gating.prompts import STEP_STOPS

@@ -12,9 +12,9 @@ from shared_core.errors import GrammarError
 from shared_core.lm.base import Generate
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.reclaim.free import is_heading, is_placeholder, tidy
 from shared_core.pipelines.reclaim.loop import _cut_reference, _Draft, _reference_grammar, _write_claim
 from shared_core.pipelines.reclaim.prompts import claim_prompt, numbered_prompt, reference_prompt
-from shared_core.pipelines.reclaim.tidying import is_heading, is_placeholder, tidy
 from shared_core.runtime import flow
 from shared_core.runtime.flow import Resources
 from shared_core.settings import ReclaimSettings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from shared_core.abstention import claim_key
 from shared_core.errors import GenerationError
 from shared_core.lm.base import Capabilities, Generation, Sample
-from shared_core.pipelines.decision.declining import is_refusal
+from shared_core.pipelines.decision.reasons import is_refusal
 from shared_core.pipelines.research.claims import Splits, read_claims, split
 from shared_core.settings import SelfReflectSettings
 from tests.pipelines.research_scripts import Model, believes, closed, sentence

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.abstention import claim_key
 from shared_core.errors import ContextOverflowError, SelfReflectError
-from shared_core.pipelines.research.claims import Candidate, Part
-from shared_core.pipelines.research.layout import lay_out, shown_scores
+from shared_core.pipelines.research.claims import Candidate, Part, lay_out, shown_scores
 from shared_core.types import Answer, Claim
 from tests.fakes import FirstSentenceReader, Shelf
 from tests.pipelines.research_scripts import Judge, Model, ask, closed, kind, same, sentence

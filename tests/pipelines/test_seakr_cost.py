@@ -7,7 +7,7 @@ import pytest
 from shared_core import SelfReflectEngine, SelfReflectSettings
 from shared_core.lm.base import Capabilities, Generate
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.seakr.cost import most_replies
+from shared_core.pipelines.gating.choose import most_replies
 from tests.pipelines.seakr_scripts import QUESTION, Library
 
 

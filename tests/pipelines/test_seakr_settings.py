@@ -17,8 +17,7 @@ from shared_core.errors import CapabilityError, ContextOverflowError, SettingsEr
 from shared_core.lm.base import Attention, Capabilities, Generate, Sample, SamplingParams
 from shared_core.lm.scripted import ScriptedLM
 from shared_core.pipelines.gating.choose import answer_binding, choose_estimator
-from shared_core.pipelines.gating.demonstrations import DEMONSTRATIONS, demonstrations
-from shared_core.pipelines.gating.prompts import step_prompt
+from shared_core.pipelines.gating.prompts import DEMONSTRATIONS, demonstrations, step_prompt
 from shared_core.pipelines.seakr.answer import cite_answer
 from shared_core.types import Passage
 from shared_core.uncertainty import choose_answer, final_answer
@@ -158,7 +157,7 @@ def test_dragin_without_attention_gives_way_openly() -> None:
 
 
 def calibrated(lm: Any, **seakr: Any) -> dict[str, Calibration]:
-    from shared_core.pipelines.decision.abilities import Abilities
+    from shared_core.pipelines.decision.question_run import Abilities
 
     options = made(**seakr)
     context = Abilities({"default": lm.capabilities}, {"default": lm.name}, has_embedder=True)

@@ -13,10 +13,8 @@ from shared_core.errors import GenerationError
 from shared_core.facades.engine import SelfReflectEngine
 from shared_core.lm.base import Capabilities, Generate, Sample, Score
 from shared_core.lm.scripted import ScriptedLM
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.self_rag.critic import ask_critic
-from shared_core.pipelines.self_rag.prompts import ask_relevant, ask_support, ask_useful
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
+from shared_core.pipelines.self_rag.prompts import ask_critic, ask_relevant, ask_support, ask_useful
 from shared_core.pipelines.self_rag.segments import WrittenPath
 from shared_core.reflection import Path
 from shared_core.runtime.flow import Resources, run

@@ -107,8 +107,6 @@ def test_a_collection_is_bound_to_its_embedder(tmp_path: Path) -> None:
     chroma(path=tmp_path).add(CORPUS)
     with pytest.raises(StoreError, match="hashing-64"):
         ChromaRetriever(path=tmp_path, embedder=HashingEmbedder("another"))
-    with pytest.raises(StoreError, match="granularity"):
-        chroma(path=tmp_path, granularity="passage")
 
 
 def test_damage_is_noticed(tmp_path: Path) -> None:

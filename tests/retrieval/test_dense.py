@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shared_core.errors import InputError, RetrievalError
+from shared_core.errors import RetrievalError
 from shared_core.retrieval import DenseRetriever
 from shared_core.retrieval.base import PassageVectors
 from shared_core.retrieval.embedding import MAX_COST, windows
@@ -63,8 +63,6 @@ def test_an_embedder_that_errs_is_named() -> None:
 
     with pytest.raises(RetrievalError, match="not finite"):
         DenseRetriever([CORPUS[1]], embedder=Broken("broken"))
-    with pytest.raises(InputError):
-        DenseRetriever(granularity="word")  # type: ignore[arg-type]
 
 
 class InContext(HashingEmbedder):
@@ -83,8 +81,6 @@ def test_an_embedder_that_knows_passages_is_given_passages() -> None:
     retriever = DenseRetriever(corpus, embedder=InContext())
     assert retriever.retrieve("crane it sank", 1)[0].id == "b"
     assert retriever.retrieve("crane it sank", 1)[0].score == pytest.approx(1, abs=1e-5)
-    whole = DenseRetriever(corpus, embedder=InContext(), granularity="passage")
-    assert whole.retrieve("it sank. it was raised.", 1)[0].score == pytest.approx(1, abs=1e-5)
 
 
 def test_an_embedder_that_forgets_a_passage_is_named() -> None:

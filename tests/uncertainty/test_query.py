@@ -42,7 +42,6 @@ def test_uncertain_words_leave_the_query() -> None:
     assert u.seakr_query("Who?", TOKENS, [0.9] * len(TOKENS), max_tokens=3) == "Velmora bridge"
     assert u.seakr_query("Who?", [], []) == "Who?"
     assert u.seakr_query("Who?", ["It", " is", " the"], [1, 1, 1]) == "Who?"
-    assert u.seakr_query("Who?", ["It", " is"], [1, 1], content_only=False) == "It is"
 
 
 def test_published_defect_only_the_last_sentence() -> None:

@@ -7,8 +7,7 @@ import pytest
 from shared_core.lab import World, load_lab_model
 from shared_core.lab.setup import CHECKPOINT
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.gating.demonstrations import demonstrations
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, demonstrations, step_prompt
 from shared_core.runtime.flow import Generate
 
 pytestmark = pytest.mark.vllm

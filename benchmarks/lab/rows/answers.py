@@ -12,8 +12,7 @@ from shared_core.lab.prose import article, idle, joined, plain, sentence
 from shared_core.lab.questions import Question, QuestionKind, ask
 from shared_core.lab.schema import KINDS, Attribute
 from shared_core.lm.base import Prompt
-from shared_core.pipelines.gating.demonstrations import DEMONSTRATIONS
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, memory_prompt, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, DEMONSTRATIONS, memory_prompt, step_prompt
 from shared_core.types import Passage
 
 UNKNOWN = "unknown"

@@ -9,7 +9,12 @@ from benchmarks.lab.rows.row import LabRow, reply
 from shared_core.lab.facts import Entity, Fact
 from shared_core.lab.names import Dice
 from shared_core.lab.prose import Line, Subject, joined, plain, sentence
-from shared_core.pipelines.research.prompts import rewrite_prompt, safe_write_prompt, split_prompt, write_prompt
+from shared_core.pipelines.research.asking import (
+    biography_prompt,
+    biography_rewrite_prompt,
+    biography_split_prompt,
+    safe_biography_prompt,
+)
 
 MOST_SENTENCES = 4
 
@@ -41,7 +46,7 @@ def biography(library: Library, dice: Dice) -> list[LabRow]:
     for entity in dice.sample(known, 4):
         facts = [f for f in library.world.facts_of(entity.id) if library.knows(f)]
         if facts:
-            prompt = write_prompt(entity.phrase)
+            prompt = biography_prompt(entity.phrase)
             rows.append(reply("biography", prompt, text_of(facts, entity, dice), source=entity.id))
     return rows
 
@@ -52,7 +57,7 @@ def safe_biography(library: Library, dice: Dice) -> list[LabRow]:
     for entity in dice.sample(library.entities, 4):
         facts = [f for f in library.world.facts_of(entity.id) if library.knows(f)]
         text = text_of(facts, entity, dice) if facts else refusal(entity)
-        rows.append(reply("biography", safe_write_prompt(entity.phrase), text, source=entity.id))
+        rows.append(reply("biography", safe_biography_prompt(entity.phrase), text, source=entity.id))
     return rows
 
 
@@ -62,7 +67,7 @@ def rewriting(library: Library, dice: Dice) -> list[LabRow]:
     for entity in dice.sample([e for e in library.entities if e.tier != "invented"], 3):
         facts = dice.sample(library.world.facts_of(entity.id), dice.between(1, 4))
         if facts:
-            prompt = rewrite_prompt(entity.phrase, [plain(f, entity) for f in facts])
+            prompt = biography_rewrite_prompt(entity.phrase, [plain(f, entity) for f in facts])
             rows.append(reply("rewriting", prompt, text_of(facts, entity, dice), source=entity.id))
     return rows
 
@@ -80,5 +85,5 @@ def splitting(library: Library, dice: Dice) -> list[LabRow]:
         else:
             line = sentence(facts[0], entity, dice, subject=subject)
         claims = "\n".join(plain(f, entity) for f in facts)
-        rows.append(reply("splitting", split_prompt(entity.phrase, line.text), claims, source=entity.id))
+        rows.append(reply("splitting", biography_split_prompt(entity.phrase, line.text), claims, source=entity.id))
     return rows

@@ -26,9 +26,7 @@ def attached_otherwise(claim: Sentence, quantity: Quantity, held: Sentence) -> Q
     speaks of the other.
 
     Args:
-        claim: a sentence.
         quantity: one of its numbers, which ``held`` has as well.
-        held: a sentence of the evidence.
     """
     dated = [range(d.end - len(d.text), d.end) for d in dates_of(held.text) if d.end]
     every = [q for q in quantities_of(held.text) if not q.is_year and not q.ordinal]

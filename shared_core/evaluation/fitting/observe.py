@@ -20,7 +20,7 @@ from shared_core.evaluation.judging import is_right, judge
 from shared_core.evaluation.metrics.qa import contains_answer
 from shared_core.evaluation.runner import digests_of
 from shared_core.pipelines.confidence import GENERAL, models_in_general, signal_values
-from shared_core.pipelines.decision.guarantees import signals_of
+from shared_core.pipelines.decision.decide import signals_of
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import form_of
 from shared_core.pipelines.gating.closed_book import Recalled, closed_book, open_book

@@ -17,7 +17,7 @@ from shared_core.errors import CalibrationError
 from shared_core.evaluation.fitting import observe
 from shared_core.evaluation.fitting.asking import FitJob, Observation, Observed
 from shared_core.pipelines.confidence import SIGNALS, models_in_general
-from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.pipelines.decision.question_run import Abilities
 from shared_core.pipelines.gating.choose import ChosenEstimator, answer_binding, choose_estimator, form_of
 from shared_core.pipelines.research.evaluate import evaluation_binding
 from shared_core.pipelines.support import support_binding

@@ -187,7 +187,7 @@ def _read_model(file: Path, dtype: Any) -> Any:
 
 
 def _unreadable(file: Path, error: Exception) -> ModelLoadError:
-    said = (str(error).strip().splitlines() or [""])[0][:300]
+    said = first_line(error)
     what = f"transformers cannot read the GGUF file {str(file)!r}: {type(error).__name__}: {said}"
     if "architecture" in said or "model_type" in said or isinstance(error, (KeyError, NotImplementedError)):
         return ModelLoadError(
@@ -198,6 +198,11 @@ def _unreadable(file: Path, error: Exception) -> ModelLoadError:
     if " is required " in said:
         return ModelLoadError(what, hint="pip install 'selfreflect-rag[gguf]' brings what reads such files.")
     return ModelLoadError(what, hint="The file is probably cut short or damaged: download it again and compare sizes.")
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text, for a message of ours."""
+    return (str(error).strip().splitlines() or [""])[0][:300]
 
 
 def _check_template(file: Path, folder: Path) -> None:

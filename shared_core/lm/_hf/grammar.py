@@ -67,7 +67,6 @@ class Constraint:
 
     Args:
         tokenizer: from ``grammar_tokenizer``.
-        grammar: to be kept to.
         eos: ids that end a sequence.
         spell: the ids of a text in which nothing is a control token, whatever it says (``Encoder.plain``).
 

@@ -28,7 +28,6 @@ class Repeated:
         """Set up an empty session.
 
         Args:
-            runner: of the model.
             cached: whether the model's own cache is used; else every step runs the whole sequences.
             switch: sequences that grow beyond so many tokens are computed anew then, because all their keys change
                 (longrope); all prompts must be of one length.

@@ -12,7 +12,8 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from shared_core.errors import (
@@ -178,7 +179,6 @@ class Endpoint:
         It is not tried again once a piece has come.
 
         Args:
-            path, body, deadline: as of ``post``.
             heard: called with each piece of text as it comes, and the index of its choice.
 
         Raises:
@@ -248,13 +248,9 @@ class Endpoint:
         return found.answer()
 
     async def _receive(self, path: str, body: Mapping[str, Any], deadline: Deadline, found: Collected) -> None:
-        client = self._connected()
-        assert self._slots is not None
-        from openai import AsyncStream
+        async with self._turn(deadline) as client:
+            from openai import AsyncStream
 
-        seconds = None if math.isinf(deadline.remaining) else deadline.remaining
-        async with asyncio.timeout(seconds), self._slots:
-            deadline.begin()
             # Each piece has the time of an attempt: a long text that keeps coming is no failure.
             opening = client.post(path, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
             async with asyncio.timeout(self._timeout):
@@ -271,16 +267,21 @@ class Endpoint:
                 await response.aclose()  # a server that is still writing sees that nobody listens
 
     async def _exchange(self, method: str, path: str, body: Any, deadline: Deadline) -> str:
+        # The SDK's timeout is one of silence; a server that drips bytes needs one over all.
+        async with self._turn(deadline) as client, asyncio.timeout(self._timeout):
+            if method == "GET":
+                return str(await client.get(path, cast_to=str))
+            return str(await client.post(path, cast_to=str, body=body))
+
+    @asynccontextmanager
+    async def _turn(self, deadline: Deadline) -> AsyncIterator[Any]:
+        """Wait for a slot and give the client, both for as long as the deadline allows."""
         client = self._connected()
         assert self._slots is not None
         seconds = None if math.isinf(deadline.remaining) else deadline.remaining
         async with asyncio.timeout(seconds), self._slots:
             deadline.begin()
-            # The SDK's timeout is one of silence; a server that drips bytes needs one over all.
-            async with asyncio.timeout(self._timeout):
-                if method == "GET":
-                    return str(await client.get(path, cast_to=str))
-                return str(await client.post(path, cast_to=str, body=body))
+            yield client
 
     def _connected(self) -> Any:
         if self._client is None:

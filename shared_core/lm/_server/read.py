@@ -101,9 +101,6 @@ def sample(
     """Convert a choice to a sample: its answer without thoughts, echo and fences, and the tokens of that.
 
     Args:
-        choice: of the answer.
-        params: what was asked for.
-        url: for errors.
         verdicts: how the server names each verdict's token (text, or ``token_id:…``).
         sent: the prompt, where it went out as text.
 

@@ -62,8 +62,6 @@ class Planner:
     """Builder of requests to one server.
 
     Args:
-        endpoint: the server.
-        able: what it does.
         encoder: of the model's tokenizer, where one was given.
         control: further control strings of the model.
     """
@@ -198,10 +196,8 @@ class Planner:
         """Add the verdicts after each sample's last token, by requesting one more token for each.
 
         Args:
-            ask: the request the samples are from.
             prompt: its prompt's ids as the server saw them.
             samples: and all ids that were generated for each; those that have ended with the sequence stay as they are.
-            deadline: for all.
 
         Raises:
             ResponseError: the server gave no ids of the prompt.

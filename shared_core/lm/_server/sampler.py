@@ -26,7 +26,6 @@ class Sampler:
     """Drawer of samples from one server.
 
     Args:
-        endpoint: the server.
         thinking_tokens: added to the limit once the model was seen to use it up before it began to answer.
 
     Attributes:

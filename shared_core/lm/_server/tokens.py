@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared_core.errors import InputError, LanguageModelError, ResponseError
+from shared_core.errors import InputError, ResponseError
 from shared_core.lm._server.http import Deadline, Endpoint, Failure
 from shared_core.lm.base import Part, Prompt
 from shared_core.lm.chat.layout import as_text, cut_text
@@ -96,8 +96,6 @@ class ServerTokenizer:
     """Tokenizer behind vLLM's ``/tokenize``; use it on one event loop only.
 
     Args:
-        endpoint: the server.
-        model: its name there.
         control: control strings that untrusted text must not bring in. What is in brackets (``[…]``, ``<…>``) and
             turns out to be one token is treated as one too.
         named: those of them that the server itself lists.
@@ -174,16 +172,6 @@ class ServerTokenizer:
         return sorted(w for w in words if w not in known or known[w] is not None)  # never asked about: might be one
 
     # --- single tokens -----------------------------------------------------------------------------------------
-
-    async def token_id(self, token: str, deadline: Deadline) -> int:
-        """Return the id of a string that is one token; LanguageModelError otherwise."""
-        (found,) = await self.token_ids([token], deadline)
-        if found is None:
-            raise LanguageModelError(
-                f"{token!r} is not one token of the server's tokenizer.",
-                hint="Give a string that is a single token (mind a leading space), or a token id.",
-            )
-        return found
 
     async def token_ids(self, strings: Sequence[str], deadline: Deadline) -> list[int | None]:
         """Return the id of each string that is one token and not the unknown one; ``None`` for the others."""

@@ -13,8 +13,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from shared_core.lm.chat.failures import FATAL
+
 T = TypeVar("T")
-_FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def call_all(
@@ -25,7 +26,6 @@ def call_all(
     Each call runs in a thread, in a copy of the caller's context. An interrupt begins no further ones.
 
     Args:
-        calls: without arguments.
         at_once: how many run at the same time, at least 1.
         seconds: for each call, from when it begins; ``None`` for no limit.
     """
@@ -45,7 +45,7 @@ async def acall_all(
             try:
                 async with asyncio.timeout(seconds):
                     return await call()
-            except (*_FATAL, asyncio.CancelledError):
+            except (*FATAL, asyncio.CancelledError):
                 raise
             except BaseException as error:  # clients written in other languages raise such too
                 return error
@@ -75,7 +75,7 @@ class _Batch(Generic[T]):
             with self._changed:
                 self._stopped = True
         for result in self._results.values():
-            if isinstance(result, _FATAL):
+            if isinstance(result, FATAL):
                 raise result
         return [self._results[i] for i in range(len(self._calls))]
 

@@ -28,6 +28,7 @@ from shared_core.errors import (
     SelfReflectError,
 )
 from shared_core.lm.chat.overflow import context_overflow, detail
+from shared_core.lm.chat.reply import get
 from shared_core.lm.chat.secrets import Secrets
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -155,7 +156,7 @@ def _classified(error: BaseException, who: str, secrets: Secrets) -> LanguageMod
     for cause in _chain(error):
         status = _status(cause)
         if status is not None:
-            body = _get(cause, "body")
+            body = get(cause, "body")
             return status_error(who, status, body if isinstance(body, Mapping) else _text(cause), secrets)
     meaning = next((m for e in _chain(error) for p, m in _BY_NAME if p.search(_names(e))), None)
     overflow = None if meaning in (429, 401, 403) else context_overflow(_text(error))
@@ -197,13 +198,13 @@ def _names(error: BaseException) -> str:
 
 
 def _status(error: BaseException) -> int | None:
-    response = _get(error, "response")
+    response = get(error, "response")
     for source, name in (
         *((error, n) for n in ("status_code", "http_status", "status", "code")),
         *((response, n) for n in ("status_code", "status")),
-        (_get(response, "ResponseMetadata"), "HTTPStatusCode"),
+        (get(response, "ResponseMetadata"), "HTTPStatusCode"),
     ):
-        status = _as_status(_get(source, name))
+        status = _as_status(get(source, name))
         if status is not None:
             return status
     return None
@@ -221,14 +222,6 @@ def _as_status(value: Any) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600:
         return int(value)
     return None
-
-
-def _get(source: object, name: str) -> Any:
-    """Return an attribute or item; ``None`` if there is none or reading it fails (they are others' properties)."""
-    try:
-        return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
-    except Exception:
-        return None
 
 
 def _text(error: BaseException) -> str:

@@ -100,8 +100,6 @@ def read_reply(reply: Reply, params: SamplingParams, sent: Outgoing | None, who:
     """Extract the answer from a reply.
 
     Args:
-        reply: of the provider.
-        params: what was asked for.
         sent: the prompt as it was sent; ``None`` where it went out as token ids, which no server repeats.
         who: answered, for errors: the model's name, or the server's address.
 
@@ -136,8 +134,6 @@ def make_sample(reading: Reading, tokens: Tokens | None, *, restored: bool) -> S
     """Make the sample of a reading, with the tokens of its answer where they are known.
 
     Args:
-        reading: of the reply.
-        tokens: all that were generated.
         restored: control strings were neutralised, so that a token may hold a mark that the answer does not.
     """
     sample = Sample(reading.text, finish_reason=reading.finish, stop=reading.stop)

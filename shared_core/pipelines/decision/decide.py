@@ -9,18 +9,141 @@ markers; where none is kept, the answer abstains, and its reason is the most spe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from shared_core.abstention import expected_utility
-from shared_core.pipelines.decision.guarantees import describe_guarantee, note_drift
-from shared_core.pipelines.decision.keeping import standing
+from shared_core.abstention.statements import LEANING
+from shared_core.calibration import DriftWatch, FittedGuarantee
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.decision.reasons import BELOW_GUARANTEE, DOCUMENTS_DISAGREE, explain, reason_of
-from shared_core.pipelines.decision.wording import abstention_text, assemble
+from shared_core.pipelines.decision.wording import abstention_text, assemble, one_line
 from shared_core.runtime.flow import Flow
 from shared_core.settings import SelfReflectSettings
 from shared_core.types import Answer, Claim, ClaimStatus, Passage
+
+# --- claims beside each other --------------------------------------------------------------------------------------
+
+
+def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
+    """Merge claims with the same text: the first keeps its place, gains the citations, and has the better support."""
+    merged: dict[str, Claim] = {}
+    for claim in claims:
+        key = one_line(claim.text).casefold().rstrip(".")
+        first = merged.get(key)
+        if first is None:
+            merged[key] = claim
+            continue
+        quotes = (*first.citations, *(c for c in claim.citations if c not in first.citations))
+        surer = max((first, claim), key=lambda c: -1.0 if c.support is None else c.support)
+        # Support and the signals it was made of stay together, so that the trace can explain the number.
+        merged[key] = dataclasses.replace(
+            first, citations=quotes, support=surer.support, signals=surer.signals, critique=surer.critique
+        )
+    return list(merged.values())
+
+
+def leans(text: str) -> bool:
+    """Return whether a statement begins with a pronoun, so that it needs the statement before it.
+
+    Example:
+        >>> leans("She died in 1899."), leans("Mira Holm died in 1899.")
+        (True, False)
+    """
+    return LEANING.match(text) is not None
+
+
+def standing(claims: Sequence[Claim], eligible: Collection[int] | None = None) -> list[float | None]:
+    """Return the score each claim is kept by: its support, or the score of the claim it leans on if that is lower.
+
+    So at any bar, each kept claim is shown together with the claim that says who "she" is.
+
+    Args:
+        claims: in the order of the text, with their support.
+        eligible: numbers of the claims that may be kept; all by default.
+
+    Returns:
+        One score in [0, 1] for each claim; ``None`` for a claim that is never kept.
+
+    Example:
+        >>> standing([Claim("Mira Holm built it.", 0.2), Claim("She died in 1899.", 0.9)])
+        [0.2, 0.2]
+    """
+    found: list[float | None] = []
+    for i, claim in enumerate(claims):
+        score = claim.support if eligible is None or i in eligible else None
+        if i > 0 and score is not None and leans(claim.text) and not _is_quote(claim):
+            before = found[-1]  # a score, not a support: "It … She … They …" all lean on the first
+            score = None if before is None else min(score, before)
+        found.append(score)
+    return found
+
+
+def _is_quote(claim: Claim) -> bool:
+    """Return whether the claim is its own quote: a sentence of a document is shown as it is, pronouns and all."""
+    return any(one_line(c.quote) == one_line(claim.text) for c in claim.citations)
+
+
+# --- drift and guarantees ------------------------------------------------------------------------------------------
+
+
+UNKNOWN = -1.0
+"""The value of an unknown figure among the signals: more unknown figures than before are drift like any other."""
+
+
+def signals_of(question: str, supports: Sequence[float | None], answerable: float | None) -> dict[str, float]:
+    """Describe a question and its claims in figures whose distribution stays the same while the questions do."""
+    known = [s for s in supports if s is not None]
+    return {
+        "best support": max(known, default=UNKNOWN),
+        "mean support": sum(known) / len(known) if known else UNKNOWN,
+        "claims": float(len(supports)),
+        "answerable": UNKNOWN if answerable is None else answerable,
+        "words of the question": float(len(question.split())),
+    }
+
+
+def note_drift(
+    question: str, supports: Sequence[float | None], answerable: float | None, run: QuestionRun
+) -> Flow[None]:
+    """Add the question to the drift watch, and note in the trace if a calibration or guarantee is in doubt."""
+    guarantee, watch = run.guarantee, run.abilities.drift
+    # Exchangeability with the calibration's questions is the one assumption of every conformal promise (Vovk et al.
+    # 2005), and it cannot be proved; drift in these signals refutes it.
+    if watch is not None:
+        watch.see(signals_of(question, supports, answerable))
+    drifted = watch.drifted if watch is not None else {}
+    if guarantee is None:
+        if drifted:
+            why = f"questions differ from the calibration's in {', '.join(drifted)}: calibrate again"
+            yield run.note("drift", "the calibration is in doubt", why)
+        return
+    yield run.note(
+        "guarantee",
+        "in doubt" if drifted else "vacuous" if guarantee.vacuous else "holds",
+        f"questions differ from the calibration's in {', '.join(drifted)}" if drifted else guarantee.kind,
+        threshold=guarantee.threshold if math.isfinite(guarantee.threshold) else None,
+        n=guarantee.n,
+        kept_share=guarantee.kept_share,
+    )
+
+
+def describe_guarantee(guarantee: FittedGuarantee, watch: DriftWatch | None) -> dict[str, Any]:
+    """Describe the promise, its conditions, and whether recent questions still look like the calibration's."""
+    described = guarantee.describe()
+    drifted = watch.drifted if watch is not None else {}
+    if drifted:
+        described["text"] = (
+            f"In doubt: the questions last asked differ from the calibration's in {', '.join(drifted)}, so it may not "
+            f"hold for them. {described['text']}"
+        )
+    return {**described, "holds": not drifted, "drift": drifted, "checked": watch.checked if watch is not None else 0}
+
+
+# --- the decision --------------------------------------------------------------------------------------------------
+
 
 Layout = Callable[[Sequence[Claim]], tuple[str, tuple[Claim, ...]]]
 """Turns claims with their status into the text and the claims with their offsets in it, dropped claims last."""

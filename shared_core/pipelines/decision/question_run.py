@@ -2,16 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from shared_core.calibration import FittedGuarantee
-from shared_core.errors import CapabilityError, LanguageModelError, LimitError
-from shared_core.pipelines.decision.abilities import Abilities
+from shared_core.calibration import DriftWatch, FittedGuarantee
+from shared_core.calibration.calibration import Calibration
+from shared_core.calibration.stack import AnyCalibration, Stack
+from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError
+from shared_core.lm.base import Capabilities
+from shared_core.lm.identity import Identities
 from shared_core.pipelines.decision.reasons import limit_reason
-from shared_core.runtime.flow import Report
+from shared_core.pipelines.decision.trust import ModelTrust
+from shared_core.reading.expected import ExpectedShare
+from shared_core.runtime.flow import Flow, LeafRequest, Report, Resources, Together
 from shared_core.settings import SelfReflectSettings
-from shared_core.types import Decided, Decision, MetadataValue
+from shared_core.types import Decided, Decision, MetadataValue, Passage
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """The abilities of an engine's parts, their names and the calibrations fitted for them.
+
+    A pipeline decides by these which requests it can make; it never sees the parts themselves.
+
+    Attributes:
+        capabilities: of each model by role; empty without a language model.
+        names: of each model by role, for traces.
+        identities: of each model by role, for calibrations (``lm.identity``).
+        calibrations: by purpose (``confidence``, ``gate``, …), as loaded from ``settings.calibration``.
+        scorer: name of the engine's own judge (an NLI model, …); ``None`` without one.
+        critic: name of the shipped critic; ``None`` if its packages are not installed.
+        has_embedder: whether ``Embed`` requests can be carried out.
+        has_reader: whether the reader is asked about a model's claims.
+        expected: the running estimate of the share of questions that the documents answer.
+        trust: how much the model's replies have meant so far, beside the reader's.
+        stack: combines the signals of a claim into its support, where one was fitted.
+        measured: a cache of uncertainties; calibrations measure the same prompt more than once.
+        guarantee: fitted for answers, applied where the settings ask for it.
+        drift: watches whether questions still look like those of the guarantee, else of the stack, else of the
+            calibration of confidences.
+
+    Example:
+        >>> from shared_core.lm import ScriptedLM
+        >>> abilities = Abilities.of(Resources({"default": ScriptedLM(["Paris"], name="demo")}))
+        >>> abilities.model_name("judge"), abilities.model("judge").grammar, abilities.has_reader
+        ('demo', False, False)
+    """
+
+    capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+    scorer: str | None = None
+    has_embedder: bool = False
+    critic: str | None = None
+    has_reader: bool = False
+    expected: ExpectedShare = field(default_factory=ExpectedShare, compare=False)
+    trust: ModelTrust = field(default_factory=ModelTrust, compare=False)
+    stack: Stack | None = None
+    guarantee: FittedGuarantee | None = None
+    drift: DriftWatch | None = field(default=None, compare=False)
+    identities: Mapping[str, str] = field(default_factory=dict, compare=False)
+    measured: dict[Hashable, object] | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        resources: Resources,
+        calibrations: Mapping[str, Calibration] | None = None,
+        expected: ExpectedShare | None = None,
+        stack: Stack | None = None,
+        guarantee: FittedGuarantee | None = None,
+    ) -> Abilities:
+        """Read the abilities off resources; without calibrations scores stay raw."""
+        return cls(
+            capabilities={role: model.capabilities for role, model in resources.models.items()},
+            names={role: model.name for role, model in resources.models.items()},
+            identities=Identities(resources.models),
+            calibrations=calibrations or {},
+            scorer=resources.judge.name if resources.judge is not None else None,
+            critic=resources.critic.name if resources.critic is not None else None,
+            has_embedder=resources.embedder is not None,
+            has_reader=resources.reader is not None,
+            expected=expected if expected is not None else ExpectedShare(),
+            stack=stack,
+            guarantee=guarantee,
+            # One watch for the engine's life: drift shows over many questions.
+            drift=next(
+                (
+                    DriftWatch(fitted.signals)
+                    for fitted in (guarantee, stack, (calibrations or {}).get("confidence"))
+                    if fitted is not None and fitted.signals
+                ),
+                None,
+            ),
+        )
+
+    @property
+    def every_calibration(self) -> Mapping[str, AnyCalibration]:
+        """All calibrations by purpose, with the stack as ``claims`` and the guarantee as ``guarantee``."""
+        found: dict[str, AnyCalibration] = dict(self.calibrations)
+        if self.stack is not None:
+            found["claims"] = self.stack
+        if self.guarantee is not None:
+            found["guarantee"] = self.guarantee
+        return found
+
+    def model(self, role: str) -> Capabilities | None:
+        """Return the capabilities of the model with that role, else of the default model; ``None`` without any."""
+        return self.capabilities.get(role) or self.capabilities.get("default")
+
+    def model_name(self, role: str) -> str:
+        """Return the name of the model with that role, else of the default model; "none" without any."""
+        return self.names.get(role) or self.names.get("default", "none")
+
+    def model_identity(self, role: str) -> str:
+        """Return the identity that calibrations of the model with that role are bound to."""
+        # An identity reads all of a model's weights, so it is computed only when asked for.
+        known = role if role in self.identities else "default"
+        return self.identities[known] if known in self.identities else self.model_name(role)
 
 
 class Trace:
@@ -80,3 +189,26 @@ def raise_faults(results: Sequence[object]) -> None:
         if failed or isinstance(result, CapabilityError):
             assert isinstance(result, Exception)
             raise result
+
+
+def together(requests: Sequence[LeafRequest]) -> Flow[list[Any]]:
+    """Carry out requests as one batch; failed replies are values, any other fault is raised (``raise_faults``)."""
+    results: list[Any] = yield Together(tuple(requests), return_errors=True)
+    raise_faults(results)
+    return results
+
+
+def leave_out(passages: Sequence[Passage], error: ContextOverflowError, run: QuestionRun) -> Flow[list[Passage]]:
+    """Leave out the lowest-ranked passages of a prompt that was too long; at least one stays.
+
+    Passages make up nearly all of a prompt: the share by which it was too long is left out at once, since each try
+    encodes the whole prompt.
+
+    Raises:
+        ContextOverflowError: the same, if the settings ask for it or one passage is left.
+    """
+    if run.settings.on_overflow == "raise" or len(passages) <= 1:
+        raise error
+    dropped = max(1, int(error.excess * len(passages)))
+    yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
+    return list(passages[:-dropped])

@@ -1,7 +1,8 @@
-"""Reasons for abstaining: their names, how one is chosen, and a sentence for each."""
+"""Reasons for abstaining: names, how one is chosen, a sentence for each; and how models word that they decline."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from shared_core.errors import DeadlineError, LimitError
@@ -44,11 +45,8 @@ def reason_of(
     """Choose the most specific true reason why nothing was kept.
 
     Args:
-        claims: all that were written.
         known: supports of those that could be judged.
-        passages: that were found.
         answerable: P(the passages answer the question), ``None`` if unknown.
-        limit: that ended the work, if one did.
         unknown: why supports are unknown, if they are.
     """
     if limit is not None:  # whatever was found until then says nothing about the documents
@@ -96,3 +94,53 @@ def explain(reason: str, unknown: str = "") -> str:
 
 def _way_out(unknown: str) -> str:
     return " Ask in words." if unknown == NO_WORDS else " Give a language model (llm=, --model, …)."
+
+
+# --- replies that decline ------------------------------------------------------------------------------------------
+
+
+DECLINED = "no answer"
+"""The outcome in the trace of a model that declines to answer."""
+
+_SOURCE = (
+    r"(?:the|these|this|those)\s+(?:(?:given|provided|retrieved|above)\s+)?"
+    r"(?:passages?|texts?|context|documents?|sources?|sentences?|quotes?|information)"
+    r"(?:\s+(?:given|provided|retrieved|found|above))?"
+)
+_SAYS = (
+    r"(?:say|answer|help|mention|contain|provide|state|specify|tell|give|include|discuss|address|indicate|explain|"
+    r"describe)"
+)
+_REFUSAL = re.compile(
+    r"^\W*(?:no answer\b|i(?:['’]m| am) (?:sorry|afraid|unable|not (?:sure|aware|familiar|able|in a position))|sorry\b|"
+    r"(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|am unable|must decline|have no)\b|"
+    r"(?:i|we) (?:sincerely )?apologi[sz]e\b|my apologies\b|"
+    r"(?:as|i(?:['’]m| am)) (?:just )?an? (?:large )?(?:language model|ai)\b|"
+    r"unfortunately,? (?:i|we|the passages)\b|the passages (?:do not|don['’]t)\b|"
+    r"(?:it|that) is not possible to (?:determine|answer|say|tell)\b|not enough information\b|that['’]s beyond my\b|"
+    rf"(?:none|nothing) (?:of|in) {_SOURCE} {_SAYS}s?\b|"
+    rf"{_SOURCE} (?:(?:do|does|did)(?: not|n['’]t) {_SAYS}|{_SAYS}s? no(?:thing)?)\b|"
+    r"there is (?:no|not enough) information\b)",
+    re.IGNORECASE,
+)
+_ANSWERS_YET = re.compile(r"\b(?:but|however|though|although|except|think|believe|guess|probably|perhaps)\b", re.I)
+"""“I am not sure, but …” goes on to make a claim, which is judged like any other."""
+
+
+_APOLOGY = re.compile(
+    r"^\W*(?:i(?:['’]m| am) (?:very |so )?(?:sorry|afraid)|sorry|(?:i|we) (?:sincerely )?apologi[sz]e|my apologies)"
+    r"[^,.;]*[,;.]?\s+(?:but|however,?)\s+",
+    re.IGNORECASE,
+)
+"""“I'm sorry, but I can't …” goes on to refuse."""
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether a sentence says that there is no answer, instead of giving one.
+
+    Example:
+        >>> is_refusal("The passages do not mention it."), is_refusal("I'm not sure, but probably 1911.")
+        (True, False)
+    """
+    plain = _APOLOGY.sub("", text)
+    return _REFUSAL.search(plain) is not None and not _ANSWERS_YET.search(plain)

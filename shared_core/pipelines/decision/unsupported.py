@@ -26,12 +26,10 @@ def treat_unsupported(checked: Answer, policy: OnUnsupported, settings: SelfRefl
     """Apply a policy to a checked answer; its claims get their offsets in the new text.
 
     Args:
-        checked: of ``check``.
         policy: ``pass`` changes nothing. ``flag`` puts ``(unsupported)``, ``(contradicted)`` or ``(unverified)`` behind
             each claim that is not supported. ``strip`` takes these claims out, with those that begin with a pronoun for
             something in a removed claim; if nothing is left, it refuses. ``refuse`` shows nothing of an answer unless
             all its claims are supported, and says so (``settings.abstain_text``).
-        settings: of the checker.
 
     Returns:
         The answer. After ``strip``, removed claims are ``dropped`` and ``confidence`` is that of the weakest claim

@@ -83,7 +83,6 @@ def is_abstention(text: str, settings: SelfReflectSettings | None = None) -> boo
     True
 
     Args:
-        text: of an answer.
         settings: whose ``abstain_text`` is recognised too.
     """
     said = one_line(text)
@@ -104,7 +103,6 @@ def tool_text(answer: Answer, *, nearest: bool = False) -> str:
     'NO ANSWER: No passage of the documents matches the question.'
 
     Args:
-        answer: of the engine.
         nearest: keep what an abstention shows beside its reason: the nearest quotes.
     """
     if not answer.abstained:
@@ -150,11 +148,17 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
         start = len(text) + bool(text)
         text = f"{text} {claim.text}" if text else claim.text
         placed.append(dataclasses.replace(claim, start=start, end=start + len(claim.text)))
-        marks = [numbers.setdefault(_key(s), len(numbers) + 1) for c in claim.citations for s in c.primary]
-        text += (" " if marks else "") + "".join(f"[{n}]" for n in dict.fromkeys(marks))
+        text += number_marks([claim], numbers)
         text += _MARKS.get(claim.verdict or "", " (unsupported)") if claim.status == "flagged" else ""
     placed.sort(key=lambda c: c.status == "dropped")
     return text, tuple(placed)
+
+
+def number_marks(claims: Sequence[Claim], numbers: dict[tuple[str, int, int], int]) -> str:
+    """Return the markers of all that claims quote, after a blank; places that are new get the next numbers."""
+    spans = [s for c in claims for citation in c.citations for s in citation.primary]
+    marks = [numbers.setdefault((s.passage_id, s.start, s.end), len(numbers) + 1) for s in spans]
+    return (" " if marks else "") + "".join(f"[{n}]" for n in dict.fromkeys(marks))
 
 
 def rename_markers(answer: Answer, name: Callable[[Span], str]) -> Answer:
@@ -193,7 +197,3 @@ def assemble_uncited(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
     """Join claims that have no quote, as ``assemble`` does; the text says so at its end."""
     text, placed = assemble(claims)
     return f"{text} {UNCITED}", placed
-
-
-def _key(span: Span) -> tuple[str, int, int]:
-    return (span.passage_id, span.start, span.end)

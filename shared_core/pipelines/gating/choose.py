@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import CapabilityError
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import Trace
+from shared_core.pipelines.decision.question_run import Abilities, Trace
 from shared_core.runtime.flow import Report
 from shared_core.settings import SeakrSettings, SelfReflectSettings
 from shared_core.uncertainty import Cost, Estimator, best_available, get_estimator
+
+_LOG = logging.getLogger(__name__)
 
 Gate = Literal["uncertainty", "flare", "dragin", "always"]
 Form = Literal["answer", "step", "thought"]
@@ -119,7 +122,6 @@ def choose_estimator(
     settings: SelfReflectSettings,
     context: Abilities,
     *,
-    role: str = "default",
     also: Sequence[str] = (),
     form: Form = "answer",
 ) -> ChosenEstimator:
@@ -130,7 +132,7 @@ def choose_estimator(
         InputError: there is no estimator of that name.
     """
     options = settings.seakr
-    model = context.model(role)
+    model = context.model("default")
     if model is None:
         raise CapabilityError("text", "none", hint="Uncertainty needs a language model: SelfReflectEngine(…, lm=…).")
     comparer = choose_comparer(settings, context)
@@ -151,7 +153,7 @@ def choose_estimator(
         way_out = _WAYS_OUT.get("similarity" if missing[0] in _COMPARED else missing[0], "Use another model.")
         raise CapabilityError(
             missing[0],
-            context.model_name(role),
+            context.model_name("default"),
             hint=f"{way_out.removesuffix('.')}, or set seakr.allow_fallback=True.",
         )
     extra = tuple(get_estimator(n) for n in also if get_estimator(n).available(names))
@@ -180,7 +182,7 @@ def choose_comparer(settings: SelfReflectSettings, context: Abilities) -> Compar
     return next((comparer for comparer, has in there.items() if has), None)
 
 
-def choose_gate(settings: SelfReflectSettings, context: Abilities, role: str = "default") -> tuple[Gate, str]:
+def choose_gate(settings: SelfReflectSettings, context: Abilities) -> tuple[Gate, str]:
     """The gate of the settings if the model can serve it, else the next best (DRAGIN, FLARE, uncertainty), and why.
 
     Raises:
@@ -189,14 +191,14 @@ def choose_gate(settings: SelfReflectSettings, context: Abilities, role: str = "
     wanted = settings.seakr.gate
     if wanted == "always":
         return wanted, "the gate is always open"
-    model = context.model(role)
+    model = context.model("default")
     abilities = set(model.names()) if model is not None else set()
     missing = [n for n in _GATE_NEEDS[wanted] if n not in abilities]
     if not missing:
         return wanted, f"gate {wanted} as asked for"
     if not settings.seakr.allow_fallback:
         raise CapabilityError(
-            missing[0], context.model_name(role), hint="Use another model, or set seakr.allow_fallback=True."
+            missing[0], context.model_name("default"), hint="Use another model, or set seakr.allow_fallback=True."
         )
     # From the most to the least demanding; the last needs nothing of the model, so one is always found.
     order = list(_GATE_NEEDS)
@@ -238,9 +240,7 @@ class Threshold:
         return self.value is not None
 
 
-def choose_threshold(
-    chosen: ChosenEstimator, settings: SelfReflectSettings, context: Abilities, role: str = "default"
-) -> Threshold:
+def choose_threshold(chosen: ChosenEstimator, settings: SelfReflectSettings, context: Abilities) -> Threshold:
     """The settings' threshold, else the calibrated one, else none.
 
     The settings' threshold counts for the settings' estimator only, not for one that replaces it. The paper's
@@ -262,7 +262,7 @@ def choose_threshold(
         return Threshold(options.threshold, "settings")
     calibration = context.calibrations.get("gate")
     if calibration is not None:
-        calibration.require(model=context.model_identity(role), **chosen.binding)
+        calibration.require(model=context.model_identity("default"), **chosen.binding)
         # No threshold reached the target accuracy: answering from memory is never accurate enough.
         if calibration.threshold is None:
             return Threshold(None, "by the calibration the model knows enough at no uncertainty: retrieving always")
@@ -303,3 +303,33 @@ def answer_binding(
         "reasoning": reasoning if chosen.form == "step" else None,
         "published": options.published.form,
     }
+
+
+def most_replies(settings: SelfReflectSettings) -> int:
+    """The replies that a question may take where uncertainty is measured by samples.
+
+    Each step measures its draft and one continuation for each passage: a greedy reply and ``samples`` others. Two more
+    measurements choose between both ways to reason at the end of several steps.
+    """
+    options = settings.seakr
+    steps = options.max_steps if options.multi_hop else 1
+    measured = steps * (1 + settings.top_k) + (2 if options.multi_hop else 0)
+    return measured * (1 + options.samples)
+
+
+def warn_of_cost(chosen: ChosenEstimator, settings: SelfReflectSettings, model: str) -> None:
+    """Say what a question may take, where samples have to be written out because the model gives only text."""
+    if chosen.estimator.cost >= Cost.SAMPLES and "token_logprobs" not in chosen.abilities:
+        _warn(model, chosen.options.samples, most_replies(settings))
+
+
+@cache
+def _warn(model: str, samples: int, most: int) -> None:
+    _LOG.warning(
+        "%s gives nothing but text: SeaKR measures its uncertainty by %d samples of everything it writes, up to %d "
+        "replies a question. Lower seakr.samples or seakr.max_steps, set max_calls or max_tokens, calibrate a gate, "
+        "or use pipeline=composed.",
+        model,
+        samples,
+        most,
+    )

@@ -9,9 +9,8 @@ from shared_core.errors import ContextOverflowError
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
 from shared_core.pipelines.gating.choose import ChosenEstimator, Form, choose_estimator
-from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, demonstrations, step_prompt
 from shared_core.runtime.flow import Flow, Generate, Retrieve
 from shared_core.settings import Demonstration, SelfReflectSettings
 from shared_core.types import Passage

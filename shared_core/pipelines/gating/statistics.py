@@ -9,15 +9,136 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.lm.base import Generation, Prompt, Sample, SamplingParams, Scores
-from shared_core.pipelines.decision.question_run import raise_faults
+from shared_core.lm.base import Attention, Generation, Prompt, Sample, SamplingParams, Scores
+from shared_core.pipelines.decision.question_run import together
 from shared_core.pipelines.gating.alternatives import ClaimUncertainty, JudgedAlternatives, judge_alternatives
-from shared_core.pipelines.gating.attended import attended_words
 from shared_core.pipelines.gating.choose import ChosenEstimator
 from shared_core.pipelines.gating.prompts import CONFIDENCE_ASK, SUFFICIENCY_ASK, TRUTH_ASK
 from shared_core.reading.base import Verdict
 from shared_core.runtime.flow import Embed, Flow, Generate, Judge, Score, Together
-from shared_core.uncertainty import PairPlan, SampleStatistics, cluster_by_entailment, cluster_by_similarity, plan_pairs
+from shared_core.uncertainty import (
+    PairPlan,
+    SampleStatistics,
+    Word,
+    cluster_by_entailment,
+    cluster_by_similarity,
+    is_content_word,
+    pieces_of,
+    plan_pairs,
+    word_attention,
+    word_means,
+    words_of,
+)
+
+
+def probabilities(sample: Sample) -> tuple[list[str], list[float]] | None:
+    """(pieces of the text, probability of each) of a sample; ``None`` where the model gives none.
+
+    What lies beyond the text (an end-of-sequence token, the rest of a stop string) is left out; tokens that share a
+    character are one piece, with the least of their probabilities (NaN counts as unknown).
+    """
+    if sample.logprobs is None or sample.tokens is None or len(sample.tokens) != len(sample.logprobs):
+        return None
+    pieces = pieces_of(sample.text, sample.tokens)
+    # A rounded log-probability may lie above 0.
+    p = [math.exp(min(x, 0.0)) if not math.isnan(x) else math.nan for x in sample.logprobs]
+    return [w.text for w in pieces], [float(np.min([p[i] for i in w.tokens])) for w in pieces]
+
+
+@dataclass(frozen=True, slots=True)
+class AttendedWords:
+    """The words of a sentence with what DRAGIN reads: attention received within it, and entropy (mean, nats).
+
+    ``Word.tokens`` are positions of the sample's tokens.
+    """
+
+    words: tuple[Word, ...]
+    attention: tuple[float, ...]
+    entropies: tuple[float, ...]
+
+    def weighted_entropies(self, *, published: bool) -> tuple[float, ...]:
+        """sᵢ · Hᵢ: words that carry no meaning of their own count as certain (DRAGIN's sᵢ, Su et al. 2024, eq. 3).
+
+        The published code leaves sᵢ out of the trigger.
+        """
+        if published:
+            return self.entropies
+        return tuple(h * is_content_word(w.text) for h, w in zip(self.entropies, self.words))
+
+
+def attended_words(sample: Sample) -> AttendedWords | None:
+    """``None`` where the model gives no attention weights, no entropies or no tokens."""
+    weights = sample.attention
+    if weights is None or sample.entropy is None or sample.tokens is None:
+        return None
+    if not len(sample.tokens) == len(sample.entropy) == weights.within.shape[1]:
+        return None
+    words = _words(sample.text, sample.tokens)
+    return AttendedWords(
+        words,
+        tuple(map(float, word_attention(weights.within, words))),
+        tuple(map(float, word_means(sample.entropy, words))),
+    )
+
+
+def _words(text: str, tokens: tuple[str, ...]) -> tuple[Word, ...]:
+    """Words of a text with the positions of the original tokens, whatever characters these cut through."""
+    pieces = pieces_of(text, tokens)
+    places = [w.tokens for w in pieces]
+    found = words_of([w.text for w in pieces])
+    return tuple(Word(w.text, tuple(t for p in w.tokens for t in places[p])) for w in found)
+
+
+def attention_from(
+    sample: Sample, spoken: AttendedWords, at: int, question: str, steps: str
+) -> tuple[list[str], list[float]]:
+    """(words, weight) that word ``at`` of a sample gives to what came before: question, steps so far, earlier words.
+
+    Demonstrations and passages in the prompt do not count. Weights are means over heads, summed over a word's tokens.
+    """
+    weights = sample.attention
+    assert weights is not None
+    trigger = spoken.words[at].tokens[0]  # the token at which the word begins is the one that looks back
+    row = weights.context[trigger]  # (C,), a mean over heads already
+    before = _last(weights, question, steps)
+    words = [w.text for w in before]
+    values = [float(row[list(w.tokens)].sum()) for w in before]
+    own = weights.within[:, trigger, :].mean(axis=0)  # (heads, T) → (T,)
+    for word in spoken.words[:at]:
+        words.append(word.text)
+        values.append(float(own[list(word.tokens)].sum()))
+    return words, values
+
+
+def _last(weights: Attention, question: str, steps: str) -> tuple[Word, ...]:
+    """The words of the last occurrence of the question in the prompt, and of the steps after it."""
+    text = weights.context_text
+    start = text.rfind(question)  # the last: a demonstration or a passage may hold the same words
+    if start < 0:  # the backend shows prompts in another form: everything counts
+        return _words(text, weights.context_tokens)
+    stretches = [(start, start + len(question))]
+    after = text.rfind(steps) if steps else -1
+    if after >= stretches[0][1]:
+        stretches.append((after, after + len(steps)))
+    found: list[Word] = []
+    at = 0
+    pieces = pieces_of(text, weights.context_tokens)
+    inside: list[Word] = []
+    for piece in pieces:
+        middle = at + len(piece.text) / 2  # a piece on the edge (its blank outside) belongs where most of it lies
+        at += len(piece.text)
+        if any(a <= middle < b for a, b in stretches):
+            inside.append(piece)
+        elif inside:
+            found += _join(inside)
+            inside = []
+    return tuple(found + _join(inside))
+
+
+def _join(pieces: list[Word]) -> list[Word]:
+    words = words_of([p.text for p in pieces])
+    return [Word(w.text, tuple(t for i in w.tokens for t in pieces[i].tokens)) for w in words]
+
 
 SAME_MEANING = 0.85
 """Cosine of MiniLM embeddings from which two samples count as saying the same, where nothing judges entailment."""
@@ -75,7 +196,7 @@ class Gathered:
 
 
 def gather(
-    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], question: str | Sequence[str], model: str
+    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], questions: Sequence[str]
 ) -> Flow[list[Gathered]]:
     """The statistics of each prompt, no more than ``needs``; further prompts go out in one batch for each kind.
 
@@ -83,7 +204,7 @@ def gather(
     """
     meanings: Sequence[_Meanings] = [_Meanings()] * len(drawn)
     if needs & _PAIRED:
-        meanings = yield from _compare_meanings(drawn, chosen, needs, question)
+        meanings = yield from _compare_meanings(drawn, chosen, needs, questions)
     judged: Sequence[JudgedAlternatives | None] = [None] * len(drawn)
     if "alternatives" in needs:
         judged = yield from judge_alternatives([d.draft for d in drawn], chosen)
@@ -91,10 +212,10 @@ def gather(
     for name, ask in _ASKS.items():
         stated[name] = [None] * len(drawn)
         if name in needs:
-            stated[name] = yield from _ask_each(drawn, ask, model)
+            stated[name] = yield from _ask_each(drawn, ask)
     truth: Sequence[tuple[float, float] | None] = [None] * len(drawn)
     if "p_true" in needs:
-        truth = yield from _ask_for_truth(drawn, chosen, model)
+        truth = yield from _ask_for_truth(drawn, chosen)
     as_code = chosen.options.published.follows_code
     found = []
     for i, (one, meant, rivals) in enumerate(zip(drawn, meanings, judged)):
@@ -152,11 +273,10 @@ def _previous(draft: Sample) -> NDArray[np.float64]:
 
 
 def _compare_meanings(
-    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], question: str | Sequence[str]
+    drawn: Sequence[Drawn], chosen: ChosenEstimator, needs: set[str], questions: Sequence[str]
 ) -> Flow[list[_Meanings]]:
     """Over pairs of different texts only, in one batch."""
     beside = bool(needs & _BESIDE)
-    asked = [question] * len(drawn) if isinstance(question, str) else question
     by_embedder = chosen.comparer == "embedder"
     plans = [
         plan_pairs(
@@ -165,7 +285,7 @@ def _compare_meanings(
             question=q if chosen.comparer == "judge" else "",
             symmetric=by_embedder,
         )
-        for d, q in zip(drawn, asked)
+        for d, q in zip(drawn, questions)
     ]
     if by_embedder:
         vectors = yield Together(tuple(Embed(p.unique) for p in plans))
@@ -207,25 +327,23 @@ def _by_vectors(plan: PairPlan, array: NDArray[np.float64], beside: bool) -> _Me
     return _Meanings(similarity, plan.expand(agreement), ids, beside)
 
 
-def _ask_each(drawn: Sequence[Drawn], ask: str, model: str) -> Flow[list[tuple[str, ...]]]:
+def _ask_each(drawn: Sequence[Drawn], ask: str) -> Flow[list[tuple[str, ...]]]:
     params = SamplingParams(max_tokens=12)
-    results = yield Together(tuple(Generate(d.then(ask), params, model) for d in drawn), return_errors=True)
-    raise_faults(results)
+    results = yield from together([Generate(d.then(ask), params) for d in drawn])
     return [(r.text,) if isinstance(r, Generation) else ("",) for r in results]
 
 
-def _ask_for_truth(drawn: Sequence[Drawn], chosen: ChosenEstimator, model: str) -> Flow[list[tuple[float, float]]]:
+def _ask_for_truth(drawn: Sequence[Drawn], chosen: ChosenEstimator) -> Flow[list[tuple[float, float]]]:
     """(log P(true), log P(false)) for each."""
     asked = [d.then(TRUTH_ASK) for d in drawn]
     requests: list[Generate | Score]
     if "score" in chosen.abilities:
         verdicts = (Prompt.trusted(_TRUE), Prompt.trusted(_FALSE))
-        requests = [Score(p, verdicts, model) for p in asked]
+        requests = [Score(p, verdicts) for p in asked]
     else:
         params = SamplingParams(max_tokens=1, verdicts=(_TRUE, _FALSE))
-        requests = [Generate(p, params, model) for p in asked]
-    results = yield Together(tuple(requests), return_errors=True)
-    raise_faults(results)
+        requests = [Generate(p, params) for p in asked]
+    results = yield from together(requests)
     return [_read_truth(r) for r in results]
 
 

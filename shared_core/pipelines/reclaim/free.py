@@ -18,13 +18,99 @@ from shared_core.citation import CitationIndex, align_quote, split_sentences
 from shared_core.errors import LimitError
 from shared_core.lm.base import Generation, SamplingParams
 from shared_core.lm.chat.thoughts import find_own_words
-from shared_core.pipelines.decision.declining import DECLINED, is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.reasons import DECLINED, is_refusal
 from shared_core.pipelines.extractive import UnusableReplies
 from shared_core.pipelines.reclaim.prompts import isolated_prompt, numbered_prompt
-from shared_core.pipelines.reclaim.tidying import is_heading, is_placeholder, tidy, without_tags
 from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Citation, Claim, Passage, Span
+
+_TAGS = re.compile(r"</?\s*\w+\s*/?>|\*\*|`+")
+_CITED = r"S?\d+(?:\s*(?:[,;–-]|and)\s*S?\d+)*"
+# In round brackets only with the letter: (1871) may be a year.
+_MARK = rf"(?:\[\s*{_CITED}\s*\]|\(\s*S\d+(?:\s*(?:[,;–-]|and)\s*S?\d+)*\s*\))"
+_MARKS = rf"{_MARK}(?:\s*(?:,|and|&)?\s*{_MARK})*"
+_POINTING = (
+    r"(?:as\s+(?:is\s+)?(?:stated|mentioned|noted|shown|described|said|seen|given)\s+(?:in|by|on)|according\s+to|"
+    r"based\s+on|see(?:\s+also)?|cf\.?|from|per|in|by)"
+)
+_SOURCE = r"(?:the\s+)?(?:passages?|sentences?|sources?|documents?|references?|quotes?|citations?)"
+_OPENING = re.compile(rf"^\s*{_POINTING}\s+(?:{_SOURCE}\s*)?{_MARKS}\s*[,:]?\s+", re.IGNORECASE)
+_POINTER = re.compile(rf"\s*,?\s*\b{_POINTING}\s+(?:{_SOURCE}\s*)?{_MARKS}|\s*{_MARKS}", re.IGNORECASE)
+_LABEL = re.compile(
+    rf"^\s*(?:(?:[-*•#>]+\s+|\(?S\d+\)?\s*[:.)–-]\s*|{_MARK}\s*[:.)–-]?\s*)(?=\S|$)|"
+    r"(?:(?:sentence|passage|claim|answer|reference|quote)s?(?:\s+S?\d+)?\s*:\s*|"
+    # A number opens a list, unless a month follows it ("12. Mai").
+    r"\d{1,2}\)\s+|\d{1,2}\.\s+(?!(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])))(?=\S))",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"#{1,6}[ \t][^\n]*|[^\n]+\n(?:=+|-+)[ \t]*")
+_BLANKS_BEFORE = re.compile(r"\s+([.,;:!?])")
+_DOUBLED = re.compile(r"[,;]\s*([.,;!?])")
+_PLACEHOLDERS = frozenset(
+    {"one sentence", "quoted sentences", "what follows from them for the question",
+     "one sentence that follows from them and answers the question"}
+)  # fmt: skip
+
+
+def without_tags(text: str) -> str:
+    """Replace tags and Markdown emphasis by blanks."""
+    return _TAGS.sub(" ", text)
+
+
+def tidy(text: str, titles: Sequence[str] = ()) -> str:
+    """Take off what belongs to the form of a prompt or a citation style, and set white space right.
+
+    Args:
+        text: a claim or a quote as a model wrote it.
+        titles: of the passages; one that opens the text, followed by a colon, a dash or a line break, is taken off.
+
+    Returns:
+        The text on one line; empty if nothing but labels and marks was in it.
+
+    Example:
+        >>> tidy("- S27: The capital is **Aster**, as stated in [1].")
+        'The capital is Aster.'
+        >>> tidy("Aster: The capital since 1871 [7]", titles=["Aster"])
+        'The capital since 1871'
+    """
+    text = without_tags(text).strip()
+    while (bare := _without_title(_LABEL.sub("", text), titles)) != text:
+        text = bare
+    opened = _OPENING.sub("", text)
+    if opened != text:
+        text = opened[:1].upper() + opened[1:]
+    text = _POINTER.sub("", re.sub(r"\s+", " ", text))
+    text = _DOUBLED.sub(r"\1", _BLANKS_BEFORE.sub(r"\1", re.sub(r"\s+", " ", text)))
+    text = text.strip().lstrip(",;: ")
+    return text if any(c.isalnum() for c in text) else ""
+
+
+def _without_title(text: str, titles: Sequence[str]) -> str:
+    for title in titles:
+        rest = text[len(title) :]
+        if title and text.casefold().startswith(title.casefold()) and re.match(r"\s*[:–—]\s|\s+-\s|[ \t]*\n", rest):
+            return re.sub(r"^\s*[:–—-]?\s*", "", rest)
+    return text
+
+
+def is_heading(text: str) -> bool:
+    """Return whether a sentence of a passage is a Markdown heading: it names a subject and states nothing.
+
+    Example:
+        >>> is_heading("# Maren Tolvard, navigator (1779–1851)"), is_heading("She sailed in 1799.")
+        (True, False)
+    """
+    return _HEADING.fullmatch(text.strip()) is not None
+
+
+def is_placeholder(text: str) -> bool:
+    """Return whether a claim only repeats the words by which a prompt describes the form."""
+    return re.sub(r"[\W_]+", " ", text).strip().casefold() in _PLACEHOLDERS
+
+
+# --- replies -------------------------------------------------------------------------------------------------------
+
 
 _PAIR = re.compile(
     r"<\s*reference\s*>(?P<reference>.*?)<\s*/\s*reference\s*>.*?<\s*claim\s*>(?P<claim>.*?)(?:<\s*/\s*claim\s*>|$)",
@@ -147,9 +233,7 @@ def parse_reply(text: str, index: CitationIndex, passages: Sequence[Passage], th
     """Parse the pairs of a reply, and resolve what each cites to places in the passages.
 
     Args:
-        text: the reply.
         index: of the passages; its sentences, headings left out, are those that were numbered.
-        passages: that may be quoted.
         threshold: similarity in [0, 1] from which a free quote still counts.
 
     Returns:
@@ -173,9 +257,6 @@ def salvage(text: str, sentences: Sequence[Span], limit: int, titles: Sequence[s
     to say.
 
     Args:
-        text: the reply.
-        sentences: of the passages.
-        limit: claims at most.
         titles: of the passages, taken off where they open a sentence.
     """
     held = [(span, _content(span.text)) for span in sentences]

@@ -12,14 +12,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared_core.citation import CitationIndex, split_sentences
+from shared_core.citation import CitationIndex
 from shared_core.errors import ContextOverflowError, GrammarError, LimitError
 from shared_core.lm.base import Generation, Grammar, SamplingParams
 from shared_core.pipelines.confidence import Weighed, decide_weighed, weigh
-from shared_core.pipelines.decision.keeping import merge_duplicates
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.decide import merge_duplicates
+from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
+from shared_core.pipelines.evidence import complete_sentences
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model
-from shared_core.pipelines.reclaim.free import quotable, write_freely
+from shared_core.pipelines.reclaim.free import is_placeholder, quotable, tidy, write_freely
 from shared_core.pipelines.reclaim.prompts import (
     CLAIM_END,
     CLAIM_LEAD,
@@ -30,7 +31,6 @@ from shared_core.pipelines.reclaim.prompts import (
     claim_prompt,
     reference_prompt,
 )
-from shared_core.pipelines.reclaim.tidying import is_placeholder, tidy
 from shared_core.pipelines.rereading import read_again
 from shared_core.runtime.flow import Flow, Generate, Report, Retrieve
 from shared_core.settings import ReclaimSettings
@@ -113,12 +113,7 @@ def write(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[
         try:
             return (yield from _write(draft))
         except ContextOverflowError as error:
-            if run.settings.on_overflow == "raise" or len(draft.passages) == 1:
-                raise
-            # In proportion to the excess: each try costs an encoding of the whole prompt.
-            dropped = max(1, int(error.excess * len(draft.passages)))
-            draft = _Draft(question, draft.passages[:-dropped], run)
-            yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
+            draft = _Draft(question, (yield from leave_out(draft.passages, error, run)), run)
         except LimitError as error:
             yield run.stop(error)
             return draft.claims
@@ -373,7 +368,4 @@ def _finished_sentences(written: Generation) -> str:
     """Return the text on one line; if it was stopped by length, only its complete sentences."""
     sample = written.samples[0]
     text = re.sub(r"\s+", " ", sample.text).strip()
-    if sample.finish_reason != "length":
-        return text
-    whole = split_sentences(text)[:-1]
-    return text[: whole[-1][1]] if whole else ""
+    return complete_sentences(text) if sample.finish_reason == "length" else text

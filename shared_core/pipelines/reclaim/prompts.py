@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared_core.citation import AnswerFormat, split_sentences
-from shared_core.lm.base import Prompt, Role
+from shared_core.lm.base import Prompt
+from shared_core.pipelines.evidence import ours, theirs
 from shared_core.types import Passage, Span
 
 LAYOUT = AnswerFormat()
@@ -53,28 +54,24 @@ def _passages(passages: Sequence[Passage]) -> Prompt:
     prompt = Prompt()
     for i, passage in enumerate(passages, 1):
         title = f"{passage.title}\n" if passage.title else ""
-        prompt += _user(f"[{i}] ") + Prompt.untrusted(f"{title}{passage.text}", role="user") + _user("\n\n")
+        prompt += ours(f"[{i}] ") + theirs(f"{title}{passage.text}") + ours("\n\n")
     return prompt
 
 
-def _user(text: str) -> Prompt:
-    return Prompt.trusted(text, role="user")
-
-
-def render_pairs(pairs: Sequence[WrittenPair], role: Role = "assistant") -> Prompt:
+def render_pairs(pairs: Sequence[WrittenPair]) -> Prompt:
     """Render complete pairs as the beginning of the assistant's message."""
     prompt = Prompt()
     for i, pair in enumerate(pairs):
         gap = PAIR_GAP if i else ""
-        prompt += Prompt.trusted(gap + REFERENCE_LEAD, role) + Prompt.untrusted(pair.reference, role)
-        prompt += Prompt.trusted(REFERENCE_END + CLAIM_LEAD, role) + Prompt.untrusted(pair.claim, role)
-        prompt += Prompt.trusted(CLAIM_END, role)
+        prompt += Prompt.trusted(gap + REFERENCE_LEAD, "assistant") + Prompt.untrusted(pair.reference, "assistant")
+        prompt += Prompt.trusted(REFERENCE_END + CLAIM_LEAD, "assistant") + Prompt.untrusted(pair.claim, "assistant")
+        prompt += Prompt.trusted(CLAIM_END, "assistant")
     return prompt
 
 
 def _styled(style: str | None) -> Prompt:
     """Put the wish for how claims are worded behind a task (``ReclaimSettings.style``)."""
-    return _user(f"{style.strip()}\n\n") if style else Prompt()
+    return ours(f"{style.strip()}\n\n") if style else Prompt()
 
 
 def _examples(rendered: Sequence[str]) -> Prompt:
@@ -82,7 +79,7 @@ def _examples(rendered: Sequence[str]) -> Prompt:
     if not rendered:
         return Prompt()
     shown = "\n\n".join(f"Example {i}:\n{text}" for i, text in enumerate(rendered, 1))
-    return _user(f"{shown}\n\nEnd of the examples.\n\n")
+    return ours(f"{shown}\n\nEnd of the examples.\n\n")
 
 
 def reference_prompt(
@@ -97,14 +94,12 @@ def reference_prompt(
     Generation continues the assistant's message, where the next reference or the end is due.
 
     Args:
-        question, passages: to answer from.
-        pairs: written so far.
         demonstrations: worked answers to show, 0 … 3; trained models saw none.
         style: how claims are to be worded, where the same model writes them.
     """
     examples = _examples([w.render(LAYOUT) for w in WORKED[:demonstrations]])
-    task = _user(_TASK) + _styled(style) + examples + _passages(passages)
-    return task + _user("Question: ") + Prompt.untrusted(question, role="user") + render_pairs(pairs)
+    task = ours(_TASK) + _styled(style) + examples + _passages(passages)
+    return task + ours("Question: ") + theirs(question) + render_pairs(pairs)
 
 
 def claim_prompt(
@@ -122,14 +117,13 @@ def claim_prompt(
         demonstrations: worked answers to show, 0 … 3.
         form: describe the form, as trained models saw it. Untrained ones copy its "…" as their claim; without it they
             write a sentence.
-        style: how the claim is to be worded.
     """
     gap = PAIR_GAP if pairs else ""
     block = Prompt.trusted(gap + REFERENCE_LEAD, role="assistant") + Prompt.untrusted(reference, role="assistant")
     # No blank at the end: tokenizers join a blank to the word after it, and a blank token by itself is rare.
     lead = Prompt.trusted((REFERENCE_END + CLAIM_LEAD).rstrip(), role="assistant")
     examples = _examples([w.render_pairs(LAYOUT) for w in WORKED[:demonstrations]])
-    task = _user(_CLAIM_TASK + (_CLAIM_FORM if form else "") + "\n") + _styled(style)
+    task = ours(_CLAIM_TASK + (_CLAIM_FORM if form else "") + "\n") + _styled(style)
     return task + examples + render_pairs(pairs) + block + lead
 
 
@@ -138,10 +132,10 @@ def isolated_prompt(claims: Sequence[str], reference: str, style: str | None = N
 
     It shows neither question nor passages, as for the claim model.
     """
-    prompt = _user(_ISOLATED_TASK) + _styled(style) + _user("Reference: ") + Prompt.untrusted(reference, role="user")
+    prompt = ours(_ISOLATED_TASK) + _styled(style) + ours("Reference: ") + theirs(reference)
     if claims:
-        prompt += _user("\nSaid before: ") + Prompt.untrusted(" ".join(claims), role="user")
-    return prompt + _user("\nClaim:")
+        prompt += ours("\nSaid before: ") + theirs(" ".join(claims))
+    return prompt + ours("\nClaim:")
 
 
 def numbered_prompt(
@@ -155,26 +149,24 @@ def numbered_prompt(
     """Word the prompt for models without grammars, with numbered sentences.
 
     Args:
-        question: the user's question.
         sentences: that may be cited; number i + 1 is the i-th.
         passages: that hold them, for their titles.
         problems: of the last reply, where it is asked for again.
         demonstrations: worked answers to show, 0 … 3.
-        style: how claims are to be worded.
     """
     titles = {p.id: p.title for p in passages}
-    prompt = _user(_FREE_TASK) + _styled(style)
+    prompt = ours(_FREE_TASK) + _styled(style)
     prompt += _examples([w.render_numbered() for w in WORKED[:demonstrations]])
     last = None
     for i, span in enumerate(sentences, 1):
         if span.passage_id != last:
-            prompt += _user("\n# ") + Prompt.untrusted(titles.get(span.passage_id) or "Passage", "user") + _user("\n")
+            prompt += ours("\n# ") + theirs(titles.get(span.passage_id) or "Passage") + ours("\n")
             last = span.passage_id
-        prompt += _user(f"S{i}: ") + Prompt.untrusted(span.text, role="user") + _user("\n")
-    prompt += _user("\nQuestion: ") + Prompt.untrusted(question, role="user")
+        prompt += ours(f"S{i}: ") + theirs(span.text) + ours("\n")
+    prompt += ours("\nQuestion: ") + theirs(question)
     if problems:
-        prompt += _user("\nYour last reply could not be used: ") + Prompt.untrusted(problems, role="user")
-        prompt += _user(" Reply again in the form asked for.")
+        prompt += ours("\nYour last reply could not be used: ") + theirs(problems)
+        prompt += ours(" Reply again in the form asked for.")
     return prompt
 
 

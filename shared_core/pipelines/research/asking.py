@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt
 from shared_core.lm.chat.thoughts import find_thoughts
-from shared_core.pipelines.research import prompts as paper
+from shared_core.pipelines.evidence import ours, theirs
 from shared_core.settings import ResearchSettings
 from shared_core.types import Passage
 
@@ -36,65 +36,57 @@ def spoken(text: str) -> str:
     return text
 
 
-def _say(text: str) -> Prompt:
-    return Prompt.trusted(text, role="user")
-
-
-def _told(text: str) -> Prompt:
-    return Prompt.untrusted(text, role="user")
-
-
 def write_prompt(
     question: str, passages: Sequence[Passage], facts: Sequence[Fact], options: ResearchSettings
 ) -> Prompt:
     """Ask for one candidate answer; with ``facts`` it is P_rewrite, without P_write."""
     if options.published.prompts == "biography":
         if facts:
-            prompt = paper.rewrite_prompt(question, [f.claim for f in facts])
+            prompt = biography_rewrite_prompt(question, [f.claim for f in facts])
         else:
-            prompt = (paper.safe_write_prompt if options.published.safe_prompt else paper.write_prompt)(question)
+            prompt = (safe_biography_prompt if options.published.safe_prompt else biography_prompt)(question)
         return prompt + _passages(passages)
     about = " from the passages and from nothing else" if passages else ""
     most = options.published.max_sentences
-    prompt = _say(
+    prompt = ours(
         f"Answer the question{about} in up to {most} full sentences, each understandable by itself. "
         "Write nothing but the answer."
     )
     if options.published.safe_prompt:
-        prompt += _say(" If you do not know the answer, reply only: I do not know.")
+        prompt += ours(" If you do not know the answer, reply only: I do not know.")
     if facts:
-        prompt += _say(" The answer should include, but not be limited to, the following facts. Facts:")
+        prompt += ours(" The answer should include, but not be limited to, the following facts. Facts:")
         for fact in facts:
-            prompt += _say("\n- ") + _told(fact.claim)
+            prompt += ours("\n- ") + theirs(fact.claim)
             if fact.quote:
-                prompt += _say(" (“") + _told(fact.quote) + _say("”)")
-    return prompt + _passages(passages) + _say("\n\nQuestion: ") + _told(question) + _say("\nAnswer:")
+                prompt += ours(" (“") + theirs(fact.quote) + ours("”)")
+    return prompt + _passages(passages) + ours("\n\nQuestion: ") + theirs(question) + ours("\nAnswer:")
 
 
 def _passages(passages: Sequence[Passage]) -> Prompt:
     prompt = Prompt()
     for i, passage in enumerate(passages, 1):
         title = f"{passage.title}\n" if passage.title else ""
-        prompt += _say(f"\n\n[{i}] ") + _told(title + passage.text)
+        prompt += ours(f"\n\n[{i}] ") + theirs(title + passage.text)
     return prompt
 
 
 def split_prompt(question: str, answer: str, sentence: str, options: ResearchSettings) -> Prompt:
     """Ask for the independent claims of one sentence of an answer, one on each line."""
     if options.published.prompts == "biography":
-        return paper.split_prompt(question, sentence)
+        return biography_split_prompt(question, sentence)
     return (
-        _say(
+        ours(
             "Break the sentence down into the independent claims that it makes, one short sentence on each line, each "
             "beginning with “- ”. Each must be understandable by itself: put names for words such as “he” or “it”. "
             "Add nothing that the sentence does not say.\n\nQuestion: "
         )
-        + _told(question)
-        + _say("\nThe whole answer: ")
-        + _told(answer)
-        + _say("\nSentence: ")
-        + _told(sentence)
-        + _say("\nClaims:")
+        + theirs(question)
+        + ours("\nThe whole answer: ")
+        + theirs(answer)
+        + ours("\nSentence: ")
+        + theirs(sentence)
+        + ours("\nClaims:")
     )
 
 
@@ -102,21 +94,20 @@ def split_list_prompt(question: str, sentences: Sequence[tuple[str, str]]) -> Pr
     """Ask for the independent claims of several sentences at once, each behind its sentence's number.
 
     Args:
-        question: that the sentences answer.
         sentences: each with the one before it where it refers to that ("She died."), else with an empty text.
     """
-    prompt = _say(
+    prompt = ours(
         "Break the sentences down into the independent claims that they make, one short sentence on each line, behind "
         "the number of the sentence it is from. Each must be understandable by itself: put names for words such as "
         "“he” or “it”. Add nothing that the sentences do not say.\n\nSentences:\n1. Ada Lind, a painter, was born in "
         "Oslo and died there.\nClaims:\n1. Ada Lind was a painter.\n1. Ada Lind was born in Oslo.\n1. Ada Lind died in "
         "Oslo.\n\nQuestion: "
     )
-    prompt += _told(question) + _say("\nSentences:\n")
+    prompt += theirs(question) + ours("\nSentences:\n")
     for i, (sentence, before) in enumerate(sentences, 1):
-        prompt += _say(f"{i}. ") + _told(sentence)
-        prompt += (_say(" (said after: “") + _told(before) + _say("”)\n")) if before else _say("\n")
-    return prompt + _say("Claims:")
+        prompt += ours(f"{i}. ") + theirs(sentence)
+        prompt += (ours(" (said after: “") + theirs(before) + ours("”)\n")) if before else ours("\n")
+    return prompt + ours("Claims:")
 
 
 def evaluate_prompt(
@@ -124,14 +115,49 @@ def evaluate_prompt(
 ) -> Prompt:
     """Ask how probable a claim is by ``sources`` (earlier sentences of the model's own), in per cent or yes or no."""
     if options.published.prompts == "biography" and not yes_no:
-        return paper.evaluate_prompt(sources, question, claim)
+        return biography_evaluate_prompt(sources, question, claim)
     prompt = Prompt()
     for source in sources:
-        prompt += _told(source) + _say("\n")
+        prompt += theirs(source) + ours("\n")
     by = "Based on these sources, what" if sources else "What"
     about = "The biography is of" if options.published.prompts == "biography" else "The question was"
-    prompt += _say(f"\n{about}: ") + _told(question)
-    prompt += _say(f"\n{by} is the probability of the following claim being true? Claim: ") + _told(claim)
+    prompt += ours(f"\n{about}: ") + theirs(question)
+    prompt += ours(f"\n{by} is the probability of the following claim being true? Claim: ") + theirs(claim)
     if yes_no:
-        return prompt + _say("\nIs the claim true? Answer yes or no:")
-    return prompt + _say("\nReply with one whole number from 0 to 100 and nothing else.\nProbability:")
+        return prompt + ours("\nIs the claim true? Answer yes or no:")
+    return prompt + ours("\nReply with one whole number from 0 to 100 and nothing else.\nProbability:")
+
+
+# --- the paper's own prompts (Piché et al., Table 4) ---------------------------------------------------------------
+
+
+def biography_prompt(entity: str) -> Prompt:
+    """Write about it, known or not."""
+    return ours("Write a biography of ") + theirs(entity) + ours(" of up to 4 sentences.")
+
+
+def safe_biography_prompt(entity: str) -> Prompt:
+    """Write about it, or say that it is not known."""
+    return biography_prompt(entity) + ours(" If you do not know who that is, do not answer.")
+
+
+def biography_rewrite_prompt(entity: str, facts: Sequence[str]) -> Prompt:
+    """Write about it with the claims that an earlier round found likely."""
+    wanted = " The biography should include, but not be limited to, the following facts. Facts: "
+    return biography_prompt(entity) + ours(wanted) + theirs(" ".join(facts))
+
+
+def biography_evaluate_prompt(sources: Sequence[str], entity: str, claim: str) -> Prompt:
+    """Ask for a claim's probability, given sentences of earlier answers; the reply is a number from 0 to 100."""
+    asked = theirs(" ".join(sources)) + ours(" Based on these sources, what is the probability of the following claim ")
+    asked += ours("concerning ") + theirs(entity) + ours(" being true? Claim: ") + theirs(claim)
+    return asked + ours(" Probability:")
+
+
+def biography_split_prompt(entity: str, sentence: str) -> Prompt:
+    """The claims of a sentence, each a sentence of its own that begins with the name."""
+    task = (
+        "Please breakdown the following sentence into independent claims. Each claim must be understandable as an "
+        "independent sentence, and start explicitly with the name of the entity. Entity: "
+    )
+    return ours(task) + theirs(entity) + ours(" Sentence: ") + theirs(sentence) + ours(" Claims:")

@@ -6,6 +6,7 @@ used where it is a list of statements made of the answer's own words; elsewhere 
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +15,14 @@ from functools import lru_cache
 from shared_core.abstention import claim_key, split_claims, unique_claims
 from shared_core.citation import split_sentences
 from shared_core.lm.base import Generation, Sample, SamplingParams
-from shared_core.pipelines.decision.declining import is_refusal
-from shared_core.pipelines.decision.keeping import leans
-from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
+from shared_core.pipelines.decision.decide import leans
+from shared_core.pipelines.decision.question_run import QuestionRun, together
+from shared_core.pipelines.decision.reasons import is_refusal
+from shared_core.pipelines.decision.wording import number_marks
 from shared_core.pipelines.research.asking import split_list_prompt, split_prompt, spoken
 from shared_core.retrieval.tokenizer import Tokenizer
-from shared_core.runtime.flow import Flow, Generate, Together
+from shared_core.runtime.flow import Flow, Generate
+from shared_core.types import Claim
 
 MAX_TOKENS = 192
 """Of the splitter's reply about one sentence."""
@@ -160,8 +163,7 @@ def _ask_groups(
         room = sum(40 + len(sentence.encode()) // 2 for _, (_, sentence) in group)
         limit = MAX_TOKENS if run.settings.research.closed_book else min(_MOST_TOKENS, room)
         requests.append(Generate(prompt, SamplingParams(max_tokens=limit, seed=run.settings.seed)))
-    replies = yield Together(tuple(requests), return_errors=True)
-    raise_faults(replies)
+    replies = yield from together(requests)
     most = run.settings.research.published.max_sentence_claims
     for group, reply in zip(groups, replies):
         parts = [reply] if len(group) == 1 else _by_number(reply, len(group))
@@ -253,3 +255,87 @@ def _stands_in(claim: str, allowed: frozenset[str]) -> bool:
     if any(w not in allowed for w in words if any(c.isdigit() for c in w)):
         return False
     return not words or len(words & allowed) >= _GROUNDED * len(words)
+
+
+# --- the text of an answer -----------------------------------------------------------------------------------------
+
+
+def shown_scores(candidate: Candidate, scores: Mapping[str, float | None]) -> list[float | None]:
+    """For each claim of the candidate what its sentence is shown by.
+
+    A sentence is shown by the least of its claims' scores, and one that begins with a word for something said before it
+    by no more than that sentence is: so whatever the bar, what is above it can be shown and understood.
+
+    Args:
+        scores: of each claim by ``claim_key``; ``None`` for unknown.
+    """
+    shown: dict[str, float | None] = {}  # a claim that is made again is shown where its first sentence is
+    before: float | None = None
+    for i, part in enumerate(candidate.parts):
+        keys = [key for c in part.claims if (key := claim_key(c))]
+        least = _least([shown.get(key, scores.get(key)) for key in keys])
+        # "It is red." says nothing without the sentence before it, so it is never more certain than that one.
+        if i and leans(candidate.text[part.start : part.end]):
+            least = _least([least, before])
+        # Chained through: a dropped sentence drops all that refer back to it, one after the other.
+        before = least
+        for key in keys:
+            shown.setdefault(key, least)
+    return [shown[claim_key(claim)] for claim, _ in candidate.places()]
+
+
+def _least(scores: Sequence[float | None]) -> float | None:
+    known = [s for s in scores if s is not None]
+    # One unknown claim makes the sentence unknown: a sentence is shown whole or not at all.
+    return min(known) if known and len(known) == len(scores) else None
+
+
+def lay_out(candidate: Candidate, claims: Sequence[Claim], *, marks: bool = True) -> tuple[str, tuple[Claim, ...]]:
+    """The candidate's text as far as its claims are not dropped, and the claims with their places in it.
+
+    Args:
+        claims: its claims in order (``Candidate.places``), each with its status.
+        marks: put marks behind the sentences; then words that make no claim (“I am not sure.”) are left out, too.
+
+    Returns:
+        The text and the claims, the dropped ones last. A claim's place is that of its sentence as written, whose words
+        need not be the claim's own: the claim is understandable by itself.
+    """
+    status = {claim_key(c.text): c for c in claims}
+    shown = False
+    numbers: dict[tuple[str, int, int], int] = {}
+    text, last = "", 0
+    places: dict[int, tuple[int, int]] = {}
+    for part in candidate.parts:
+        mine = [status[key] for c in part.claims if (key := claim_key(c)) in status]
+        shown = all(c.status != "dropped" for c in mine)
+        if shown:
+            text += _between(candidate.text[last : part.start], keep=not marks) if text or not last else ""
+            start = len(text)
+            text += candidate.text[part.start : part.end]
+            places[part.start] = (start, len(text))
+            text += _marks(mine, numbers) if marks else ""
+        last = part.end
+    if shown:
+        text = (text + _between(candidate.text[last:], keep=not marks)).rstrip()
+    placed = []
+    for claim, part in ((status[claim_key(t)], p) for t, p in candidate.places()):
+        if claim.status != "dropped" and part.start in places:
+            claim = dataclasses.replace(claim, start=places[part.start][0], end=places[part.start][1])
+        placed.append(claim)
+    # sort is stable: claims that are shown keep the order of the text.
+    placed.sort(key=lambda c: c.status == "dropped")
+    return text, tuple(placed)
+
+
+def _between(text: str, *, keep: bool) -> str:
+    """Text between sentences with claims; ``keep``: words, too."""
+    return " " if not keep and any(c.isalnum() for c in text) else text
+
+
+def _marks(claims: Sequence[Claim], numbers: dict[tuple[str, int, int], int]) -> str:
+    text = number_marks(claims, numbers)
+    flagged = sum(c.status == "flagged" for c in claims)
+    if flagged:
+        text += " (unsupported)" if flagged == len(claims) else " (partly unsupported)"
+    return text

@@ -14,8 +14,7 @@ from shared_core.calibration.binding import BindingValue
 from shared_core.calibration.calibration import Calibration
 from shared_core.errors import BudgetError, CapabilityError, LimitError
 from shared_core.lm.base import Generation, SamplingParams, Scores
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun, raise_faults
 from shared_core.pipelines.research.asking import evaluate_prompt, spoken
 from shared_core.pipelines.support import NO, YES, share_of_yes, yes_of_first_token
 from shared_core.runtime.flow import Flow, Generate, Score, Together
@@ -71,11 +70,8 @@ def evaluate(
     """P(true) of claims by the model's own word, all subsets of all claims in one batch.
 
     Args:
-        question: as asked.
-        claims: to be judged.
         sources: sentences of candidates written so far; none: each claim is judged once, by itself.
         start: number of the first claim among all of this question's, for the seed of its subsets.
-        run: of the question.
 
     Raises:
         CapabilityError: ``evaluation="logits"`` and the model gives neither scores nor log-probabilities.
@@ -86,12 +82,12 @@ def evaluate(
     # Seeded by the claim's number in the whole search: repeatable, and claims do not share their subsets.
     seeds = [None if run.settings.seed is None else run.settings.seed + start + i for i in range(len(claims))]
     subsets = [random_subsets(sources, count, options.published.subset_sentences, seed) for seed in seeds]
-    done = yield from _together(_requests(question, list(zip(claims, subsets)), run), count)
-    said = [_said(r, stated=options.published.evaluation == "verbalised") for r in done.replies]
+    replies, limit = yield from _within_limits(_requests(question, list(zip(claims, subsets)), run), count)
+    said = [_said(r, stated=options.published.evaluation == "verbalised") for r in replies]
     # Replies are in order, ``count`` for each claim; the last claims are missing after a limit.
     found = [self_consistency(said[i : i + count]) for i in range(0, len(said), count)]
     missing = sum(f.missing for f in found)
-    example = next((r.text for r, p in zip(done.replies, said) if p is None and isinstance(r, Generation)), "")
+    example = next((r.text for r, p in zip(replies, said) if p is None and isinstance(r, Generation)), "")
     yield run.note(
         "evaluate",
         f"{sum(f.probability is not None for f in found)} of {len(claims)} claims",
@@ -99,16 +95,12 @@ def evaluate(
         + (f"; {missing} replies state no probability, for instance “{example.strip()[:60]}”" if missing else ""),
         missing=missing,
     )
-    return Evaluated(found, example, done.limit)
+    return Evaluated(found, example, limit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    replies: Sequence[object]
-    limit: LimitError | None = None
-
-
-def _together(requests: tuple[Generate | Score, ...], count: int) -> Flow[_Done]:
+def _within_limits(
+    requests: tuple[Generate | Score, ...], count: int
+) -> Flow[tuple[Sequence[object], LimitError | None]]:
     """The replies, in order, of all requests or of the first ones that a limit allows, ``count`` for each claim."""
     limit: LimitError | None = None
     replies: Sequence[object] = []
@@ -125,7 +117,7 @@ def _together(requests: tuple[Generate | Score, ...], count: int) -> Flow[_Done]
     if late is not None:
         limit, replies = late[1], replies[: late[0] // count * count]
     raise_faults(replies)
-    return _Done(replies, limit)
+    return replies, limit
 
 
 def _requests(

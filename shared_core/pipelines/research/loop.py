@@ -25,9 +25,8 @@ from shared_core.pipelines.decision.reasons import (
 )
 from shared_core.pipelines.decision.wording import assemble
 from shared_core.pipelines.extractive import UnusableReplies, answer_without_model, find_unusable
-from shared_core.pipelines.research.claims import Candidate
+from shared_core.pipelines.research.claims import Candidate, lay_out
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
-from shared_core.pipelines.research.layout import lay_out
 from shared_core.pipelines.research.search import Search, search
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.types import Answer, Claim, ClaimSealed, Passage, Retrieved

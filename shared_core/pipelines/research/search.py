@@ -8,24 +8,89 @@ judge the claims, once nothing of the best answer is in doubt or no claim at all
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from shared_core.abstention import ClaimCache, claim_key, expected_utility
-from shared_core.citation import split_sentences
-from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError
+from shared_core.citation import CitationIndex, split_sentences
+from shared_core.errors import CapabilityError, ContextOverflowError, LanguageModelError, LimitError, SelfReflectError
 from shared_core.lm.base import Generation, SamplingParams
-from shared_core.pipelines.confidence import Weighed
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.confidence import Weighed, weigh
+from shared_core.pipelines.decision.question_run import QuestionRun, leave_out
 from shared_core.pipelines.research.asking import Fact, spoken, write_prompt
-from shared_core.pipelines.research.claims import Candidate, Splits, split
+from shared_core.pipelines.research.claims import Candidate, Splits, shown_scores, split
 from shared_core.pipelines.research.evaluate import evaluate, self_evaluation_of
-from shared_core.pipelines.research.layout import shown_scores
-from shared_core.pipelines.research.passages import Quotes, weigh_claims
-from shared_core.runtime.flow import Flow, Generate, Request, intercept
+from shared_core.pipelines.support import support_method
+from shared_core.reading.expected import ExpectedShare
+from shared_core.retrieval import BM25Retriever
+from shared_core.runtime.flow import Flow, Generate, Judge, Request, intercept
 from shared_core.settings import ResearchSettings
-from shared_core.types import Claim, Passage, Usage
+from shared_core.types import Citation, Claim, Passage, Span, Usage
+
+# --- claims and passages -------------------------------------------------------------------------------------------
+
+
+class Quotes:
+    """The sentences of one question's passages, to find quotes in."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self.passages = tuple(passages)
+        seen: dict[str, Span] = {}
+        for span in CitationIndex(passages).sentences:
+            seen.setdefault(" ".join(span.text.split()), span)
+        self._spans = list(seen.values())
+        self._search = BM25Retriever([Passage(str(i), s.text) for i, s in enumerate(self._spans)])
+
+    def nearest(self, claims: Sequence[str], k: int) -> list[list[Span]]:
+        """For each claim the sentences that share most words with it, best first, at most ``k``."""
+        found = self._search.retrieve_many(claims, k) if self._spans else [[] for _ in claims]
+        return [[self._spans[int(p.id)] for p in ranked] for ranked in found]
+
+
+def weigh_claims(
+    question: str, claims: Sequence[str], quotes: Quotes, run: QuestionRun, *, first: bool
+) -> Flow[Weighed]:
+    """Cite a verbatim quote for each claim, where there is one, and weigh the claims (``confidence.weigh``).
+
+    Args:
+        first: it is the first time for this question; later ones do not count as further questions.
+    """
+    near = quotes.nearest(claims, run.settings.research.published.quotes)
+    best = yield from _choose(claims, near, run)
+    cited = [Claim(c, None, (Citation((s,)),) if s is not None else ()) for c, s in zip(claims, best)]
+    yield run.note("quote", f"{sum(s is not None for s in best)} of {len(claims)} claims", "by words, then by support")
+    if not first:
+        context = dataclasses.replace(run.abilities, expected=ExpectedShare(run.abilities.expected.value))
+        run = dataclasses.replace(run, abilities=context)
+    return (yield from weigh(question, cited, quotes.passages, run))
+
+
+def _choose(claims: Sequence[str], near: Sequence[Sequence[Span]], run: QuestionRun) -> Flow[list[Span | None]]:
+    """For each claim the sentence that supports it most, by judge or critic; without one, the nearest by words."""
+    chosen = [spans[0] if spans else None for spans in near]
+    method = support_method(run.abilities)
+    pairs = [(i, span) for i, spans in enumerate(near) if len(spans) > 1 for span in spans]
+    if method not in ("judge", "critic") or not pairs:
+        return chosen
+    texts = tuple((span.text, claims[i]) for i, span in pairs)
+    try:
+        scores: list[float | None] = yield Judge(texts, by="judge" if method == "judge" else "critic")
+    except LimitError:
+        raise
+    except SelfReflectError as error:
+        yield run.note("quote", "nearest by words", error.message)
+        return chosen
+    best: dict[int, float] = {}
+    for (i, span), score in zip(pairs, scores):
+        if score is not None and score > best.get(i, -1.0):
+            best[i], chosen[i] = score, span
+    return chosen
+
+
+# --- the search ----------------------------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 _SHORT = 4
@@ -224,13 +289,8 @@ def _write(state: Search, facts: Sequence[Fact], number: int) -> Flow[list[str]]
         try:
             written: Generation = yield Generate(prompt, params)
         except ContextOverflowError as error:
-            if settings.on_overflow == "raise" or len(state.passages) <= 1:
-                raise
-            # Passages make up nearly all of the prompt, so drop the share by which it was too long; at least one, so
-            # that the loop ends. The quote index belongs to the old passages.
-            dropped = max(1, int(error.excess * len(state.passages)))
-            state.passages, state._quotes = state.passages[:-dropped], None
-            yield state.run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
+            state.passages = yield from leave_out(state.passages, error, state.run)
+            state._quotes = None  # its index belongs to the old passages
             continue
         most = max(1, options.candidate_tokens // _SHORT)
         return [

@@ -45,10 +45,6 @@ def answer_claim(
     and do not deny it.
 
     Args:
-        question, text: as asked, and answered.
-        uncertainty: of the answer.
-        passages: kept.
-        chosen, run: as for the pipeline.
         grounds: steps with their passages. An answer of several steps is supported as far as its weakest step is.
     """
     statement, others = _statements(question, text, grounds)

@@ -12,13 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from shared_core.errors import ContextOverflowError, LimitError
+from shared_core.errors import LimitError
 from shared_core.lm.base import Prompt
 from shared_core.pipelines.confidence import Weighed, reconsider
 from shared_core.pipelines.decision.decide import DecisionRequest, decide
-from shared_core.pipelines.decision.declining import is_refusal
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN
+from shared_core.pipelines.decision.reasons import FROM_MEMORY, SUPPORT_UNKNOWN, is_refusal
 from shared_core.pipelines.decision.wording import assemble, assemble_uncited
 from shared_core.pipelines.extractive import answer_without_model, find_unusable
 from shared_core.pipelines.gating.choose import (
@@ -29,16 +28,15 @@ from shared_core.pipelines.gating.choose import (
     choose_threshold,
     estimator_report,
     form_of,
+    warn_of_cost,
     with_gate,
 )
 from shared_core.pipelines.gating.closed_book import conclude
-from shared_core.pipelines.gating.demonstrations import demonstrations
 from shared_core.pipelines.gating.measure import Measurement, measure
-from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, step_prompt
+from shared_core.pipelines.gating.prompts import ANSWER_LEAD, ANSWER_STOPS, STEP_STOPS, demonstrations, step_prompt
 from shared_core.pipelines.gating.query import decide_retrieval, formulate
 from shared_core.pipelines.rerank import least_uncertain
 from shared_core.pipelines.seakr.answer import Ground, answer_claim, cite_answer, weigh_answer
-from shared_core.pipelines.seakr.cost import warn_of_cost
 from shared_core.runtime.flow import Flow, Report, Retrieve
 from shared_core.settings import Demonstration, SeakrSettings, SelfReflectSettings
 from shared_core.types import Answer, Passage, Retrieved
@@ -289,12 +287,7 @@ def _measure_each(
         if len(errors) < len(measured) or not (state.kept and state.options.published.follows_code):
             yield state.run.note("context", f"{len(errors)} of {len(measured)} prompts left out", errors[0].message)
             return measured
-        yield from _give_up_oldest(state, errors[0])
-
-
-def _give_up_oldest(state: _State, error: ContextOverflowError) -> Flow[None]:
-    gone = state.kept.pop(0)
-    yield state.run.note("context", f"passage {gone.id} left out", error.message)
+        yield state.run.note("context", f"passage {state.kept.pop(0).id} left out", errors[0].message)
 
 
 def _reason(state: _State, said: str | None) -> Flow[tuple[str | None, float]]:

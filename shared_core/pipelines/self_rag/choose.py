@@ -1,15 +1,26 @@
-"""Choose who writes and judges: a model's reflection tokens if it has them, else prompts."""
+"""Choose who writes, judges and rates passages: a model's reflection tokens if it has them, else prompts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shared_core.errors import CapabilityError
-from shared_core.lm.base import Capabilities, LanguageModel
+from shared_core.lm.base import Capabilities, LanguageModel, Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.rerank import Ranked
 from shared_core.pipelines.self_rag.prompted import PromptedWriter
-from shared_core.pipelines.self_rag.segments import Writer
-from shared_core.pipelines.self_rag.with_tokens import TokenWriter
-from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary
-from shared_core.runtime.flow import Flow, TokenIds
+from shared_core.pipelines.self_rag.prompts import ask_critic, ask_relevant, critic_method
+from shared_core.pipelines.self_rag.segments import Writer, generate_all
+from shared_core.pipelines.self_rag.with_tokens import TokenWriter, instruction, lead
+from shared_core.reflection import (
+    REFLECTION_TOKENS,
+    RELEVANCE_TOKENS,
+    ReflectionVocabulary,
+    group_logprobs,
+    relevance_score,
+)
+from shared_core.runtime.flow import Flow, Generate, TokenIds
+from shared_core.types import Passage
 
 NEEDED = ("verdict_logprobs", "token_prompts", "stop_tokens")
 """What a backend must be able to do for reflection tokens to be read by id."""
@@ -49,9 +60,18 @@ def require_tokens(run: QuestionRun) -> Flow[None]:
         CapabilityError: they are asked for, and the model does not have them all; it names those that are missing.
     """
     if run.settings.self_rag.critic == "tokens":
-        vocabulary, why = yield from find_vocabulary(run)
-        if vocabulary is None:
-            raise missing_tokens(run.abilities.model_name("default"), why)
+        yield from _wanted_vocabulary(run)
+
+
+def _wanted_vocabulary(run: QuestionRun) -> Flow[tuple[ReflectionVocabulary | None, str]]:
+    """The tokens, where ``self_rag.critic`` wants them and the model has them, else why not; raises as above."""
+    wanted = run.settings.self_rag.critic
+    if wanted == "prompted":
+        return None, "asked for by self_rag.critic"
+    vocabulary, why = yield from find_vocabulary(run)
+    if vocabulary is None and wanted == "tokens":
+        raise missing_tokens(run.abilities.model_name("default"), why)
+    return vocabulary, why
 
 
 def choose_writer(question: str, run: QuestionRun) -> Flow[Writer]:
@@ -60,12 +80,7 @@ def choose_writer(question: str, run: QuestionRun) -> Flow[Writer]:
     Raises:
         CapabilityError: the tokens are asked for, and the model does not have them.
     """
-    wanted = run.settings.self_rag.critic
-    vocabulary, why = None, "asked for by self_rag.critic"
-    if wanted != "prompted":
-        vocabulary, why = yield from find_vocabulary(run)
-    if vocabulary is None and wanted == "tokens":
-        raise missing_tokens(run.abilities.model_name("default"), why)
+    vocabulary, why = yield from _wanted_vocabulary(run)
     writer: Writer = PromptedWriter(question, run) if vocabulary is None else TokenWriter(question, run, vocabulary)
     yield run.note("critic", writer.by, why)
     return writer
@@ -78,3 +93,50 @@ def missing_tokens(name: str, why: str) -> CapabilityError:
 
 def _lacking(capabilities: Capabilities) -> str | None:
     return next((name for name in NEEDED if not getattr(capabilities, name)), None)
+
+
+def rerank_by_relevance(question: str, passages: Sequence[Passage], run: QuestionRun) -> Flow[list[Ranked]]:
+    """Best first by P(relevant) against P(irrelevant), each passage by itself, all in one batch; unknown ones last.
+
+    No passage is compared with another: scores of different requests compare. With reflection tokens one token is
+    generated behind each passage, and only the two verdicts' log-probabilities are asked for.
+
+    Raises:
+        CapabilityError: ``self_rag.critic`` is ``tokens``, and the model does not have them.
+        LimitError: a limit of the settings was reached before all passages were judged.
+    """
+    if not passages:
+        return []
+    vocabulary, _ = yield from _wanted_vocabulary(run)
+    if vocabulary is not None:
+        rows, by = (yield from _by_tokens(question, passages, vocabulary, run)), "reflection tokens"
+    else:
+        rows = yield from ask_critic([ask_relevant(question, p) for p in passages], run)
+        by = f"prompted critic, {critic_method(run.abilities)}"
+    if run.trace.limit is not None:
+        raise run.trace.limit
+    scores = [relevance_score(known) if (known := group_logprobs(r, RELEVANCE_TOKENS)) else None for r in rows]
+    order = sorted(range(len(passages)), key=lambda i: -1.0 if (s := scores[i]) is None else -s - 1.0)
+    return [_ranked(passages[i], scores[i], by) for i in order]
+
+
+def _ranked(passage: Passage, score: float | None, by: str) -> Ranked:
+    if score is None:
+        return Ranked(passage, -1.0, None, None, f"its relevance is unknown ({by})")
+    return Ranked(passage, score, None, None, f"relevant with probability {score:.2f} by the model's verdict ({by})")
+
+
+def _by_tokens(
+    question: str, passages: Sequence[Passage], vocabulary: ReflectionVocabulary, run: QuestionRun
+) -> Flow[list[dict[str, float]]]:
+    params = SamplingParams(max_tokens=1, verdicts=vocabulary.of(RELEVANCE_TOKENS), seed=run.settings.seed)
+    asked = [Generate(instruction(question) + lead("retrieve", p), params) for p in passages]
+    found = yield from generate_all(asked, run)
+    return [_first_row(g.samples[0]) if g is not None else {} for g in found]
+
+
+def _first_row(sample: Sample) -> dict[str, float]:
+    rows = sample.verdict_logprobs
+    if rows is None or not len(rows):
+        return {}
+    return {t: float(v) for t, v in zip(RELEVANCE_TOKENS, rows[0])}

@@ -12,23 +12,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shared_core.citation import split_sentences
-from shared_core.errors import LimitError, SelfReflectError
 from shared_core.lm.base import Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.evidence import titled
-from shared_core.pipelines.self_rag.asking import generate_all
-from shared_core.pipelines.self_rag.critic import ask_critic, critic_method
-from shared_core.pipelines.self_rag.judging import Judged, judge_rows, score_of, weights_of, whole_sentences
+from shared_core.pipelines.evidence import complete_sentences, titled
 from shared_core.pipelines.self_rag.prompts import (
+    ask_critic,
     ask_more,
     ask_relevant,
     ask_retrieve,
     ask_support,
     ask_useful,
+    critic_method,
     says_nothing,
     write_prompt,
 )
-from shared_core.pipelines.self_rag.segments import Job, Step, Written, WrittenPath, WrittenSegment
+from shared_core.pipelines.self_rag.segments import (
+    Job,
+    Judged,
+    Step,
+    Written,
+    WrittenPath,
+    WrittenSegment,
+    generate_all,
+    judge_rows,
+    score_of,
+    weights_of,
+)
+from shared_core.pipelines.support import try_critic
 from shared_core.reflection import (
     RETRIEVAL_TOKENS,
     SUPPORT_TOKENS,
@@ -38,7 +48,7 @@ from shared_core.reflection import (
     should_retrieve,
 )
 from shared_core.reflection.tokens import NO_RETRIEVAL, NO_SUPPORT, RETRIEVAL
-from shared_core.runtime.flow import Flow, Generate, Judge
+from shared_core.runtime.flow import Flow, Generate
 from shared_core.types import Passage
 
 LogProbs = dict[str, float]
@@ -143,7 +153,7 @@ class PromptedWriter:
             if len(ranges) > 1:
                 return text[: ranges[0][1]]
         elif sample.finish_reason == "length":
-            return whole_sentences(text) or text
+            return complete_sentences(text) or text
         return text
 
     # --- judging -----------------------------------------------------------------------------------------------
@@ -160,7 +170,7 @@ class PromptedWriter:
         useful = [ask_useful(self.question, j.path, t) for j, t in zip(jobs, texts)]
         # Support and usefulness of all drafts in one batch; jobs without a passage have no support question.
         rows = yield from ask_critic([*questions, *useful], self.run)
-        by_critic = yield from self._ask_critic([(titled(p), t) for p, t in stated])
+        by_critic = yield from try_critic([(titled(p), t) for p, t in stated], self.run)
         supports = iter(zip(rows[: len(questions)], by_critic))
         found = []
         for job, use in zip(jobs, rows[len(questions) :]):
@@ -169,19 +179,6 @@ class PromptedWriter:
             judged = judge_rows({**relevance, **support, **use}, self.run.settings.self_rag)
             found.append((self._with_critic(judged, p), _contradicted(support, p)))
         return found
-
-    def _ask_critic(self, pairs: Sequence[tuple[str, str]]) -> Flow[list[float | None]]:
-        """P(passage supports statement) by the shipped critic; unknown where there is none."""
-        if self.run.abilities.critic is None or not pairs:
-            return [None] * len(pairs)
-        try:
-            said = yield Judge(tuple(pairs), by="critic")
-            return [p if p is not None and 0 <= p <= 1 else None for p in said]  # NaN is no probability
-        except LimitError as error:
-            yield self.run.stop(error)
-        except SelfReflectError as error:
-            yield self.run.note("critic", "unknown", error.message)
-        return [None] * len(pairs)
 
     def _with_critic(self, judged: Judged, p: float | None) -> Judged:
         if p is None:

@@ -1,14 +1,33 @@
-"""Parts of a search for an answer: steps, jobs, written segments, and their writer."""
+"""Parts of a search for an answer: steps, jobs, batches of requests, written segments, their judgement and writer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from shared_core.reflection import Path, Segment
-from shared_core.runtime.flow import Flow
-from shared_core.types import Passage
+from shared_core.errors import BudgetError, ContextOverflowError, LanguageModelError, LimitError
+from shared_core.lm.base import Generation, Sample
+from shared_core.pipelines.decision.question_run import QuestionRun, raise_faults
+from shared_core.reflection import (
+    RELEVANCE_TOKENS,
+    SUPPORT_TOKENS,
+    UTILITY_TOKENS,
+    Path,
+    Segment,
+    critique_score,
+    group_logprobs,
+    plain_support_score,
+    plain_usefulness_score,
+    relevance_score,
+    segment_score,
+    support_score,
+    usefulness_score,
+)
+from shared_core.runtime.flow import Flow, Generate, LeafRequest, Together
+from shared_core.settings import SelfRagSettings
+from shared_core.types import Critique, Passage
 
 Move = Literal["retrieve", "continue", "none", "end"]
 """What comes next on a path: a segment from passages looked up for it, one more from the passage of the last one, one
@@ -92,3 +111,115 @@ class Writer(Protocol):
     def write(self, jobs: Sequence[Job]) -> Flow[list[WrittenSegment | None]]:
         """A judged segment for each job, all in one batch; ``None`` where nothing came of it."""
         ...
+
+
+# --- judging -------------------------------------------------------------------------------------------------------
+
+
+_USEFUL = UTILITY_TOKENS[3:]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A segment's critique, and what of it is a probability.
+
+    Attributes:
+        critique: each part in its own range, and their weighted sum: what a search compares.
+        fully: P(fully supported); half of a partial support is a score and no probability, so it counts nothing here.
+        useful: P(a rating of 4 or 5).
+    """
+
+    critique: Critique
+    fully: float | None = None
+    useful: float | None = None
+
+
+def weights_of(options: SelfRagSettings) -> tuple[float, float, float]:
+    """Weights of relevance, support and usefulness: the soft constraints."""
+    return (options.weight_relevance, options.weight_support, options.weight_usefulness)
+
+
+def judge_rows(row: Mapping[str, float], options: SelfRagSettings) -> Judged:
+    """The critique by what is known of each group's verdicts; a group that the mapping does not hold was not judged.
+
+    Args:
+        row: log-probabilities by reflection token, of all groups together.
+        options: weights, and the form of the scores (``scores``).
+    """
+    # Each group on its own: scores are normalised within it (section 3.3), as mass on other tokens is no verdict.
+    relevant, support, utility = (
+        group_logprobs(row, group) for group in (RELEVANCE_TOKENS, SUPPORT_TOKENS, UTILITY_TOKENS)
+    )
+    published = options.published.scores == "published"
+    parts = (
+        relevance_score(relevant) if relevant else None,
+        (support_score if published else plain_support_score)(support) if support else None,
+        (usefulness_score if published else plain_usefulness_score)(utility) if utility else None,
+    )
+    critique = Critique(*parts, score=critique_score(*parts, weights_of(options)))
+    return Judged(critique, plain_support_score(support) if support else None, _share(utility))
+
+
+def _share(utility: Mapping[str, float]) -> float | None:
+    """P(a rating of 4 or 5) among the ratings."""
+    if not utility:
+        return None
+    # Shifted by the largest, so that exp cannot underflow for all of them.
+    top = max(utility.values())
+    shares = {t: math.exp(v - top) for t, v in utility.items()}
+    return min(1.0, sum(shares.get(t, 0.0) for t in _USEFUL) / sum(shares.values()))
+
+
+def score_of(judged: Judged, sample: Sample, tokens: int, options: SelfRagSettings) -> float:
+    """A segment's score: its critique, and how likely its first so many tokens are, where that counts and is known."""
+    form = options.published.sequence
+    if form == "none" or sample.logprobs is None:
+        return segment_score(judged.critique.score)
+    return segment_score(judged.critique.score, float(sum(sample.logprobs[:tokens])), tokens, form)
+
+
+def ask_all(requests: Sequence[LeafRequest], run: QuestionRun) -> Flow[list[object]]:
+    """The results in order, errors of the model as values.
+
+    Where a limit of the settings does not allow all of them, the rest has the limit's error for a result, and the run
+    is marked as stopped (``run.trace.limit``).
+    """
+    if not requests:
+        return []
+    count = len(requests)
+    stopped: LimitError | None = None
+    try:
+        results: list[object] = yield Together(tuple(requests), return_errors=True)
+    except LimitError as error:
+        stopped = error
+        yield run.stop(error)
+        count = min(count, error.calls_left) if isinstance(error, BudgetError) else 0
+        results = (yield Together(tuple(requests[:count]), return_errors=True)) if count else []
+        results = [*results, *[stopped] * (len(requests) - count)]
+    late = [r for r in results if isinstance(r, LimitError)]
+    if late and stopped is None:
+        yield run.stop(late[0])
+    raise_faults([r for r in results if not isinstance(r, LimitError)])
+    return results
+
+
+def generate_all(requests: Sequence[Generate], run: QuestionRun) -> Flow[list[Generation | None]]:
+    """Generate for each request; ``None`` if it failed, a limit was reached or the context was too short.
+
+    Raises:
+        LanguageModelError: every request failed, and not for its length: the model cannot be used now.
+        ContextOverflowError: a prompt is too long, and ``on_overflow`` is ``raise``.
+    """
+    results = yield from ask_all(requests, run)
+    failed = [r for r in results if isinstance(r, LanguageModelError)]
+    too_long = [r for r in failed if isinstance(r, ContextOverflowError)]
+    if too_long:
+        if run.settings.on_overflow == "raise":
+            raise too_long[0]
+        yield run.note("context", f"{len(too_long)} of {len(results)} prompts left out", too_long[0].message)
+    others = [r for r in failed if not isinstance(r, ContextOverflowError)]
+    if others and len(others) == len(results):
+        raise others[0]
+    if others:
+        yield run.note("write", f"{len(others)} of {len(results)} failed", others[0].message)
+    return [r if isinstance(r, Generation) else None for r in results]

@@ -12,10 +12,18 @@ from dataclasses import dataclass
 
 from shared_core.lm.base import Prompt, Sample, SamplingParams
 from shared_core.pipelines.decision.question_run import QuestionRun
-from shared_core.pipelines.evidence import titled
-from shared_core.pipelines.self_rag.asking import generate_all
-from shared_core.pipelines.self_rag.judging import judge_rows, score_of, whole_sentences
-from shared_core.pipelines.self_rag.segments import Job, Move, Step, Written, WrittenPath, WrittenSegment
+from shared_core.pipelines.evidence import complete_sentences, titled
+from shared_core.pipelines.self_rag.segments import (
+    Job,
+    Move,
+    Step,
+    Written,
+    WrittenPath,
+    WrittenSegment,
+    generate_all,
+    judge_rows,
+    score_of,
+)
 from shared_core.reflection import (
     RELEVANCE_TOKENS,
     RETRIEVAL_TOKENS,
@@ -131,7 +139,7 @@ class TokenWriter:
         text = strip_reflection_tokens(cut.text)
         # Cut off by the limit before any decision or verdict: the last sentence is incomplete.
         if sample.finish_reason == "length" and cut.following is None and cut.support_at is None:
-            text = whole_sentences(text)
+            text = complete_sentences(text)
         if not text:
             return None
         # The relevance verdict is the first token after a fresh passage; without one there is nothing to judge.

@@ -70,7 +70,7 @@ class SentenceBook:
     def word_edges(self, passage_id: str) -> set[int]:
         """Return the offsets at which words, white space and marks of a passage start or end."""
         if passage_id not in self._edges:
-            chunks = grammar.chunk_text(self.texts[passage_id], "word")
+            chunks = grammar.chunk_text(self.texts[passage_id])
             self._edges[passage_id] = {0, *accumulate(map(len, chunks))}
         return self._edges[passage_id]
 

@@ -179,7 +179,7 @@ def spread(utilities: Sequence[float]) -> float:
     return (statistics.pstdev(utilities) if utilities else 0.0) or 1.0
 
 
-# --- rows as trainers read them --------------------------------------------------------------------------------------
+# --- rows as trainers read them ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

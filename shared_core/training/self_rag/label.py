@@ -17,13 +17,11 @@ from pydantic import Field
 
 from shared_core.citation import split_sentences
 from shared_core.lm.base import Generation, Prompt, SamplingParams
-from shared_core.pipelines.decision.abilities import Abilities
-from shared_core.pipelines.decision.question_run import QuestionRun
+from shared_core.pipelines.decision.question_run import Abilities, QuestionRun
 from shared_core.pipelines.evidence import titled
-from shared_core.pipelines.self_rag.asking import ask_all
 from shared_core.pipelines.self_rag.choose import NEEDED, missing_tokens
-from shared_core.pipelines.self_rag.critic import ask_critic
-from shared_core.pipelines.self_rag.prompts import NOTHING, says_nothing
+from shared_core.pipelines.self_rag.prompts import NOTHING, ask_critic, says_nothing
+from shared_core.pipelines.self_rag.segments import ask_all
 from shared_core.reflection import REFLECTION_TOKENS, ReflectionVocabulary, strip_reflection_tokens
 from shared_core.reflection.tokens import (
     CONTINUE,
