@@ -12,7 +12,8 @@ from typing import Any
 
 from benchmarks.small.rows import make_rows
 from benchmarks.small.sources import Sources
-from shared_core.lm.checkpoints import load_checkpoint, pack_adapter
+from shared_core.lm.checkpoints import load_checkpoint
+from shared_core.lm.small import pack_adapter
 from shared_core.reflection import REFLECTION_TOKENS
 from shared_core.training.base_model import ADAPTER
 from shared_core.training.folder import CARD, TrainingFolder

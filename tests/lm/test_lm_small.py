@@ -13,8 +13,9 @@ from shared_core.errors import InputError, ModelLoadError
 from shared_core.lm._hf import adapter as ours
 from shared_core.lm._hf import gguf
 from shared_core.lm.base import Generate, Prompt, SamplingParams
-from shared_core.lm.checkpoints import pack_adapter, packaged_file
+from shared_core.lm.checkpoints import packaged_file
 from shared_core.lm.identity import identity_of, identity_of_files
+from shared_core.lm.small import load_small_model, pack_adapter
 from shared_core.lm.transformers import TransformersLM
 from tests.lm.tiny_gguf import write_gguf
 
@@ -62,7 +63,7 @@ def test_loading_merges_what_was_trained(packed: tuple[Path, Any], base: Path) -
     found = ours.find_adapter(str(file))
     assert found is not None
     assert {key.rpartition(".")[2] for key in found.tensors} == {"a", "b", "tokens"}  # peft writes embeddings, too
-    lm = TransformersLM(file, device="cpu", dtype="float32")
+    lm = load_small_model(file, device="cpu", dtype="float32")
     for name, weight in expected.state_dict().items():
         torch.testing.assert_close(lm.model.state_dict()[name], weight, msg=name)
     assert lm.encoder.single_id(TOKENS[0]) == len(lm.tokenizer) - 2
@@ -76,7 +77,7 @@ def test_loading_merges_what_was_trained(packed: tuple[Path, Any], base: Path) -
 def test_another_version_of_the_base_is_refused_by_its_hash(packed: tuple[Path, Any], base: Path) -> None:
     write_gguf(base, template="{{ messages[0]['content'] }}")
     with pytest.raises(ModelLoadError, match="another version") as caught:
-        TransformersLM(packed[0])
+        load_small_model(packed[0])
     assert "SHA-256" in caught.value.message
     assert caught.value.hint
 
@@ -123,13 +124,13 @@ def test_files_that_are_no_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     other = tmp_path / "model.safetensors"
     save_file({"a": torch.zeros(1)}, other)
     with pytest.raises(ModelLoadError, match="no adapter"):
-        TransformersLM(other)
+        load_small_model(other)
     other.write_bytes(other.read_bytes()[:9])
     with pytest.raises(ModelLoadError, match="cannot be read"):
-        TransformersLM(other)
+        load_small_model(other)
     monkeypatch.setattr(ours, "_SHIPPED", {"small": tmp_path / "missing.safetensors"})
     with pytest.raises(ModelLoadError, match="lacks the adapter") as caught:
-        TransformersLM("small")
+        load_small_model()
     assert "benchmarks.small" in caught.value.hint
 
 
