@@ -23,14 +23,14 @@ from shared_core.training.settings import TrainingSettings
 from shared_core.training.trainer import TrainingResult
 
 BASE = "smollm2"
-STEPS = 560
+STEPS = 440
 SETTINGS = TrainingSettings(
     method="lora", lora_rank=32, lora_alpha=64, lora_dropout=0.0, lora_layers=20,
     batches="trees", token_weights="decisions", max_length=1400, batch_size=3, max_steps=STEPS,
     learning_rate=6e-4, warmup=0.03, schedule="linear", save_every=25, seed=0,
 )  # fmt: skip
 """Three trees a step, of 700 tokens on average. Adapters on the upper 20 of 30 layers: a step costs a quarter less than
-with all, and 1.2 million tokens are what an hour and a half on a core has."""
+with all, and a million tokens are what an hour and a half on a busy core has."""
 
 
 def add_tokens(model: Any, tokenizer: Any) -> Sequence[int]:
