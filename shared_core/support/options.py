@@ -44,7 +44,7 @@ def entry_at(text: str, place: int) -> tuple[int, frozenset[str]]:
 
     >>> page = "-a, --all  Like -l.\\nPrints everything.\\n\\n* `MAX_SIZE`: bytes\\n\\nFlag: -q; Meaning: quiet"
     >>> [(start, sorted(names)) for start, names in (entry_at(page, place) for place in (25, 44, 65))]
-    [(0, ['--all', '-a']), (39, ['MAX_SIZE']), (59, ['-q'])]
+    [(0, ['--all', '-a']), (40, ['MAX_SIZE']), (61, ['-q'])]
     """
     entries = _entries(text)
     number = bisect_right(entries, place, key=lambda entry: entry[0])
