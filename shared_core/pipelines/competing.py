@@ -86,9 +86,9 @@ def compete(
     found = compare(question, claims, readings, passages, run)
     if found is None:
         return Competition(list(claims), tuple(readings), answerable=answerable)
-    # What is learnt here counts for other questions only, so the comparison above did not use it.
+    # Counts for other questions only (`ModelTrust`), so that this one gets the same answer when asked again.
     run.abilities.trust.observe(found.probability, found.reply, question)
-    best = max((c.support for c in claims if c.support is not None), default=0.0)  # of unknown support none is shown
+    best = max((c.support for c in claims if c.support is not None), default=0.0)  # unknown ones are never shown
     wins = found.together > max(best, run.settings.target_accuracy)
     if found.reply == "agrees" and best > run.settings.target_accuracy:
         # Both say the same, and the model's words answer the question. Those of a model that is mostly wrong are words

@@ -110,6 +110,7 @@ def _rule(weighed: Sequence[Claim], run: QuestionRun) -> str:
         return f"calibrated on {run.abilities.stack.n} claims"
     if _judge_alone(run):
         return "the judge alone"
+    # `trusted` is known only where claims were compared with the reader's quote.
     return "models in general" if any(c.signals.trusted is not None for c in weighed) else "lowest signal"
 
 
@@ -150,7 +151,7 @@ def _gather(
     judged: bool,
 ) -> Flow[list[Signals]]:
     """Ask judge, critic and (where both are missing) the model about each claim; one batch for each of them."""
-    entailed = [None] * len(cited) if judged else (yield from _ask_judge(cited, run))  # each claim brings its own
+    entailed = [None] * len(cited) if judged else (yield from _ask_judge(cited, run))  # each brings its own
     answers = yield from _ask_critic(question, cited, passages, run)
     quoted = _best_of_quotes(cited, read)
     believed = [r for r in read.readings[:1] if (r.probability or 0.0) > _READER_BELIEVES]
@@ -203,6 +204,7 @@ def decide_weighed(
     # Unknown supports last: -p - 1 is at most -1. Ties keep the order of writing.
     surest = sorted(range(len(claims)), key=lambda i: -1.0 if (p := claims[i].support) is None else -p - 1.0)
     everywhere = {p.id: p for p in (*passages, *found)}
+    # Of all readings: a quote need not have won to contradict the one that is shown.
     quotes = claims_from(rivals.readings, everywhere, run.abilities.calibrations.get("confidence"))
     shown, contradiction = add_contradiction(
         [claims[i] for i in sorted(surest[: run.settings.max_claims])], quotes, list(everywhere.values()), question

@@ -191,7 +191,7 @@ def claims_from(
     claims: list[Claim] = []
     seen: dict[str, int] = {}
     for reading in readings:
-        text = one_line(reading.quote.text)  # copies of a sentence differ in their line breaks
+        text = one_line(reading.quote.text)  # copies of a sentence may differ in line breaks
         if text in seen:  # the same sentence in another passage is a second place, not a second claim
             # Readings are best first, so the claim keeps the probability and short answer of the best place.
             claims[seen[text]] = _add_place(claims[seen[text]], reading.quote)

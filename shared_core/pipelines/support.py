@@ -189,7 +189,7 @@ def _score(method: str | None, asked: Sequence[_Asked]) -> Flow[list[float | Non
     if method is None:
         return [None] * len(asked)
     if method in ("judge", "critic"):
-        pairs = tuple((quote, claim) for quote, claim, _ in asked)  # these judge support only, of no question
+        pairs = tuple((quote, claim) for quote, claim, _ in asked)  # neither of the two takes a question
         scores = yield Judge(pairs, by="judge" if method == "judge" else "critic")
         return [known_probability(p) for p in scores]
     if method == "score":

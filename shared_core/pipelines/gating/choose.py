@@ -138,6 +138,7 @@ def choose_estimator(
     if model is None:
         raise CapabilityError("text", "none", hint="Uncertainty needs a language model: SelfReflectEngine(…, lm=…).")
     comparer = choose_comparer(settings, context)
+    # The user's own judge counts, unless the settings name somebody else.
     judged = context.scorer is not None and options.meanings in ("auto", "judge")
     # Comparing meanings is an ability too, though another model has it than the one that writes.
     names = list(model.names())

@@ -125,7 +125,7 @@ def _without_lead(pieces: Sequence[str], p: Sequence[float]) -> tuple[list[str],
 def _query_by_attention(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
     words, trigger = attended_words(draft.greedy), _find_trigger(draft, options)
     if words is None or trigger is None:
-        return ""
+        return ""  # `formulate` then takes the question
     # Steps joined as `step_prompt` joins them: they are looked up in the prompt's text.
     before, weights = attention_from(draft.greedy, words, trigger.word, question, " ".join(steps))
     return dragin_query(before, weights, options.published.dragin_words)
@@ -165,6 +165,7 @@ def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[GatedResult
     # The gate may be a substitute, and all that follows reads it off the settings.
     run = replace(run, settings=with_gate(run.settings, gate))
     looked = _Look(question, why)
+    # An open gate needs no draft: it searches for the question.
     if gate != "always":
         try:
             looked = yield from _look(question, gate, why, run)
