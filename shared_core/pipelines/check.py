@@ -95,7 +95,7 @@ def check(
         CapabilityError: ``necessary`` is asked for, and the model cannot score given texts.
     """
     if necessary:
-        require_scores(run.abilities)
+        require_scores(run.abilities)  # before any judge runs: the check would be thrown away
     cut = cut_statements(answer)
     yield run.note(
         "split",
@@ -106,7 +106,7 @@ def check(
     )
     if run.abilities.stack is not None:
         yield run.note("calibration", "claims left out", STACK_LEFT_OUT)
-    near: list[list[str]] = [[] for _ in cut.found]
+    near: list[list[str]] = [[] for _ in cut.found]  # ids of a claim's own retrieval; none where passages are given
     if passages is None:
         passages, near = yield from _look_up(cut.found, question, run)
     evidence = Evidence(passages)
@@ -114,6 +114,7 @@ def check(
     known: dict[tuple[str, str], _Judged] = {}  # a statement that is repeated is judged once
     for batch in _batches(list(zip(cut.found, near, strict=True)), BATCH):
         fresh = {_key(s): (s, ids) for s, ids in batch if _key(s) not in known}
+        # Spent calls or tokens do not stop judge and critic, which use none; only the deadline does.
         if evidence.windows and not isinstance(run.trace.limit, DeadlineError):
             found = yield from _judge_batch(list(fresh.values()), question, evidence, run)
             known.update(zip(fresh, found, strict=True))
@@ -199,7 +200,7 @@ def _ask_the_reader(
     run: QuestionRun,
 ) -> Flow[list[_Judged]]:
     """Support short answers to the question that the reader finds, too, as far as the reader does."""
-    short = [i for i, s in enumerate(statements) if s.fragment and not s.context]
+    short = [i for i, s in enumerate(statements) if s.fragment and not s.context]  # not items of a list, which have one
     passages = list({w.passage.id: w.passage for i in short for w in windows[i]}.values())
     found = yield from find_short_answers(question, [statements[i].plain for i in short], passages, run)
     out = list(judged)
@@ -220,7 +221,7 @@ def _refutation(judged: Sequence[Verdict | None], facts: Sequence[Comparison]) -
     supported = any(v.supported > _REFUTED and f.agrees for v, f in pairs)
     by_judge = [v.refuted for v, f in pairs if f.refuted or not supported]
     by_facts = any(f.refuted and (f.same_subject or not supported) for _, f in pairs)
-    return _most(iter([*by_judge, 1 - REFUTED_AT_MOST if by_facts else None]))
+    return _most(iter([*by_judge, 1 - REFUTED_AT_MOST if by_facts else None]))  # the cap on support, turned round
 
 
 def _most(values: Iterator[float | None]) -> float | None:
@@ -252,6 +253,7 @@ def _ask_critic_for_contradiction(
     target = run.settings.target_accuracy
     open_ = [i for i, some in enumerate(told) if any(some) and all(v is None or v.refuted is None for v in some)
              and (_most(v.supported for v in some if v) or 0.0) <= target]  # fmt: skip
+    # Without a judge, the critic has judged all of these already.
     if not open_ or run.abilities.critic is None or support_method(run.abilities) != "judge":
         return told
     pairs = tuple((w.text, said[i]) for i in open_ for w in windows[i])
@@ -269,7 +271,7 @@ def _ask_critic_for_contradiction(
 def _with_refutation(judged: Verdict | None, by_critic: Verdict | None) -> Verdict | None:
     if judged is None or by_critic is None or by_critic.refuted is None:
         return judged
-    return dataclasses.replace(judged, refuted=min(by_critic.refuted, 1 - judged.supported))
+    return dataclasses.replace(judged, refuted=min(by_critic.refuted, 1 - judged.supported))  # else above 1 in sum
 
 
 def _ask_the_model(
@@ -281,7 +283,7 @@ def _ask_the_model(
     if not unknown or method is None or run.trace.limit is not None:
         return judged
     quotes = ["\n".join(dict.fromkeys(w.text for w in windows[i])) for i in unknown]
-    if support_method(run.abilities) == method:
+    if support_method(run.abilities) == method:  # no judge, no critic: a calibration of support is of the model
         found = yield from support([(quote, said[i]) for quote, i in zip(quotes, unknown)], run)
     else:
         found = yield from ask_model([("", quote, said[i]) for quote, i in zip(quotes, unknown)], run)
@@ -312,7 +314,7 @@ def _choose_sentences(
     decisive = [_decisive(some, verdict) for some, verdict in zip(windows, told, strict=True)]
     like = [evidence.like(claim, d.window.sentences) if d.window else [] for claim, d in zip(said, decisive)]
     chosen: list[tuple[Span, ...]] = [(spans[0],) if spans else () for spans in like]
-    scores = [-1.0] * len(said)
+    scores = [-1.0] * len(said)  # below all probabilities: any sentence that was judged replaces the one most like it
 
     def improve(candidates: dict[int, list[tuple[Span, ...]]]) -> Flow[None]:
         pairs = [(some, said[i], decisive[i]) for i, some in candidates.items()]
@@ -345,7 +347,7 @@ def _decisive(windows: Sequence[Window], told: Sequence[Verdict | None]) -> _Dec
         return _Decisive(windows[0] if windows else None)
     supports, window = max(known, key=lambda pair: pair[0].supported)
     against, other = max(known, key=lambda pair: pair[0].refuted or 0.0)
-    if (against.refuted or 0.0) > max(_REFUTED, supports.supported):
+    if (against.refuted or 0.0) > max(_REFUTED, supports.supported):  # probable in itself, and more so than support
         return _Decisive(other, against.refuted, True)
     return _Decisive(window, supports.supported)
 
@@ -373,7 +375,7 @@ def _score(
 
 
 def _claim(statement: Statement, judged: _Judged, run: QuestionRun) -> Claim:
-    supported = bool(keep_claims([judged.support], run.settings.target_accuracy))
+    supported = bool(keep_claims([judged.support], run.settings.target_accuracy))  # exact: a tie with ρ* fails
     verdict: ClaimVerdict
     if judged.support is None:
         verdict = "unknown"
@@ -445,7 +447,7 @@ def _weakest(claims: Sequence[Claim], target: float) -> float | None:
 def _reason(counts: dict[ClaimVerdict, int], evidence: Evidence, run: QuestionRun) -> str:
     if not sum(counts.values()):
         return NOTHING_STATED
-    if run.trace.limit is not None:
+    if run.trace.limit is not None:  # claims not reached are unknown, which says nothing of the documents
         return limit_reason(run.trace.limit)
     if not evidence.windows:
         return NOTHING_RETRIEVED

@@ -78,6 +78,7 @@ def compete(
     if not (takes_part(run) and passages and run.trace.limit is None):
         return Competition(list(claims), tuple(readings))
     answerable = None
+    # `weigh` reads only for claims that cite something; for a refusal nobody has read yet.
     if not readings:
         result = yield from try_reader(question, passages, QUOTES, run)
         run.abilities.expected.see(result)
@@ -85,8 +86,9 @@ def compete(
     found = compare(question, claims, readings, passages, run)
     if found is None:
         return Competition(list(claims), tuple(readings), answerable=answerable)
+    # Counts for other questions only (`ModelTrust`), so that this one gets the same answer when asked again.
     run.abilities.trust.observe(found.probability, found.reply, question)
-    best = max((c.support for c in claims if c.support is not None), default=0.0)
+    best = max((c.support for c in claims if c.support is not None), default=0.0)  # unknown ones are never shown
     wins = found.together > max(best, run.settings.target_accuracy)
     if found.reply == "agrees" and best > run.settings.target_accuracy:
         # Both say the same, and the model's words answer the question. Those of a model that is mostly wrong are words
@@ -106,6 +108,7 @@ def compete(
     # Only one of two different answers can be right, so what remains for the model's is what the quote leaves.
     left = 1 - found.together
     lowered = [c if c.support is None else dataclasses.replace(c, support=min(c.support, left)) for c in claims]
+    # Further quotes rise or fall with the first. Its probability is not 0: then it could not have won.
     share = found.together / found.probability
     scaled = [dataclasses.replace(c, support=(c.support or 0.0) * share) for c in found.own]
     return Competition([*scaled, *lowered], tuple(readings), True, answerable)
@@ -148,6 +151,7 @@ def compare(
     p = own[0].support if own else None
     if p is None:
         return None
+    # A claim that its own quote refutes is no agreement, even where it repeats the reader's words.
     borne_out = [c for c in claims if not compare_claim(c.text, quote_of(c)).refuted]
     reply: Reply = "differs" if borne_out else "contradicts" if claims else "declines"
     if any(same_answer(c, own[0], question) for c in borne_out):
@@ -162,11 +166,12 @@ def compare(
 
 def own_claims(readings: Sequence[Reading], passages: Sequence[Passage], run: QuestionRun) -> list[Claim]:
     """Return the reader's best quote, and those nearly as probable, as claims."""
+    # As without a model: the same calibration, so that the default's own figure is compared.
     calibration = run.abilities.calibrations.get("confidence")
     claims = claims_from(readings, {p.id: p for p in passages}, calibration)[: run.settings.max_claims]
     first = claims[0].support if claims else None
     return [
-        dataclasses.replace(c, signals=Signals(entailed=1.0, quoted=c.support))
+        dataclasses.replace(c, signals=Signals(entailed=1.0, quoted=c.support))  # a quote follows from itself
         for c in claims
         if first is None or (c.support is not None and c.support >= _NEARLY * first)
     ]
@@ -177,6 +182,7 @@ def same_answer(claim: Claim, own: Claim, question: str) -> bool:
     said = words_only(claim.short_answer or claim.text)
     whole = words_only(claim.text)
     short = words_only(own.short_answer or "")
+    # Words of the question are no answer: claim and quote may both repeat them. Blanks make whole words.
     asked = set(words_only(question).split())
     if short and set(short.split()) - asked:
         return f" {short} " in f" {whole} " or (bool(set(said.split()) - asked) and f" {said} " in f" {short} ")
@@ -193,5 +199,6 @@ def named(question: str, claim: Claim, passages: Sequence[Passage]) -> float | N
     """Return the share of the question's names and numbers that the passages cited hold; ``None`` if it has none."""
     names = {n.casefold() for n in _NAME.findall(question) if n[0].isupper() or n[0].isdigit()}
     cited = {s.passage_id for s in cited_spans(claim)}
+    # Numbers first, so that "6.1" stays one word here as it does in the question.
     held = set(re.findall(r"\d+(?:[.,]\d+)*|\w+", "\n".join(titled(p) for p in passages if p.id in cited).casefold()))
     return sum(n in held for n in names) / len(names) if names and cited else None

@@ -35,11 +35,11 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
     The trace holds ``gate rerank write support keep``, ``read again`` if no quoted claim was worth showing, then
     ``answer`` or ``abstain``.
     """
-    if run.abilities.model("default") is None:
+    if run.abilities.model("default") is None:  # a model with the role of a judge does not write
         return (yield from extractive(question, run))
     settings = run.settings
     own = yield from _recall(question, run)
-    if own is not None:
+    if own is not None:  # calibrated: `_recall` asks for a calibration of answers
         request = DecisionRequest(question, [own], (), pipeline="composed", calibrated=True, layout=assemble_uncited)
         return (yield from decide(request, run))
     method = _rerank_method(run)
@@ -56,7 +56,7 @@ def composed(question: str, run: QuestionRun) -> Flow[Answer]:
         except UnusableReplies as error:
             return (yield from answer_without_model(question, error, passages, run, pipeline="composed"))
         # Beside all that was found, as without a model: fewer passages would make the reader surer than it is.
-        weighed = yield from weigh(question, merge_duplicates(claims), found, run)
+        weighed = yield from weigh(question, merge_duplicates(claims), found, run)  # merged first: judged once
         weighed = yield from read_again(question, weighed, passages, run, found=found)
     return (yield from decide_weighed(question, weighed, passages, run, pipeline="composed", found=found))
 
@@ -68,6 +68,7 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
     confidence that means something.
     """
     settings, context = run.settings, run.abilities
+    # The gate says when the model knows; only "answer" gives a confidence to show.
     if not {"gate", "answer"} <= set(context.calibrations):
         yield run.note("gate", "retrieve", "no calibration says when the model knows by itself")
         return None
@@ -77,7 +78,7 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
     chosen = choose_estimator(settings, context)
     threshold = choose_threshold(chosen, settings, context)
     yield estimator_report(chosen, threshold, run.trace)
-    if not threshold.decides:
+    if not threshold.decides:  # whatever were measured, it would not keep the gate shut
         yield run.note("gate", "retrieve", threshold.source)
         return None
     demos = settings.seakr.demonstrations or demonstrations("simple")
@@ -88,7 +89,7 @@ def _recall(question: str, run: QuestionRun) -> Flow[Claim | None]:
         yield run.note("gate", "retrieve", error.message)
         return None
     wanted, reason = decide_retrieval(draft, threshold, settings.seakr)
-    text = final_answer(f"the answer is {draft.text}")
+    text = final_answer(f"the answer is {draft.text}")  # the prompt ended in this lead
     yield run.note("gate", "retrieve" if wanted or not text else "know", reason, draft=draft.text[:200])
     if wanted or not text:
         return None
@@ -116,6 +117,8 @@ def _rerank(question: str, found: Sequence[Passage], method: str, run: QuestionR
     try:
         ranked = yield from ways[method](question, found, run)
     except SelfReflectError as error:
+        # Who asks for a method must see it fail, and "uncertainty" asks the model that is to write. A budget too small
+        # for ranking may suffice to answer; a deadline is over for both.
         asked_for = run.settings.rerank != "auto" or method == "uncertainty"
         if not isinstance(error, BudgetError) and (asked_for or isinstance(error, LimitError)):
             raise

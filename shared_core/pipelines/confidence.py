@@ -85,7 +85,7 @@ def weigh(
         return Weighed(list(claims))
     read = yield from _ask_reader(question, cited, passages, run)
     found = yield from _gather(question, cited, passages, read, run, judged=judged)
-    signals = {id(claim): s for claim, s in zip(cited, found)}
+    signals = {id(claim): s for claim, s in zip(cited, found)}  # `cited` holds the same objects as `claims`
     stack = run.abilities.stack
     weighed = [
         dataclasses.replace(c, signals=s, support=combine(s, run)) if (s := signals.get(id(c))) else c for c in claims
@@ -110,6 +110,7 @@ def _rule(weighed: Sequence[Claim], run: QuestionRun) -> str:
         return f"calibrated on {run.abilities.stack.n} claims"
     if _judge_alone(run):
         return "the judge alone"
+    # `trusted` is known only where claims were compared with the reader's quote.
     return "models in general" if any(c.signals.trusted is not None for c in weighed) else "lowest signal"
 
 
@@ -150,7 +151,7 @@ def _gather(
     judged: bool,
 ) -> Flow[list[Signals]]:
     """Ask judge, critic and (where both are missing) the model about each claim; one batch for each of them."""
-    entailed = [None] * len(cited) if judged else (yield from _ask_judge(cited, run))
+    entailed = [None] * len(cited) if judged else (yield from _ask_judge(cited, run))  # each brings its own
     answers = yield from _ask_critic(question, cited, passages, run)
     quoted = _best_of_quotes(cited, read)
     believed = [r for r in read.readings[:1] if (r.probability or 0.0) > _READER_BELIEVES]
@@ -165,6 +166,7 @@ def _gather(
             answers=known_probability(answers[i]),
             quoted=known_probability(quoted[i]),
             sufficient=known_probability(read.answerable),
+            # The reader's answer is independent of the model; the model's own samples are less so.
             agreement=_agreement(claim.text, own) if own else claim.signals.agreement,
             seconded=together if agrees[i] else None,
             rival=None if agrees[i] else together,
@@ -199,8 +201,10 @@ def decide_weighed(
     """
     rivals = yield from compete(question, weighed.claims, weighed.readings, found or passages, run)
     claims = merge_duplicates(rivals.claims)
+    # Unknown supports last: -p - 1 is at most -1. Ties keep the order of writing.
     surest = sorted(range(len(claims)), key=lambda i: -1.0 if (p := claims[i].support) is None else -p - 1.0)
     everywhere = {p.id: p for p in (*passages, *found)}
+    # Of all readings: a quote need not have won to contradict the one that is shown.
     quotes = claims_from(rivals.readings, everywhere, run.abilities.calibrations.get("confidence"))
     shown, contradiction = add_contradiction(
         [claims[i] for i in sorted(surest[: run.settings.max_claims])], quotes, list(everywhere.values()), question
@@ -214,7 +218,7 @@ def decide_weighed(
         passages,
         pipeline=pipeline,
         answerable=rivals.answerable if weighed.answerable is None else weighed.answerable,
-        calibrated=weighed.calibrated and not rivals.own,
+        calibrated=weighed.calibrated and not rivals.own,  # the stack was not fitted on the reader's own quotes
         unknown=weighed.unknown,
         reason=reason,
         contradiction=contradiction,
@@ -344,7 +348,7 @@ def _best_of_quotes(claims: Sequence[Claim], read: ReadResult) -> list[float | N
     judged = iter(read.judged)
     out: list[float | None] = []
     for claim in claims:
-        readings = [next(judged, None) for _ in cited_spans(claim)]
+        readings = [next(judged, None) for _ in cited_spans(claim)]  # none left: a reader that judges no spans
         known = [r.probability for r in readings if r is not None and r.probability is not None and _says(claim, r)]
         out.append(max(known) if known else None)
     return out
@@ -370,6 +374,7 @@ def _ask_critic(
         # The whole passage, not the quote: "She founded it in 1871" answers only where the passage says who and what.
         cited = dict.fromkeys(s.passage_id for s in cited_spans(claim))
         evidence = "\n".join(titled(by_id[i]) for i in cited if i in by_id)
+        # The question is part of what is to be supported: the critic itself knows support only.
         pairs.append((evidence or quote_of(claim), f"{question} {claim.short_answer or claim.text}"))
     return (yield from try_critic(pairs, run))
 
@@ -378,6 +383,7 @@ def _ask_model(
     question: str, claims: Sequence[Claim], found: Sequence[Signals], run: QuestionRun
 ) -> Flow[list[Signals]]:
     """Ask the model about claims that lack a signal which the rule needs: is it a right answer, by its quote?"""
+    # What `most_doubtful` needs: `entailed`, and one signal that the claim answers the question.
     incomplete = [
         i
         for i, s in enumerate(found)

@@ -45,6 +45,7 @@ def add_contradiction(
     out = list(claims)
     numbers = []
     for quote in pair:
+        # Already claimed: the surest claim that shows this quote takes part, in place of a copy of it.
         same = [i for i, c in enumerate(out) if quoted_places(c) & quoted_places(quote)]
         if not same:
             out.append(quote)
@@ -55,15 +56,16 @@ def add_contradiction(
     one, other = _exclusive(out[first], out[second])
     out[first] = one
     del out[second]
-    first -= second < first
+    first -= second < first  # the deletion before it moves it up by one
     return [*out[: first + 1], other, *out[first + 1 :]], (first, first + 1)
 
 
 def _exclusive(one: Claim, other: Claim) -> tuple[Claim, Claim]:
     """Lower the supports a and b of two claims of which at most one is right: to a(1 - b) / (1 - ab), and so for b."""
+    # P(A, not B | not both), with A and B independent but for that; the rest is that neither is right.
     a, b = one.support or 0.0, other.support or 0.0
     either = 1 - a * b
-    if either <= 0:
+    if either <= 0:  # both certain: 0 / 0, and nothing prefers one of them
         return dataclasses.replace(one, support=0.5), dataclasses.replace(other, support=0.5)
     lowered = a * (1 - b) / either, b * (1 - a) / either
     return dataclasses.replace(one, support=lowered[0]), dataclasses.replace(other, support=lowered[1])
@@ -78,7 +80,8 @@ def find_contradiction(
     for other in ranked[1:]:
         first = ranked[0]
         if (other.support or 0.0) < max(_SHARE * (first.support or 0.0), _LEAST):
-            return None
+            return None  # sorted: all further ones are less probable still
+        # Passages contradict each other; two sentences of one passage may be before and after, rule and exception.
         apart = {s[0] for s in quoted_places(first)}.isdisjoint(s[0] for s in quoted_places(other))
         if apart and (_refutes(first, other, question, titles) or _refutes(other, first, question, titles)):
             return first, other
@@ -94,13 +97,15 @@ def _refutes(one: Claim, other: Claim, question: str, titles: dict[str, str]) ->
     if not found.refuted:
         return False
     (fact, *more) = found.mismatches
+    # A fact that the question names says which thing is meant ("the 1911 dam"); it is not what was asked.
     if not more and fact.kind != "addition" and not _holds(question, fact.claimed):
         return True
     mine, theirs = one.short_answer, other.short_answer
-    if not mine or not theirs or _holds(mine, theirs) or _holds(theirs, mine):
+    if not mine or not theirs or _holds(mine, theirs) or _holds(theirs, mine):  # one is more exact
         return False
     return compare_claim(other.text.replace(theirs, mine), one.text, context).agrees
 
 
 def _holds(text: str, part: str) -> bool:
+    # Not \b: an answer may begin or end with a sign ("$5", "C++"), where \b would want a letter beside it.
     return re.search(rf"(?<!\w){re.escape(part.casefold())}(?!\w)", text.casefold()) is not None

@@ -77,7 +77,7 @@ def words_only(text: str) -> str:
 
 def complete_sentences(text: str) -> str:
     """Return a text that a limit cut off up to its last complete sentence; empty if there is none."""
-    whole = split_sentences(text)[:-1]
+    whole = split_sentences(text)[:-1]  # nobody can tell whether the last one is complete
     return text[: whole[-1][1]] if whole else ""
 
 
@@ -113,9 +113,9 @@ class Evidence:
         self._numbers: dict[str, list[int]] = {}
         for number, window in enumerate(self.windows):
             self._numbers.setdefault(window.passage.id, []).append(number)
-        pieces = (Passage(str(i), w.body, w.passage.title) for i, w in enumerate(self.windows))
-        self._index = BM25Retriever(pieces)
-        self._tokenize = Tokenizer()
+        pieces = (Passage(str(i), w.body, w.passage.title) for i, w in enumerate(self.windows))  # id: its number
+        self._index = BM25Retriever(pieces)  # adds each title to the body itself
+        self._tokenize = Tokenizer()  # the same words as the index's
 
     def best(self, claims: Sequence[str], near: Sequence[Sequence[str]], k: int) -> list[list[Window]]:
         """Rank for each claim the ``k`` windows most like it, best first; fewer only if there are no more.
@@ -137,10 +137,12 @@ class Evidence:
         of_near = [number for i in near for number in self._numbers.get(i, ())]
         # A retriever may know by meaning what words miss, so its first passage always has its say.
         first = set(self._numbers.get(near[0], ())) if near else set()
+        # That passage's window of the best words; its first one where no word matches.
         retrieved = next((n for n in ranked if n in first), next(iter(of_near), None))
+        # By words, then by retrieval, then any: a claim without a matching word is judged all the same.
         chosen = list(dict.fromkeys([*ranked, *of_near, *range(min(k, len(self.windows)))]))[:k]
         if retrieved is not None and retrieved not in chosen:
-            chosen[-1] = retrieved
+            chosen[-1] = retrieved  # the least like it gives way
         return chosen
 
     def like(self, claim: str, spans: Sequence[Span]) -> list[Span]:
@@ -164,6 +166,7 @@ def _windows(passage: Passage) -> Iterator[Window]:
         yield Window(passage, tuple(spans[first : last + 1]))
         if last + 1 == len(spans):
             return
+        # `first + 1`: after one sentence as long as a window there is no overlap, and the loop must go on.
         first = max(first + 1, last)  # the overlap keeps together what two neighbouring sentences say
 
 

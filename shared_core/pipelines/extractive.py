@@ -66,6 +66,7 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
     # Quotes are alternatives here, not parts of one answer: one far below the first is more likely to mislead.
     nearly = {i for i, c in enumerate(claims) if c.support is not None and first and c.support >= _NEARLY * first}
     claims = [
+        # A quote follows from itself; whether it answers is the reader's to say.
         dataclasses.replace(c, signals=Signals(entailed=1.0, quoted=c.support, sufficient=result.answerable))
         for c in claims
     ]
@@ -78,7 +79,7 @@ def extractive(question: str, run: QuestionRun) -> Flow[Answer]:
         pipeline="composed",
         answerable=result.answerable,
         confidence=first,
-        calibrated=True,
+        calibrated=True,  # the reader's probabilities are fitted, as shipped or by the user
         unknown=result.unknown,
         scores=standing(claims, nearly),
         contradiction=contradiction,
@@ -120,9 +121,9 @@ def replace_abstention(answer: Answer, run: QuestionRun) -> Flow[Answer]:
     try:
         own = yield from extractive(answer.question, run)
     except SelfReflectError as error:
-        yield run.note("write", "left out", error.message)
+        yield run.note("write", "left out", error.message)  # the abstention is an answer; a failure here is none
         return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
-    if own.abstained and answer.claims:
+    if own.abstained and answer.claims:  # what the model had claimed until then would be lost
         return dataclasses.replace(answer, trace=tuple(run.trace.decisions))
     pipeline = answer.metadata["pipeline"]
     return dataclasses.replace(own, metadata={**own.metadata, "pipeline": pipeline, "answered_by": "embedded default"})
@@ -136,6 +137,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     """
     settings = run.settings
     rerank = settings.rerank != "none"
+    # A re-ranker can only promote what was retrieved.
     wanted = max(settings.top_k, settings.candidates or 2 * settings.top_k) if rerank else settings.top_k
     yield run.note("retrieve", "always", "no language model is there to know anything by itself", k=wanted)
     found: tuple[Passage, ...] = yield Retrieve(question, wanted, settings.where)
@@ -146,7 +148,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     expected = run.abilities.expected.value
     result: ReadResult = yield Read(question, found, max(QUOTES, len(found), settings.max_claims), expected)
     result = dataclasses.replace(result, answerable=known_probability(result.answerable))
-    run.abilities.expected.see(result)
+    run.abilities.expected.see(result)  # after reading: no question shifts its own prior
     yield run.note(
         "read",
         f"{len(result.readings)} candidate quotes",
@@ -161,7 +163,7 @@ def read_best(question: str, run: QuestionRun) -> Flow[tuple[tuple[Passage, ...]
     kept = tuple(r.passage for r in ranked[: settings.top_k])
     if kept != found:
         yield run.note("rerank", f"{len(kept)} of {len(found)} passages", ranked[0].reason, method="reading")
-    ids = {p.id for p in kept}
+    ids = {p.id for p in kept}  # quotes come only from passages that the answer lists
     scores = tuple(r.score for r in ranked[: settings.top_k])
     readings = tuple(r for r in result.readings if r.quote.passage_id in ids)
     return kept, dataclasses.replace(result, readings=readings, passage_scores=scores)
@@ -189,8 +191,9 @@ def claims_from(
     claims: list[Claim] = []
     seen: dict[str, int] = {}
     for reading in readings:
-        text = one_line(reading.quote.text)
+        text = one_line(reading.quote.text)  # copies of a sentence may differ in line breaks
         if text in seen:  # the same sentence in another passage is a second place, not a second claim
+            # Readings are best first, so the claim keeps the probability and short answer of the best place.
             claims[seen[text]] = _add_place(claims[seen[text]], reading.quote)
             continue
         support = known_probability(reading.probability)

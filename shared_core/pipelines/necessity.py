@@ -69,6 +69,7 @@ def _compare(question: str, claims: Sequence[Claim], passages: Sequence[Passage]
     left = list(range(len(claims)))
     while left:  # again with fewer passages for the claims whose prompts were too long
         requests = [
+            # The prompt ends in "Answer:", so the blank belongs to what is scored.
             Score(_prompt(question, texts), (Prompt.trusted(" ") + Prompt.untrusted(claims[i].text),))
             for i in left
             for texts in _three(shown[i], cited_spans(claims[i]))
@@ -77,6 +78,7 @@ def _compare(question: str, claims: Sequence[Claim], passages: Sequence[Passage]
         too_long: list[int] = []
         for place, i in enumerate(left):
             three = results[3 * place : 3 * place + 3]  # with all, without the quote, with the quote alone
+            # All three again, also those that fitted: they compare only if given the same passages.
             if any(isinstance(r, ContextOverflowError) for r in three) and len(shown[i]) > 1:
                 shown[i] = shown[i][: max(1, len(shown[i]) // 2)]  # the cited ones come first, and stay
                 too_long.append(i)
@@ -88,7 +90,7 @@ def _compare(question: str, claims: Sequence[Claim], passages: Sequence[Passage]
 
 def _read(three: Sequence[object]) -> Necessity | None:
     totals = [r.totals[0] for r in three if isinstance(r, Scores)]
-    if len(totals) < 3 or not all(map(math.isfinite, totals)):
+    if len(totals) < 3 or not all(map(math.isfinite, totals)):  # differences with -inf mean nothing
         return None
     return Necessity(*totals)
 
@@ -103,7 +105,8 @@ def _three(passages: Sequence[Passage], spans: Sequence[Span]) -> tuple[Texts, T
     """Return the texts of all passages; the same without the spans; the spans alone."""
     by_id = {p.id: p for p in passages}
     everything = [titled(p) for p in passages]
-    without = [titled(p, rest) for p in passages if (rest := _without(p, spans)).strip()]
+    without = [titled(p, rest) for p in passages if (rest := _without(p, spans)).strip()]  # no empty passage
+    # With titles, as in the other two: only the quote is to make the difference.
     alone = [titled(by_id[s.passage_id], s.text) for s in spans if s.passage_id in by_id]
     return everything, without, alone
 

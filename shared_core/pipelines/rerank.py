@@ -40,6 +40,7 @@ def rerank_by_reading(question: str, passages: Sequence[Passage], run: QuestionR
     """Rank passages by the best sentence that the reader finds in each, best first."""
     if not passages:
         return []
+    # As many readings as passages: with fewer, not all could have one.
     result: ReadResult = yield Read(question, tuple(passages), len(passages), run.abilities.expected.value)
     return rank_by_reading(passages, result)
 
@@ -51,6 +52,7 @@ def rank_by_reading(passages: Sequence[Passage], result: ReadResult) -> list[Ran
         known = best.get(reading.quote.passage_id)
         if known is None or reading.score > known.score:
             best[reading.quote.passage_id] = reading
+    # The reader's own scores also order the passages without a reading.
     scores = result.passage_scores or _scores_of(passages, best)
     order = sorted(range(len(passages)), key=lambda i: -scores[i])
     return [
@@ -67,6 +69,7 @@ def rerank_by_rating(question: str, passages: Sequence[Passage], run: QuestionRu
     if not passages:
         return []
     rated: tuple[float | None, ...] = yield Rate(question, tuple(passages))
+    # A known p has the key -p - 1, at most -1, so that unknown ones come last.
     order = sorted(range(len(passages)), key=lambda i: -1.0 if (p := rated[i]) is None else -p - 1.0)
     found = []
     for i in order:
@@ -107,7 +110,7 @@ def least_uncertain(uncertainties: Sequence[float], texts: Sequence[str] | None 
 
     def place(i: int) -> tuple[int, float]:
         if not _is_known(uncertainties[i]):
-            return 2, 0.0
+            return 2, 0.0  # one key for all, so that their order stays: NaN cannot be sorted
         declined = texts is not None and not is_answer(texts[i])
         return int(declined), uncertainties[i]
 
@@ -133,6 +136,7 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
     settings = run.settings
     chosen = choose_estimator(settings, run.abilities)
     demos = settings.seakr.demonstrations or demonstrations("simple")
+    # What the model knows without any passage: the reasons compare with it.
     alone = step_prompt(question, (), (), demos, ANSWER_LEAD)
     prompts = [alone, *(step_prompt(question, (), (p,), demos, ANSWER_LEAD) for p in passages)]
     tolerate = settings.on_overflow == "drop"
@@ -142,7 +146,7 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
         raise without.error  # if even the bare question fails, no passage is to blame
     yield run.note("estimator", chosen.estimator.name, chosen.reason, without_passage=without.known)
     values = [m.uncertainty for m in measured]
-    floor = min((-v for v in values if _is_known(v)), default=0.0)
+    floor = min((-v for v in values if _is_known(v)), default=0.0)  # the worst known score: minus the uncertainty
     last = (floor - 1.0 - n for n in itertools.count())  # below every known score, and still in order
     ranked = []
     for i in least_uncertain(values, [m.text for m in measured]):
@@ -151,6 +155,7 @@ def rerank_by_uncertainty(question: str, passages: Sequence[Passage], run: Quest
         reason = _say_effect(values[i], without.uncertainty) if known else _why_unknown(measured[i])
         if known and not answers:
             reason = "with it the model says that it does not know"
+        # A substitute says for which estimator it was taken, and why.
         by = chosen.estimator.name if chosen.estimator.name == settings.seakr.estimator else chosen.reason
         ranked.append(Ranked(passages[i], -values[i] if answers else next(last), None, None, f"{reason} ({by})"))
     return ranked

@@ -152,9 +152,10 @@ def _ask(question: str, passages: list[Passage], run: QuestionRun) -> Flow[Sampl
         # took five sixths of a question's time. Elsewhere each piece would be paid for with the whole prompt.
         pieces = 4 if steps and model is not None and model.token_prompts else 1
         params = SamplingParams(
+            # A chain of thought gets four steps' tokens, as in SeaKR's answers to simple questions.
             max_tokens=(4 if steps else 1) * settings.seakr.max_step_tokens // pieces,
             stop=ANSWER_STOPS,
-            logprobs=model is not None and model.token_logprobs,
+            logprobs=model is not None and model.token_logprobs,  # for `Signals.likely` only
             seed=settings.seed,
         )
         shown = _demonstrations(run)
@@ -189,4 +190,4 @@ def _demonstrations(run: QuestionRun) -> Sequence[Demonstration]:
 def _mean_probability(sample: Sample) -> float | None:
     """Return the geometric mean of the tokens' probabilities, in (0, 1]; ``None`` if none is known."""
     known = [p for p in sample.logprobs or () if math.isfinite(p)]
-    return math.exp(min(0.0, math.fsum(known) / len(known))) if known else None
+    return math.exp(min(0.0, math.fsum(known) / len(known))) if known else None  # rounding may go above 0

@@ -83,6 +83,7 @@ def support(pairs: Sequence[QuotedClaim], run: QuestionRun) -> Flow[list[float |
     unknown = [i for i, p in enumerate(found) if p is None]
     outcome = method or "none"
     why = "calibrated on labelled claims" if calibration else "as the scorer gives it, not calibrated here"
+    # A judge of the user's own is not second-guessed: what it leaves unknown stays unknown.
     if method == "critic" and unknown and model_method(context) is not None:
         rest = yield from _within_limits(model_method(context), [(*pairs[i], "") for i in unknown], run)
         for i, p in zip(unknown, rest):
@@ -135,7 +136,7 @@ def verdicts(
 
 def _hold_to_facts(verdict: Verdict | None, facts: Comparison) -> Verdict | None:
     if verdict is None:
-        return Verdict(facts.cap(1.0)) if facts.refuted else None
+        return Verdict(facts.cap(1.0)) if facts.refuted else None  # agreement alone supports nothing
     return dataclasses.replace(verdict, supported=facts.cap(verdict.supported))
 
 
@@ -188,7 +189,7 @@ def _score(method: str | None, asked: Sequence[_Asked]) -> Flow[list[float | Non
     if method is None:
         return [None] * len(asked)
     if method in ("judge", "critic"):
-        pairs = tuple((quote, claim) for quote, claim, _ in asked)
+        pairs = tuple((quote, claim) for quote, claim, _ in asked)  # neither of the two takes a question
         scores = yield Judge(pairs, by="judge" if method == "judge" else "critic")
         return [known_probability(p) for p in scores]
     if method == "score":
@@ -260,7 +261,7 @@ def yes_of_first_token(generation: Generation) -> float | None:
     if word is None or not sample.logprobs or not math.isfinite(sample.logprobs[0]):
         return None
     probability = min(1.0, math.exp(sample.logprobs[0]))  # rounding may lift a log-probability above 0
-    return probability if word[1].lower() == "yes" else 1.0 - probability
+    return probability if word[1].lower() == "yes" else 1.0 - probability  # all that is not "no" counts as yes
 
 
 def own_word(question: str, text: str, context: Abilities) -> Flow[float | None]:
@@ -272,10 +273,10 @@ def own_word(question: str, text: str, context: Abilities) -> Flow[float | None]
     if model is None or not model.score:
         return None
     try:
-        scores: Scores = yield Score(
+        scores: Scores = yield Score(  # blanks before both words: the prompt ends in "It is"
             own_word_prompt(question, text), (Prompt.trusted(" true"), Prompt.trusted(" false"))
         )
-    except LanguageModelError:
+    except LanguageModelError:  # a failed reply leaves it unknown; a limit is the caller's to handle
         return None
     true, false = scores.totals  # nats
     if not (math.isfinite(true) and math.isfinite(false)):
@@ -288,6 +289,7 @@ def own_word(question: str, text: str, context: Abilities) -> Flow[float | None]
 # "1871" states nothing that a critic could compare, but a reader finds answers: one that it finds in the passages, too,
 # is as probable as the reader holds it to be.
 
+# Words that an answer may have more or fewer of than the reader's: "in 1871" and "1871" say the same.
 _EMPTY = frozenset({"a", "an", "the", "in", "on", "at", "of", "by", "to", "for", "from", "about", "it", "was", "is"})
 
 
@@ -313,5 +315,6 @@ def _says(answer: str, reading: Reading, asked: set[str]) -> bool:
     """Return whether an answer holds the reader's words and no others, but for those of the question."""
     said = words_only(answer).split()
     short = words_only(reading.short_answer.text).split() if reading.short_answer is not None else []
+    # Without content of its own the reader's answer only repeats the question, and any answer would.
     content = set(short) - asked
     return bool(content) and content <= set(said) and set(said) <= asked | set(short)

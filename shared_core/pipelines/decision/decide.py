@@ -37,7 +37,7 @@ def merge_duplicates(claims: Sequence[Claim]) -> list[Claim]:
             merged[key] = claim
             continue
         quotes = (*first.citations, *(c for c in claim.citations if c not in first.citations))
-        surer = max((first, claim), key=lambda c: -1.0 if c.support is None else c.support)
+        surer = max((first, claim), key=lambda c: -1.0 if c.support is None else c.support)  # unknown is the least
         # Support and the signals it was made of stay together, so that the trace can explain the number.
         merged[key] = dataclasses.replace(
             first, citations=quotes, support=surer.support, signals=surer.signals, critique=surer.critique
@@ -124,7 +124,7 @@ def note_drift(
         "guarantee",
         "in doubt" if drifted else "vacuous" if guarantee.vacuous else "holds",
         f"questions differ from the calibration's in {', '.join(drifted)}" if drifted else guarantee.kind,
-        threshold=guarantee.threshold if math.isfinite(guarantee.threshold) else None,
+        threshold=guarantee.threshold if math.isfinite(guarantee.threshold) else None,  # JSON has no infinity
         n=guarantee.n,
         kept_share=guarantee.kept_share,
     )
@@ -250,6 +250,7 @@ def _choose(request: DecisionRequest, run: QuestionRun) -> _Choice:
     """Choose the claims to keep, and give every claim its status."""
     claims, bar = request.claims, run.bar
     scores = standing(claims) if request.scores is None else list(request.scores)
+    # Strictly above: at p = ρ* a claim's expected utility is 0, no more than that of saying nothing.
     kept = {i for i, score in enumerate(scores) if score is not None and score > bar}
     supports = [c.support for c in claims]
     # A guarantee is a promise about single claims, so claims that would fail alone cannot be carried by the others.
@@ -258,9 +259,11 @@ def _choose(request: DecisionRequest, run: QuestionRun) -> _Choice:
         kept = set(range(len(claims)))
     first, second = request.contradiction or (None, None)
     marked = second if first in kept else None
+    # Shown beside the first, but not kept: the answer must not assert both. -1 is no claim's number.
     kept.discard(-1 if marked is None else marked)
     judged = []
     for i, claim in enumerate(claims):
+        # Its own support, not its score: a claim that leans on a dropped one may well be supported.
         supported = claim.support is not None and claim.support > bar
         if i == marked:  # shown, so that nobody takes the first for undisputed
             judged.append(dataclasses.replace(claim, status="flagged", verdict="contradicted"))
@@ -287,7 +290,7 @@ def _show(request: DecisionRequest, choice: _Choice, metadata: dict[str, object]
     shown = [request.claims[i].support for i in sorted(choice.kept)]
     utility = expected_utility(shown, run.settings.target_accuracy)
     confidence = request.confidence
-    if confidence is None and None not in shown:
+    if confidence is None and None not in shown:  # `whole` may show a claim of unknown support
         confidence = min(s for s in shown if s is not None)
     yield run.note("answer", f"{len(choice.kept)} claims kept", utility=utility, confidence=confidence)
     return Answer(
@@ -316,8 +319,9 @@ def _abstain(request: DecisionRequest, choice: _Choice, metadata: dict[str, obje
         target_accuracy=settings.target_accuracy,
         answerable=request.answerable,
     )
+    # From the request, not the choice: an abstention shows no claim, not even a flagged one.
     dropped = tuple(dataclasses.replace(c, status="dropped", start=None, end=None) for c in request.claims)
-    pair = request.contradiction if reason == DOCUMENTS_DISAGREE else None
+    pair = request.contradiction if reason == DOCUMENTS_DISAGREE else None  # else the surest claim's quote
     nearest = dropped if pair is None else [dropped[i] for i in pair]
     return Answer(
         request.question,
@@ -337,6 +341,7 @@ def _reason(request: DecisionRequest, choice: _Choice, run: QuestionRun) -> str:
     """Choose the reason for abstaining: a limit, a guarantee, the pipeline's own, or what claims and passages tell."""
     limit, target = run.trace.limit, run.settings.target_accuracy
     if limit is None:
+        # Above ρ* and still not kept: nothing but the guarantee's threshold was in the way.
         if run.guarantee is not None and any(score is not None and score > target for score in choice.scores):
             return BELOW_GUARANTEE
         if request.reason:

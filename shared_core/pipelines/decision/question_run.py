@@ -57,6 +57,7 @@ class Abilities:
     has_embedder: bool = False
     critic: str | None = None
     has_reader: bool = False
+    # compare=False: what is learnt in use or computed from the models is no part of the configuration.
     expected: ExpectedShare = field(default_factory=ExpectedShare, compare=False)
     trust: ModelTrust = field(default_factory=ModelTrust, compare=False)
     stack: Stack | None = None
@@ -78,7 +79,7 @@ class Abilities:
         return cls(
             capabilities={role: model.capabilities for role, model in resources.models.items()},
             names={role: model.name for role, model in resources.models.items()},
-            identities=Identities(resources.models),
+            identities=Identities(resources.models),  # a lazy mapping
             calibrations=calibrations or {},
             scorer=resources.judge.name if resources.judge is not None else None,
             critic=resources.critic.name if resources.critic is not None else None,
@@ -92,7 +93,7 @@ class Abilities:
                 (
                     DriftWatch(fitted.signals)
                     for fitted in (guarantee, stack, (calibrations or {}).get("confidence"))
-                    if fitted is not None and fitted.signals
+                    if fitted is not None and fitted.signals  # without signals there is nothing to compare with
                 ),
                 None,
             ),
@@ -139,7 +140,7 @@ class Trace:
         """Record a decision, its figures rounded to six places, and return the request that reports it."""
         rounded = {k: round(v, 6) if isinstance(v, float) else v for k, v in values.items()}
         decision = Decision(kind, outcome, reason, rounded)
-        self.decisions.append(decision)
+        self.decisions.append(decision)  # at once: it is in the trace even if nobody yields the report
         return Report(Decided(decision))
 
 
@@ -156,6 +157,7 @@ class QuestionRun:
 
     settings: SelfReflectSettings = field(default_factory=SelfReflectSettings)
     abilities: Abilities = field(default_factory=Abilities)
+    # Mutable, and shared by copies of the run that have other settings (`dataclasses.replace`).
     trace: Trace = field(default_factory=Trace)
 
     @property
@@ -186,8 +188,8 @@ def raise_faults(results: Sequence[object]) -> None:
     """
     for result in results:
         failed = isinstance(result, Exception) and not isinstance(result, LanguageModelError)
-        if failed or isinstance(result, CapabilityError):
-            assert isinstance(result, Exception)
+        if failed or isinstance(result, CapabilityError):  # a LanguageModelError too, yet no failed reply
+            assert isinstance(result, Exception)  # for mypy, which does not follow `failed`
             raise result
 
 
@@ -209,6 +211,6 @@ def leave_out(passages: Sequence[Passage], error: ContextOverflowError, run: Que
     """
     if run.settings.on_overflow == "raise" or len(passages) <= 1:
         raise error
-    dropped = max(1, int(error.excess * len(passages)))
+    dropped = max(1, int(error.excess * len(passages)))  # excess is 0 where unknown: then one at a time
     yield run.note("context", f"{dropped} lowest-ranked passages left out", error.message)
-    return list(passages[:-dropped])
+    return list(passages[:-dropped])  # best first, so the lowest-ranked go

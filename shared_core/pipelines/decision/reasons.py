@@ -56,7 +56,7 @@ def reason_of(
     if not known:
         if unknown:
             return CANNOT_JUDGE
-        return SUPPORT_UNKNOWN if claims else PASSAGES_DO_NOT_ANSWER
+        return SUPPORT_UNKNOWN if claims else PASSAGES_DO_NOT_ANSWER  # no claims: nothing was found to claim
     # Whether passages suffice names the reason only; it does not decide: a third of the questions with insufficient
     # context are answered rightly (Joren et al. 2024, "Sufficient context", section 4).
     if answerable is not None and answerable < ANSWERABLE_AT_ALL:
@@ -93,6 +93,7 @@ def explain(reason: str, unknown: str = "") -> str:
 
 
 def _way_out(unknown: str) -> str:
+    # The other reasons are the language, which a model may read.
     return " Ask in words." if unknown == NO_WORDS else " Give a language model (llm=, --model, …)."
 
 
@@ -102,6 +103,7 @@ def _way_out(unknown: str) -> str:
 DECLINED = "no answer"
 """The outcome in the trace of a model that declines to answer."""
 
+# Only names for what was retrieved: "The report does not mention it" is a claim about a report.
 _SOURCE = (
     r"(?:the|these|this|those)\s+(?:(?:given|provided|retrieved|above)\s+)?"
     r"(?:passages?|texts?|context|documents?|sources?|sentences?|quotes?|information)"
@@ -111,11 +113,13 @@ _SAYS = (
     r"(?:say|answer|help|mention|contain|provide|state|specify|tell|give|include|discuss|address|indicate|explain|"
     r"describe)"
 )
+# Only at the beginning ("The mayor said: I don't know" is a claim), and with either apostrophe.
 _REFUSAL = re.compile(
     r"^\W*(?:no answer\b|i(?:['’]m| am) (?:sorry|afraid|unable|not (?:sure|aware|familiar|able|in a position))|sorry\b|"
     r"(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|am unable|must decline|have no)\b|"
     r"(?:i|we) (?:sincerely )?apologi[sz]e\b|my apologies\b|"
     r"(?:as|i(?:['’]m| am)) (?:just )?an? (?:large )?(?:language model|ai)\b|"
+    # Not every "unfortunately": "Unfortunately, the dam broke." is a claim.
     r"unfortunately,? (?:i|we|the passages)\b|the passages (?:do not|don['’]t)\b|"
     r"(?:it|that) is not possible to (?:determine|answer|say|tell)\b|not enough information\b|that['’]s beyond my\b|"
     rf"(?:none|nothing) (?:of|in) {_SOURCE} {_SAYS}s?\b|"
@@ -142,5 +146,6 @@ def is_refusal(text: str) -> bool:
         >>> is_refusal("The passages do not mention it."), is_refusal("I'm not sure, but probably 1911.")
         (True, False)
     """
+    # First, since the "but" of "I'm sorry, but I can't" would count as going on to answer.
     plain = _APOLOGY.sub("", text)
     return _REFUSAL.search(plain) is not None and not _ANSWERS_YET.search(plain)

@@ -102,29 +102,33 @@ class ModelTrust:
         either = weights[_NOTHING] * _rates_so_far(learnt)[_REPLIES.index(reply)]
         for name in TYPES:
             if_right, if_wrong = _joint(name, probability, reply)
+            # Their agreement counts as if it told nothing, and their other replies count in full.
             if reply == "agrees" and name not in _SECONDS:
                 either += weights[name] * (if_right + if_wrong)
             else:
                 right += weights[name] * if_right
                 wrong += weights[name] * if_wrong
-        return (right + either * probability) / (right + wrong + either)
+        return (right + either * probability) / (right + wrong + either)  # what tells nothing leaves p as it is
 
     def observe(self, probability: float, reply: Reply, question: str) -> None:
         """Learn from one more reply, in place of what was learnt from the same question before."""
-        doubted = _DOUBT + (1 - 2 * _DOUBT) * probability
+        doubted = _DOUBT + (1 - 2 * _DOUBT) * probability  # p in [0, 1] → [.2, .8]
+        # P(reply) by each type, R or not. Above 0, as no rate is 0 and `doubted` is neither 0 nor 1.
         likely = tuple(math.log(sum(_joint(name, doubted, reply))) for name in TYPES)
         with self._lock:
-            self._learnt.pop(question, None)
+            self._learnt.pop(question, None)  # so that it goes to the end, and the oldest is forgotten first
             self._learnt[question] = reply, likely
             if len(self._learnt) > _KEPT:
                 self._learnt.popitem(last=False)
 
     def _others(self, question: str) -> list[_Learnt]:
         with self._lock:
+            # A copy under the lock: other threads go on observing while this one adds up.
             return [row for asked, row in self._learnt.items() if asked != question]
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
+            # Without the lock, which cannot be pickled.
             return {"_learnt": OrderedDict(self._learnt)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -135,9 +139,10 @@ class ModelTrust:
 def _weigh(learnt: list[_Learnt]) -> dict[str, float]:
     """Return P(a model is of each type), ``_NOTHING`` among them."""
     logs = [math.log(prior) for prior, _, _ in TYPES.values()]
+    # Rows of `learnt` are questions, so zip makes the terms of each type.
     logs = [math.fsum(terms) for terms in zip(logs, *(likely for _, likely in learnt), strict=True)]
     logs.append(math.log(UNINFORMATIVE) + _log_marginal(_counts(learnt)))
-    shares = [math.exp(value - max(logs)) for value in logs]
+    shares = [math.exp(value - max(logs)) for value in logs]  # 200 replies would underflow to 0 without it
     return {name: share / sum(shares) for name, share in zip((*TYPES, _NOTHING), shares, strict=True)}
 
 

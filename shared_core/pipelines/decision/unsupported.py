@@ -17,6 +17,7 @@ POLICIES: tuple[OnUnsupported, ...] = ("pass", "flag", "strip", "refuse")
 NOT_ALL_SUPPORTED = "not all claims supported"
 _WORDS = {"contradicted": "contradicted", "unknown": "unverified"}  # else: unsupported
 _AFTER = re.compile(rf"(?:[ \t]*{MARK})*[ \t]*")
+# What is left of a line without its claim: a bullet, number, quote sign or check box.
 _EMPTY_LINE = re.compile(
     r"[ \t\u00a0>|]*(?:(?:[-*+•‣◦▪●○–—·]|\(?(?:\d{1,3}|[A-Za-z])[.)])[ \t]*(?:\[[ xX]\])?[ \t]*)?\Z"
 )
@@ -93,10 +94,12 @@ def _strip(checked: Answer, settings: SelfReflectSettings) -> Answer:
 def _gone(checked: Answer) -> set[int]:
     """Return the unsupported claims, and those that cannot be understood without one of them."""
     gone: set[int] = set()
+    # Cut again, since claims do not keep their context; the same text gives the same statements.
     statements = cut_statements(checked.text).found
     for i, (claim, statement) in enumerate(zip(checked.claims, statements, strict=True)):
+        # The context may also be the line above a list, which is no claim and cannot be removed.
         leans = i > 0 and statement.context == statements[i - 1].plain
-        if claim.status == "flagged" or (leans and i - 1 in gone):
+        if claim.status == "flagged" or (leans and i - 1 in gone):  # in order: "She … She …" go together
             gone.add(i)
     return gone
 
@@ -117,10 +120,10 @@ def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     first = text.rfind("\n", 0, start) + 1
     last = text.find("\n", end)
     last = len(text) if last < 0 else last
-    if text[end:last].strip(" \t|"):
+    if text[end:last].strip(" \t|"):  # the line goes on behind it; "|" only ends a table's row
         return start, end
     if _EMPTY_LINE.match(text[first:start]):
-        return first, min(last + 1, len(text))
+        return first, min(last + 1, len(text))  # with its line break
     return len(text[:start].rstrip(" \t")), end  # at the end of a line that goes on before it
 
 
@@ -137,7 +140,7 @@ def _refuse(checked: Answer, settings: SelfReflectSettings) -> Answer:
         else own.format(question=checked.question, reason=sentence)
     )
     claims = [dataclasses.replace(c, start=None, end=None, status="dropped") for c in checked.claims]
-    reason = checked.reason or NOT_ALL_SUPPORTED
+    reason = checked.reason or NOT_ALL_SUPPORTED  # set by the check where not one claim is supported
     refused = _as(checked, text, claims, abstained=True, reason=reason, utility=0.0)
     if settings.on_abstain == "raise":
         raise AbstainedError(refused)

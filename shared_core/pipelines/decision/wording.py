@@ -47,11 +47,13 @@ def abstention_text(
     spans = [s for c in surest for citation in c.citations for s in citation.primary]
     by_id = {p.id: p for p in passages}
     if settings.on_abstain == "show" and passages:
-        nearest = spans or [p.span(0, min(len(p.text), 300)) for p in passages]
+        nearest = spans or [p.span(0, min(len(p.text), 300)) for p in passages]  # their beginnings
         heading = "The nearest passages say:"
         nearest = nearest[: settings.max_claims]
     else:
+        # Both sides of a contradiction: either one alone would look undisputed.
         shown = 2 if reason == DOCUMENTS_DISAGREE else 1 if reason in _SHOW_NEAREST else 0
+        # A text of the user's own says all that is to be said, unless the passages are asked for.
         nearest = spans[:shown] if own is None else []
         heading = _HEADINGS.get(reason, "Nearest, but not certain enough:")
     if own is not None:
@@ -93,6 +95,7 @@ def is_abstention(text: str, settings: SelfReflectSettings | None = None) -> boo
         return False
     fields = {"question": "\0", "reason": "\0"}  # filled in by anything
     pattern = ".*".join(map(re.escape, one_line(own.format(**fields)).split("\0")))
+    # A text of nothing but fields would match every text.
     return bool(pattern.strip(".*")) and re.match(pattern, said, re.DOTALL) is not None
 
 
@@ -109,6 +112,7 @@ def tool_text(answer: Answer, *, nearest: bool = False) -> str:
         return answer.text
     if nearest:
         return f"{NO_ANSWER}: {answer.text}"
+    # The trace's sentence also says why nothing could be judged, which the reason alone does not.
     sentence = next((d.reason for d in reversed(answer.trace) if d.kind == "abstain" and d.reason), "")
     return f"{NO_ANSWER}: {sentence or explain(answer.reason)}"
 
@@ -145,12 +149,12 @@ def assemble(claims: Sequence[Claim]) -> tuple[str, tuple[Claim, ...]]:
         if claim.status == "dropped":
             placed.append(claim)
             continue
-        start = len(text) + bool(text)
+        start = len(text) + bool(text)  # behind the blank that separates claims
         text = f"{text} {claim.text}" if text else claim.text
         placed.append(dataclasses.replace(claim, start=start, end=start + len(claim.text)))
         text += number_marks([claim], numbers)
         text += _MARKS.get(claim.verdict or "", " (unsupported)") if claim.status == "flagged" else ""
-    placed.sort(key=lambda c: c.status == "dropped")
+    placed.sort(key=lambda c: c.status == "dropped")  # stable: `_show` sorts the scores alike
     return text, tuple(placed)
 
 
@@ -177,9 +181,11 @@ def rename_markers(answer: Answer, name: Callable[[Span], str]) -> Answer:
 
     text, at = "", 0
     places: dict[tuple[int, int], tuple[int, int]] = {}
+    # In the order of the text: dropped claims have no place, and others may stand in any order.
     for start, end in sorted((c.start, c.end) for c in answer.claims if c.start is not None and c.end is not None):
         text += renamed(answer.text[at:start])
         places[start, end] = (len(text), len(text) + end - start)
+        # The claim as it is: a "[3]" within it is the document's own.
         text, at = text + answer.text[start:end], end
     moved = [
         c

@@ -33,7 +33,7 @@ MOST = 10
 LIKELY = 1e-3
 """Alternatives below this probability are not judged and count as neutral: they would change a product by less."""
 
-_SUPPORTED = 0.5
+_SUPPORTED = 0.5  # P(entails) from which on a judge that reports no contradiction says yes
 _CONTROL = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 """Control tokens, an end of sequence most likely: they say nothing else, they stop."""
 
@@ -75,6 +75,7 @@ class JudgedAlternatives:
     def claims(self) -> tuple[ClaimUncertainty, ...]:
         """Of each sentence."""
         spans = split_sentences(self.text)
+        # A token belongs to the sentence in which it begins.
         held = [[i for i, at in enumerate(self.starts) if a <= at < b] for a, b in spans]
         values = claim_uncertainties(token_ccp(self.logprobs, self.classes, functional=self.functional), held)
         return tuple(ClaimUncertainty(self.text[a:b], a, b, v) for (a, b), v in zip(spans, values))
@@ -102,7 +103,8 @@ class _Place:
 
     def known_class(self, rival: int) -> float | None:
         """Compare a rival by its words alone; ``None`` if a judge is needed."""
-        word, p = self.others[rival], self.logprobs[rival + 1]
+        word, p = self.others[rival], self.logprobs[rival + 1]  # 0 is the generated token's
+        # Rounding may lift a log-probability above 0.
         if math.isnan(p) or math.exp(min(p, 0.0)) < LIKELY:
             return NEUTRAL
         if word and self.word.casefold().startswith(word.casefold()):
@@ -142,10 +144,11 @@ def _asked(places: Sequence[_Place], chosen: ChosenEstimator) -> _Pairs:
     pairs: _Pairs = {}
     for i, place in enumerate(places):
         if place.functional:
-            continue
+            continue  # its probability counts as 1, whatever its rivals (`token_ccp`)
         before = place.before if chosen.judge else ""
         for j, other in enumerate(place.others):
             if place.known_class(j) is None:
+                # Rival first: the question is whether it entails the word that was written.
                 pairs[i, j] = (before + other, before + place.word)
     return pairs
 
@@ -154,9 +157,10 @@ def _classes(row: int, place: _Place, pairs: _Pairs, told: dict[tuple[str, str],
     rest = []
     for j in range(len(place.others)):
         known = place.known_class(j)
+        # Functional words were not asked about, and of them no class counts.
         judged = told[pairs[row, j]] if (row, j) in pairs else NEUTRAL
         rest.append(judged if known is None else known)
-    return (ENTAILS, *rest)
+    return (ENTAILS, *rest)  # the generated token entails itself
 
 
 def _class_of(reply: Verdict | float | None) -> float:
@@ -165,7 +169,7 @@ def _class_of(reply: Verdict | float | None) -> float:
     That is the careful reading: a rival that is not known to say the same counts against the word.
     """
     if reply is None:
-        return math.nan
+        return math.nan  # makes the whole sentence's uncertainty unknown
     if isinstance(reply, Verdict) and reply.refuted is not None:
         neutral = 1.0 - reply.supported - reply.refuted
         if reply.supported >= max(neutral, reply.refuted):
@@ -191,8 +195,9 @@ def _places_of(draft: Sample) -> list[_Place]:
 
 def _place(text: str, start: int, end: int, rivals: Sequence[str], logprobs: Sequence[float]) -> _Place:
     """Rivals as the words that they would make of the text so far."""
-    while end < len(text) and not text[end].isspace():
+    while end < len(text) and not text[end].isspace():  # later tokens may spell the rest of the word
         end += 1
+    # A token may begin with blanks; the word begins behind them.
     word_start = start + len(text[start:end]) - len(text[start:end].lstrip())
     if word_start == start:  # within a word, or at the beginning of the text
         while word_start > 0 and not text[word_start - 1].isspace():
@@ -200,6 +205,7 @@ def _place(text: str, start: int, end: int, rivals: Sequence[str], logprobs: Seq
     others = []
     for rival in rivals:
         says = rival.strip() and not _CONTROL.fullmatch(rival.strip())
+        # The word that the text would then end in; a rival that says nothing gets "", which counts as neutral.
         others.append((text[:start] + rival).split()[-1] if says else "")
     sentence = next((a for a, b in split_sentences(text) if a <= word_start < b), 0)
     return _Place(start, text[sentence:word_start], text[word_start:end].strip(), tuple(others), tuple(logprobs))

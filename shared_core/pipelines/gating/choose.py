@@ -84,6 +84,7 @@ class ChosenEstimator:
     @property
     def binding(self) -> dict[str, str | int | float | None]:
         """Bind its calibration, beside the model, to prompts, samples and statistics."""
+        # None where a setting has no influence on this estimator: then a calibration holds whatever it is.
         sampled = self.estimator.cost >= Cost.SAMPLES
         hidden = "hidden_states" in self.estimator.needs
         compared = bool(self.estimator.needs & _COMPARED)
@@ -114,6 +115,7 @@ class ChosenEstimator:
     def _demonstrations(self) -> str:
         own = self.options.demonstrations
         if own:
+            # A digest, so that files of calibrations hold none of the app's examples.
             return "own " + hashlib.sha256("\n".join(d.render() for d in own).encode()).hexdigest()[:12]
         return self.options.published.task if self.form == "step" else "simple"
 
@@ -136,11 +138,13 @@ def choose_estimator(
     if model is None:
         raise CapabilityError("text", "none", hint="Uncertainty needs a language model: SelfReflectEngine(…, lm=…).")
     comparer = choose_comparer(settings, context)
+    # The user's own judge counts, unless the settings name somebody else.
     judged = context.scorer is not None and options.meanings in ("auto", "judge")
     # Comparing meanings is an ability too, though another model has it than the one that writes.
     names = list(model.names())
     if comparer is not None:
         names.append("similarity")
+    # Not by an embedder: cosines have no direction, and "1871" lies near "1872".
     if judged or (context.critic is not None and options.meanings in ("auto", "critic")):
         names.append("entailment")
     within = names
@@ -156,9 +160,11 @@ def choose_estimator(
             context.model_name("default"),
             hint=f"{way_out.removesuffix('.')}, or set seakr.allow_fallback=True.",
         )
+    # Further estimators are for comparisons: one that the model cannot serve is no error.
     extra = tuple(get_estimator(n) for n in also if get_estimator(n).available(names))
     abilities, known = frozenset(model.names()), context.measured
     chosen = ChosenEstimator(estimator, reason, options, abilities, judged, comparer, settings.seed, extra, form, known)
+    # The binding knows whether this estimator compares meanings at all.
     if chosen.binding["meanings"] == "critic":
         reason += f"; {context.critic} judges what texts mean, as no model of entailment is at hand"
         chosen = dataclasses.replace(chosen, reason=reason)
@@ -171,6 +177,7 @@ def choose_comparer(settings: SelfReflectSettings, context: Abilities) -> Compar
     Returns:
         ``None`` where there is nobody, or not the one that is named.
     """
+    # In the order of preference, which `auto` follows.
     there: dict[Comparer, bool] = {
         "judge": context.scorer is not None,
         "embedder": context.has_embedder,
@@ -192,6 +199,7 @@ def choose_gate(settings: SelfReflectSettings, context: Abilities) -> tuple[Gate
     if wanted == "always":
         return wanted, "the gate is always open"
     model = context.model("default")
+    # Without a model the last gate is chosen, which needs nothing; `choose_estimator` then refuses.
     abilities = set(model.names()) if model is not None else set()
     missing = [n for n in _GATE_NEEDS[wanted] if n not in abilities]
     if not missing:
@@ -227,6 +235,7 @@ class Threshold:
         # +inf is unknown, not very uncertain; both retrieve, but the trace tells them apart.
         if not math.isfinite(uncertainty):
             return True, "the uncertainty is unknown"
+        # U > δ as in the paper: at the threshold itself the gate stays shut.
         if uncertainty > self.value:
             return True, f"uncertainty {uncertainty:.3f} > {self.value:.3f}"
         right = self.calibration.probability(uncertainty) if self.calibration is not None else None
@@ -252,6 +261,7 @@ def choose_threshold(chosen: ChosenEstimator, settings: SelfReflectSettings, con
     """
     options = settings.seakr
     if options.gate in ("flare", "dragin"):
+        # `decide_retrieval` compares tokens or words with it by itself; here it only says that the gate decides.
         value = options.published.flare_threshold if options.gate == "flare" else options.published.dragin_threshold
         return Threshold(value, f"{options.gate}'s, from the settings")
     if options.gate == "always":
@@ -300,6 +310,7 @@ def answer_binding(
         **chosen.binding,
         "gate": options.gate,
         "rerank_passages": options.rerank_passages,
+        # Only answers of several steps are averaged over these (section 3.3).
         "reasoning": reasoning if chosen.form == "step" else None,
         "published": options.published.form,
     }
@@ -323,7 +334,7 @@ def warn_of_cost(chosen: ChosenEstimator, settings: SelfReflectSettings, model: 
         _warn(model, chosen.options.samples, most_replies(settings))
 
 
-@cache
+@cache  # once in a process for each model and cost, not for each question
 def _warn(model: str, samples: int, most: int) -> None:
     _LOG.warning(
         "%s gives nothing but text: SeaKR measures its uncertainty by %d samples of everything it writes, up to %d "

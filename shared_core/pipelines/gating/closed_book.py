@@ -39,6 +39,7 @@ def closed_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[
     if form == "answer":
         prompt = step_prompt(question, (), (), _demos(settings, "simple"), ANSWER_LEAD)
         (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question)
+        # The prompt ended in this lead: put back, so that the draft is read as its end.
         return Recalled(_real_answer(final_answer(f"the answer is {draft.text}")), draft.uncertainty)
     if form == "thought":
         return (yield from _think(question, run, chosen))
@@ -50,8 +51,9 @@ def closed_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[
         prompt = step_prompt(question, steps, (), demos)
         (step,) = yield from measure([prompt], chosen, stop=STEP_STOPS, question=question)
         # The gate opens at the first step above the threshold: the least certain step decides for the whole chain.
+        # +inf, unknown, stays: what is unknown retrieves.
         worst = max(worst, step.uncertainty)
-        if not step.text or step.text in steps:
+        if not step.text or step.text in steps:  # as SeaKR's loop stops; such a step still counts above
             break
         steps.append(step.text)
         said = final_answer(step.text)
@@ -65,7 +67,7 @@ def _think(question: str, run: QuestionRun, chosen: ChosenEstimator) -> Flow[Rec
     settings = run.settings
     demos = _demos(settings, "simple")
     prompt = step_prompt(question, (), (), demos)
-    limit = 4 * settings.seakr.max_step_tokens
+    limit = 4 * settings.seakr.max_step_tokens  # four steps' worth, as in SeaKR's own chain
     (thought,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, max_tokens=limit, question=question)
     said = final_answer(thought.text)
     if said is None and thought.text:
@@ -76,6 +78,7 @@ def _think(question: str, run: QuestionRun, chosen: ChosenEstimator) -> Flow[Rec
 def open_book(question: str, run: QuestionRun, form: Form = "answer") -> Flow[str | None]:
     """The answer with all the passages that one retrieval finds, as far as they fit; ``None`` where there is none."""
     settings = run.settings
+    # As in `closed_book`, with whose answers these are compared.
     demos = _demos(settings, settings.seakr.published.task if form == "step" else "simple")
     found: tuple[Passage, ...] = yield Retrieve(question, settings.top_k, settings.where)
     while found:

@@ -54,6 +54,7 @@ def finish_sentences(
         found = yield Together(tuple(requests.values()), return_errors=True)
         waiting = []
         for place, result in zip(requests, found):
+            # A continuation that failed, or begins a new sentence, leaves the sample as it was.
             whole = _join(done[place], result.samples[0]) if isinstance(result, Generation) else None
             if whole is not None:
                 done[place] = whole
@@ -71,6 +72,7 @@ def finish_sentences(
 def _is_cut(sample: Sample) -> bool:
     """Whether a stop string ended it where a sentence may well go on."""
     text = sample.text.rstrip()
+    # Some servers do not say which stop string it was.
     untold = sample.stop is None and sample.finish_reason == "stop" and text.endswith(SENTENCE_STOP.strip())
     return (sample.stop == SENTENCE_STOP or untold) and bool(text) and not ends_sentence(text)
 
@@ -78,6 +80,7 @@ def _is_cut(sample: Sample) -> bool:
 def _go_on(asked: Generate, sample: Sample, number: int) -> Generate | None:
     """The request for the rest; ``None`` where no tokens are left."""
     params = asked.params
+    # Words where no tokens are known: an estimate, and rather too low than too high.
     used = len(sample.token_ids) or len(sample.tokens or ()) or len(sample.text.split())
     if used >= params.max_tokens:
         return None
@@ -89,16 +92,18 @@ def _go_on(asked: Generate, sample: Sample, number: int) -> Generate | None:
 
 def _join(first: Sample, rest: Sample) -> Sample | None:
     """Both as one sample; ``None`` where the second begins a new sentence, so that the first was one already."""
-    start = first.text.rstrip()
+    start = first.text.rstrip()  # without the stop's blank, which `rest` brings along
     if not rest.text.strip():
         return None
     text = start + rest.text
     if len(split_sentences(text)) > 1 and split_sentences(text)[0][1] <= len(start):
         return None
+    # Tokens beyond that text go, too, so that all lists stay aligned with it.
     kept = _tokens_within(start, first.tokens)
     size = len(kept) if kept is not None else len(first.token_ids)
 
     def both(a: tuple[T, ...] | None, b: tuple[T, ...] | None) -> tuple[T, ...] | None:
+        # Half of a list would be read as if it were the whole sentence's.
         return None if a is None or b is None else (*(a if kept is None else a[:size]), *b)
 
     return dataclasses.replace(
@@ -110,7 +115,7 @@ def _join(first: Sample, rest: Sample) -> Sample | None:
         entropy=both(first.entropy, rest.entropy),
         logsumexp=both(first.logsumexp, rest.logsumexp),
         alternatives=both(first.alternatives, rest.alternatives),
-        attention=None,
+        attention=None,  # read again over the whole, if it was asked for
     )
 
 
@@ -132,6 +137,7 @@ def _read_attention_again(asked: Sequence[Generate], done: dict[Place, Sample], 
         return
     requests = []
     for i, j in places:
+        # Drafts are greedy, so the model writes the same again; their number of tokens ends it, no stop string.
         size = len(done[i, j].tokens or ())
         requests.append(
             dataclasses.replace(asked[i], params=dataclasses.replace(asked[i].params, max_tokens=size, stop=()))
@@ -139,6 +145,7 @@ def _read_attention_again(asked: Sequence[Generate], done: dict[Place, Sample], 
     found = yield Together(tuple(requests), return_errors=True)
     for place, result in zip(places, found):
         text = done[place].text
+        # Another batch may round otherwise and write something else; then the weights stay unknown.
         if isinstance(result, Generation) and result.text.startswith(text.rstrip()):
             done[place] = dataclasses.replace(result.samples[0], text=text)
 
@@ -294,8 +301,8 @@ def _greedy(
     return SamplingParams(
         max_tokens=limit,
         stop=stop,
-        include_stop=True,
-        logprobs="token_logprobs" in chosen.abilities,
+        include_stop=True,  # else a step would lose its full stop
+        logprobs="token_logprobs" in chosen.abilities,  # whatever the estimator: queries are made of certain words
         token_statistics=attention or "token_statistics" in needs,
         attention=attention,
         alternatives=MOST if "alternatives" in needs else 0,

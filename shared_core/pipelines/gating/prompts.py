@@ -14,17 +14,17 @@ from shared_core.lm.base import Prompt
 from shared_core.settings import Demonstration
 from shared_core.types import Passage
 
-ANSWER_LEAD = " So the answer is"
-SENTENCE_STOP = ". "
+ANSWER_LEAD = " So the answer is"  # the blank joins it to "Answer:" or the last step
+SENTENCE_STOP = ". "  # with its blank, so that "3.5" goes on; abbreviations are written on (`measure`)
 STEP_STOPS = (SENTENCE_STOP, "\n")
 """One step is one sentence."""
-ANSWER_STOPS = ("\n",)
+ANSWER_STOPS = ("\n",)  # no full stop: an answer may hold one ("J. R. Moss")
 
 CONFIDENCE_ASK = (
     "\n\nHow sure are you that what was just written is right, from 0 to 100? Reply with the number only.\nConfidence:"
 )
 SUFFICIENCY_ASK = "\n\nIs the knowledge at hand sufficient to answer? Reply with yes or no only.\nSufficient:"
-TRUTH_ASK = "\n\nIs what was just written true or false? It is"
+TRUTH_ASK = "\n\nIs what was just written true or false? It is"  # no blank at the end: " True" and " False" have theirs
 """Asked behind a prompt and what the model wrote to it."""
 
 
@@ -40,6 +40,7 @@ def step_prompt(
     Args:
         lead: what follows the steps, for instance ``ANSWER_LEAD``.
     """
+    # Demonstrations are the developer's own words, in which nobody hides control tokens.
     prompt = Prompt.trusted("\n\n".join(d.render() for d in demonstrations) + "\n\n")
     if passages:
         prompt += Prompt.trusted("Context:\n")
@@ -50,7 +51,7 @@ def step_prompt(
     prompt += Prompt.trusted("Answer in the same format as before.\nQuestion: ") + Prompt.untrusted(question)
     prompt += Prompt.trusted("\nAnswer:")
     if steps:
-        prompt += Prompt.untrusted(" " + " ".join(steps))
+        prompt += Prompt.untrusted(" " + " ".join(steps))  # a model may repeat what a document says
     return prompt + Prompt.trusted(lead) if lead else prompt
 
 
@@ -74,6 +75,8 @@ def memory_prompt(question: str) -> Prompt:
 # --- demonstrations ------------------------------------------------------------------------------------------------
 
 
+# Our own, four in each set; the paper shows ten (docs/seakr.md).
+# Two or three facts, one leading to the next, or compared.
 _BRIDGE = (
     Demonstration(
         "In which city was the composer of the opera Fidelio born?",
@@ -101,6 +104,7 @@ _BRIDGE = (
     ),
 )
 
+# As in 2WikiMultiHopQA: family, comparison of dates or countries, place.
 _WIKI = (
     Demonstration(
         "Who is the paternal grandfather of Alexander the Great?",
@@ -132,6 +136,7 @@ _WIKI = (
     ),
 )
 
+# As in HotpotQA: things that are described, not named, and a yes or no.
 _HOTPOT = (
     Demonstration(
         "The author of Frankenstein was married to a poet who drowned in which gulf?",
@@ -162,6 +167,7 @@ _HOTPOT = (
     ),
 )
 
+# As in IIRC: numbers to be worked out, and a question without an answer.
 _IIRC = (
     Demonstration(
         "How old was Johannes Kepler when Tycho Brahe died?",
@@ -184,7 +190,7 @@ _IIRC = (
     Demonstration(
         "What did the innkeeper at whose house Napoleon slept before Marengo call his dog?",
         ("What the innkeeper called his dog is not known.",),
-        "unknown",
+        "unknown",  # no answer, by `is_answer`
     ),
     Demonstration(
         "In which country lies the city after which the Treaty of Tordesillas is named?",
@@ -193,6 +199,7 @@ _IIRC = (
     ),
 )
 
+# One fact each, for questions that need a single passage.
 _SIMPLE = (
     Demonstration("What is the capital of Australia?", ("The capital of Australia is Canberra.",), "Canberra"),
     Demonstration("Who wrote The Odyssey?", ("The Odyssey is ascribed to Homer.",), "Homer"),

@@ -54,6 +54,7 @@ def decide_retrieval(draft: Measurement, threshold: Threshold, options: SeakrSet
         found = probabilities(draft.greedy)
         if found is None:
             return True, "token probabilities are not known"
+        # Jiang et al. 2023: a token of p at most the threshold retrieves; NaN does, too.
         wanted = flare_triggered(found[1], options.published.flare_threshold)
         return wanted, f"{'a' if wanted else 'no'} token has p ≤ {options.published.flare_threshold:g}"
     if options.gate == "dragin":
@@ -70,7 +71,7 @@ def _decide_by_attention(draft: Measurement, options: SeakrSettings) -> tuple[bo
     if trigger is None:
         return False, f"no word has a value > {limit:g}"
     value = trigger.values[trigger.word]
-    if math.isnan(value):
+    if math.isnan(value):  # unknown values are a trigger as well
         return True, "the values of its words are unknown"
     return True, f"the word {words.words[trigger.word].text!r} has the value {value:.3f} > {limit:g}"
 
@@ -80,6 +81,7 @@ def _find_trigger(draft: Measurement, options: SeakrSettings) -> Trigger | None:
     if words is None or not words.words:
         return None
     entropies = words.weighted_entropies(published=options.published.follows_code)
+    # One sentence: the draft, all of its words.
     return dragin_trigger(words.attention, entropies, [len(words.words)], options.published.dragin_threshold)
 
 
@@ -90,8 +92,10 @@ def formulate(question: str, draft: Measurement, steps: list[str], options: Seak
     found = probabilities(draft.greedy)
     if found is None or not draft.text:
         return question
+    # The published code leaves these words out by name instead.
     pieces, p = found if options.published.follows_code else _without_lead(*found)
     if options.gate == "flare":
+        # FLARE's implicit query: the sentence as it is, without its improbable tokens.
         return masked_query(pieces, p, threshold=options.published.flare_mask) or question
     return seakr_query(
         question,
@@ -121,7 +125,8 @@ def _without_lead(pieces: Sequence[str], p: Sequence[float]) -> tuple[list[str],
 def _query_by_attention(question: str, draft: Measurement, steps: list[str], options: SeakrSettings) -> str:
     words, trigger = attended_words(draft.greedy), _find_trigger(draft, options)
     if words is None or trigger is None:
-        return ""
+        return ""  # `formulate` then takes the question
+    # Steps joined as `step_prompt` joins them: they are looked up in the prompt's text.
     before, weights = attention_from(draft.greedy, words, trigger.word, question, " ".join(steps))
     return dragin_query(before, weights, options.published.dragin_words)
 
@@ -157,8 +162,10 @@ def gated_retrieval(question: str, k: int, run: QuestionRun) -> Flow[GatedResult
     does not suffice to draft and measure, nothing is known, and what is unknown retrieves.
     """
     gate, why = choose_gate(run.settings, run.abilities)
+    # The gate may be a substitute, and all that follows reads it off the settings.
     run = replace(run, settings=with_gate(run.settings, gate))
     looked = _Look(question, why)
+    # An open gate needs no draft: it searches for the question.
     if gate != "always":
         try:
             looked = yield from _look(question, gate, why, run)
@@ -204,6 +211,7 @@ def _look(question: str, gate: Gate, why: str, run: QuestionRun) -> Flow[_Look]:
     if not threshold.decides:  # whatever were measured, it would not keep the gate shut
         yield run.note("gate", "retrieve", threshold.source)
         return _Look(question, threshold.source, estimator=chosen.estimator.name)
+    # A short answer is drafted, whatever the task: the estimator's binding names these demonstrations.
     demos = options.demonstrations or demonstrations("simple")
     prompt = step_prompt(question, (), (), demos, ANSWER_LEAD)
     (draft,) = yield from measure([prompt], chosen, stop=ANSWER_STOPS, question=question, attention=gate == "dragin")

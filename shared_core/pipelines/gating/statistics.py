@@ -71,7 +71,7 @@ def attended_words(sample: Sample) -> AttendedWords | None:
     weights = sample.attention
     if weights is None or sample.entropy is None or sample.tokens is None:
         return None
-    if not len(sample.tokens) == len(sample.entropy) == weights.within.shape[1]:
+    if not len(sample.tokens) == len(sample.entropy) == weights.within.shape[1]:  # (heads, T, T)
         return None
     words = _words(sample.text, sample.tokens)
     return AttendedWords(
@@ -118,7 +118,7 @@ def _last(weights: Attention, question: str, steps: str) -> tuple[Word, ...]:
         return _words(text, weights.context_tokens)
     stretches = [(start, start + len(question))]
     after = text.rfind(steps) if steps else -1
-    if after >= stretches[0][1]:
+    if after >= stretches[0][1]:  # behind the question; before it, a passage has the same words
         stretches.append((after, after + len(steps)))
     found: list[Word] = []
     at = 0
@@ -144,8 +144,9 @@ SAME_MEANING = 0.85
 """Cosine of MiniLM embeddings from which two samples count as saying the same, where nothing judges entailment."""
 
 _ASKS = {"verbalised": CONFIDENCE_ASK, "sufficiency": SUFFICIENCY_ASK}
-_TRUE, _FALSE = " True", " False"
+_TRUE, _FALSE = " True", " False"  # with a blank: TRUTH_ASK ends in "It is"
 
+# Needs that compare texts in pairs; those that compare the greedy answer with the samples.
 _PAIRED = {"similarity", "entailment", "agreement", "answer_similarity", "answer_agreement"}
 _BESIDE = {"answer_similarity", "answer_agreement"}
 
@@ -184,6 +185,7 @@ class Drawn:
 
     def then(self, text: str) -> Prompt:
         """The prompt, the greedy continuation, and a further text of ours."""
+        # A draft may repeat a document, so it is as untrusted as one.
         return self.prompt + Prompt.untrusted(self.draft.text) + Prompt.trusted(text)
 
 
@@ -280,10 +282,10 @@ def _compare_meanings(
     by_embedder = chosen.comparer == "embedder"
     plans = [
         plan_pairs(
-            [s.text for s in d.samples] + [d.draft.text] * beside,
+            [s.text for s in d.samples] + [d.draft.text] * beside,  # the greedy answer last, if at all
             # The critic goes by words in common, and those of the question are in all of them.
             question=q if chosen.comparer == "judge" else "",
-            symmetric=by_embedder,
+            symmetric=by_embedder,  # a cosine has no direction
         )
         for d, q in zip(drawn, questions)
     ]
@@ -291,6 +293,7 @@ def _compare_meanings(
         vectors = yield Together(tuple(Embed(p.unique) for p in plans))
         return [_by_vectors(p, np.asarray(rows, dtype=np.float64), beside) for p, rows in zip(plans, vectors)]
     judge = chosen.comparer == "judge"
+    # Not the critic's: it hardly tells contradiction from silence (docs/default.md).
     verdicts = judge and bool(needs & {"agreement", "answer_agreement"})
     replies = yield Together(tuple(Judge(p.pairs, "judge" if judge else "critic", verdicts=verdicts) for p in plans))
     return [_by_verdicts(plan, values, beside) for plan, values in zip(plans, replies)]
@@ -328,9 +331,9 @@ def _by_vectors(plan: PairPlan, array: NDArray[np.float64], beside: bool) -> _Me
 
 
 def _ask_each(drawn: Sequence[Drawn], ask: str) -> Flow[list[tuple[str, ...]]]:
-    params = SamplingParams(max_tokens=12)
+    params = SamplingParams(max_tokens=12)  # room for "Confidence: 95/100"
     results = yield from together([Generate(d.then(ask), params) for d in drawn])
-    return [(r.text,) if isinstance(r, Generation) else ("",) for r in results]
+    return [(r.text,) if isinstance(r, Generation) else ("",) for r in results]  # states nothing: unknown
 
 
 def _ask_for_truth(drawn: Sequence[Drawn], chosen: ChosenEstimator) -> Flow[list[tuple[float, float]]]:
@@ -341,6 +344,7 @@ def _ask_for_truth(drawn: Sequence[Drawn], chosen: ChosenEstimator) -> Flow[list
         verdicts = (Prompt.trusted(_TRUE), Prompt.trusted(_FALSE))
         requests = [Score(p, verdicts) for p in asked]
     else:
+        # Both words at the place of the first token, whichever the model writes there.
         params = SamplingParams(max_tokens=1, verdicts=(_TRUE, _FALSE))
         requests = [Generate(p, params) for p in asked]
     results = yield from together(requests)
@@ -354,4 +358,4 @@ def _read_truth(result: object) -> tuple[float, float]:
         verdicts = result.samples[0].verdict_logprobs  # (positions, 2)
         if verdicts is not None and len(verdicts):
             return float(verdicts[0, 0]), float(verdicts[0, 1])
-    return math.nan, math.nan
+    return math.nan, math.nan  # unknown
