@@ -60,7 +60,8 @@ class Candidate:
         lacking: the question's words that the passage lacks; ``sentence_rarest`` the rarest one's rarity that neither
             the sentence nor the title holds.
         conflicts: where it says something else than the question asks (``conflicts.CONFLICTS``).
-        defines: it is the definition of the option or variable whose meaning is asked (``entries``).
+        defines: 1 for the definition of the option or variable whose meaning is asked (``entries``), -1 where the
+            documents of the command do not have the option; 0 for everything else.
     """
 
     passage: int
@@ -80,7 +81,7 @@ class Candidate:
     lacking: Lacking = Lacking(0.0, 0.0)
     sentence_rarest: float = 0.0
     conflicts: frozenset[str] = frozenset()
-    defines: bool = False
+    defines: int = 0
 
 
 def log_sum(values: NDArray[np.float64]) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +21,13 @@ from shared_core.support.options import entry_at, find_codes, find_options, find
 from shared_core.types import Passage
 
 DEFINES = 2.5
-"""Added to both log-odds of a definition that was asked for: with it they are as sure as such quotes are right."""
+"""Added to both log-odds of a definition that was asked for: with it they are as sure as such quotes are right.
+
+Taken off where the command does not have the option: what is quoted then tells of something else."""
 _ROW = re.compile(r"[ \t]*(?:\|[^\n]*\||([^\W\d_][^:;|\n]{0,39}): [^;\n]*; [^\n]*)[ \t]*$", re.MULTILINE)
+_IN_BRACKETS = re.compile(r"\[-{1,2}\w")
+_USAGE = 2
+"""Options in brackets from which on a line is a command's usage."""
 _LONGEST = 240
 """Characters of a table's row at most; longer ones hold prose, which may speak of a thing without its name."""
 
@@ -71,11 +76,12 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
     "See -s" explains no option, and "-s" of another command is another one, if titles tell. What only mentions a
     variable may answer as well as its entry does.
     """
-    every = range(len(entries))
+    every: Sequence[int] = range(len(entries))
     options = {*find_options(asked.text)}
     wanted = options or {*find_variables(asked.text)}
     if not wanted:
         return every, False
+    every = [i for i in every if not (_is_usage(entries[i]) and _asks_meaning(asked, wanted, entries[i]))]
     explained, named = [], []
     first: dict[tuple[str, int], tuple[int, int]] = {}  # of each entry, where the first candidate begins; its number
     for i in every:
@@ -87,7 +93,7 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
             explained.append(i)
         elif not wanted.isdisjoint(find_options(sentence) + find_variables(sentence)):
             named.append(i)
-        if not wanted.isdisjoint(names) and asks_meaning(asked.text, [*wanted, headings]):
+        if not wanted.isdisjoint(names) and _asks_meaning(asked, wanted, entries[i]):
             first[passage.id, start] = min(first.get((passage.id, start), (c.start, i)), (c.start, i))
     if first:
         return sorted(i for _, i in first.values()), True
@@ -95,6 +101,16 @@ def _of_names(asked: Asked, entries: Sequence[Entry]) -> tuple[Sequence[int], bo
         return (sorted(explained + named) if explained else every), False
     titles = {i: is_among(asked.words.content, entries[i].prepared.title) for i in explained or named}
     return _fullest(titles) or every, False
+
+
+def _asks_meaning(asked: Asked, wanted: Collection[str], entry: Entry) -> bool:
+    return asks_meaning(asked.text, [*wanted, above(entry.passage)])
+
+
+def _is_usage(entry: Entry) -> bool:
+    """Return whether a candidate lists options without a word on any, as the synopsis of a command does."""
+    sentence = entry.passage.text[entry.candidate.start : entry.candidate.end]
+    return len(_IN_BRACKETS.findall(sentence)) >= _USAGE
 
 
 def _of_codes(question: str, entries: Sequence[Entry], kept: Sequence[int]) -> Sequence[int]:

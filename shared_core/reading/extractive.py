@@ -233,7 +233,7 @@ class ExtractiveReader(Remade):
         entries = [Entry(passages[out[i].passage], close[out[i].place].prepared, out[i]) for i in said]
         kept, defines = of_entries_asked(asked, entries)
         said = [said[i] for i in kept]
-        out = [replace(c, defines=defines) for c in out]
+        out = [replace(c, defines=defines - lost) for c in out]
         ranked = distinct([out[i] for i in said], [texts[i] for i in said])
         judged = _candidates_at(spans, numbers, [out[i] for i in said], ranked, passages)
         scores = self._passage_scores(len(passages), out, order)

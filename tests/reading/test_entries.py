@@ -181,3 +181,23 @@ def test_prose_about_another_code_is_not_left_out() -> None:
 @given(st.text(alphabet="aE1-: |\n;", max_size=60), st.integers(0, 60), st.integers(0, 60))
 def test_any_place_of_any_text_can_be_asked_about(text: str, start: int, end: int) -> None:
     assert is_of_another({"E1"}, text, min(start, end), max(start, end)) in (True, False)
+
+
+def test_a_line_of_usage_does_not_tell_what_an_option_does(reader: ExtractiveReader) -> None:
+    usage = page(
+        "gather lists [--filter=TEXT] [--limit=LIMIT] [--sort-by=FIELD]\n\nLists are printed in the order of names.",
+        "gather(1)",
+        "SYNOPSIS",
+    )
+    (result,) = reader.read([Read("What does gather --sort-by do?", (usage,))])
+    assert isinstance(result, ReadResult)
+    assert all("--filter" not in r.quote.text for r in result.readings)
+    (asked,) = reader.read([Read("How is gather called?", (usage,))])
+    assert isinstance(asked, ReadResult)
+    assert any("--filter" in r.quote.text for r in asked.readings)
+
+
+def test_an_option_that_the_command_does_not_have_is_not_explained_by_its_name(reader: ExtractiveReader) -> None:
+    name = page("gather beta lists - list the lists that were gathered", "gather_beta_lists(1)", "NAME")
+    assert probability(reader, "What does gather_beta_lists -q do?", name) < 0.3
+    assert probability(reader, "What does gather_beta_lists do?", name) > 0.3
